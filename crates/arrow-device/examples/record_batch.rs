@@ -4,13 +4,13 @@
 //! `cargo run --example record_batch`
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device::{Array, Batch, DataType, Field, Metadata, Result, Schema};
+use arrow_device::{Array, Batch, DataType, Field, IndexType, Metadata, Result, Schema};
 
 pub(crate) fn main() -> Result<()> {
     // The schema says what the columns are. Its own metadata is that of the batch.
     let columns = [
         Field::new("time", DataType::Int64, false),
-        Field::new("symbol", DataType::dictionary(DataType::Int8, DataType::Utf8), false),
+        Field::new("symbol", DataType::dictionary(IndexType::Int8, DataType::Utf8), false),
         Field::new("price", DataType::Float64, true),
     ];
     let metadata = Metadata::from_pairs([("source", "exchange 7")])?;
@@ -63,7 +63,7 @@ fn symbols() -> Result<Array> {
         .len(2)
         .buffers([None, Some(vec![0_i32, 3, 6].into()), Some(b"ARWDEV".to_vec().into())])
         .finish_ready()?;
-    Array::builder(DataType::dictionary(DataType::Int8, DataType::Utf8))
+    Array::builder(DataType::dictionary(IndexType::Int8, DataType::Utf8))
         .len(4)
         .buffers([None, Some(vec![1_i8, 0, 1, 1].into())])
         .dictionary(names)

@@ -11,6 +11,7 @@
 //! assert_eq!(opencl.event, Some("cl_event"));
 //! println!("{opencl}");
 //! ```
+#![doc = include_str!("convention.md")]
 
 use std::fmt;
 
@@ -188,5 +189,35 @@ impl fmt::Display for Convention {
         writeln!(f, "  sync_event  {}", self.event.unwrap_or("always null"))?;
         writeln!(f, "  waiting     {}", self.waiting)?;
         write!(f, "  shared      {}", self.shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+
+    /// The page that the documentation shows.
+    fn page() -> String {
+        let mut page = String::from("\n# The fourteen\n\n");
+        page += "| type | value | `buffers[i]` | `device_id` | `sync_event` | waiting | shared |\n";
+        page += "|---|---|---|---|---|---|---|\n";
+        for one in ALL {
+            let Convention { device_type, buffers, device_id, event, waiting, shared } = one;
+            let event = event.unwrap_or("always null");
+            let value = device_type.0;
+            let row = format!(
+                "| `{device_type}` | {value} | {buffers} | {device_id} | {event} | {waiting} | {shared} |"
+            );
+            writeln!(page, "{row}").unwrap();
+        }
+        page
+    }
+
+    #[test]
+    fn the_documentation_shows_the_values() {
+        let shown = include_str!("convention.md").replace("\r\n", "\n");
+        assert_eq!(shown, page(), "`convention.md` has to be:\n{}", page());
     }
 }

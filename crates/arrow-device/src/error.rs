@@ -275,13 +275,13 @@ impl Error {
         if self.0.device.is_some() { self } else { self.on_device(device) }
     }
 
-    /// Says which device it was about.
+    /// Says which device the error is about.
     pub fn on_device(mut self, device: DeviceId) -> Self {
         self.0.device = Some(device);
         self
     }
 
-    /// Says which node of a tree it was about.
+    /// Says which node of a tree the error is about.
     pub fn at(mut self, place: NodePath) -> Self {
         self.0.place = Some(place);
         self
@@ -319,12 +319,12 @@ impl Error {
         self.0.operation
     }
 
-    /// The device it was about.
+    /// The device that the error is about.
     pub fn device(&self) -> Option<DeviceId> {
         self.0.device
     }
 
-    /// The node of the tree it was about.
+    /// The node of the tree that the error is about.
     pub fn place(&self) -> Option<&NodePath> {
         self.0.place.as_ref()
     }

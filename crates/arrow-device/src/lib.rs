@@ -3,9 +3,9 @@
 //!
 //! A query engine has a table on a GPU. A model in the same process wants to read it. Neither knows
 //! the other, and the data must not go through the host. The [Arrow C device data interface] says
-//! how: the one fills a small C struct with device addresses, an event and a callback, the other
-//! waits for the event, uses the addresses and calls back. This crate is both sides of that struct,
-//! for every Arrow type and all fourteen types of device.
+//! how: the producer fills a small C struct with device addresses, an event and a callback; the
+//! consumer waits for the event, uses the addresses and calls back. This crate is for both, for
+//! every Arrow type and all fourteen types of device.
 //!
 //! ```text
 //!   producer                                                     consumer
@@ -21,8 +21,8 @@
 //! # In a minute
 //!
 //! A producer puts an array together from buffers and hands it over. A consumer that knows nothing
-//! of the producer takes it and reads it. Here both are on the host; on a GPU only the queue is
-//! another.
+//! of the producer takes the array over and reads it. Here both are on the host; for a GPU, open a
+//! device by the crate of its [backend](#other-crates) and use a queue of that device.
 //!
 //! ```
 //! use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
@@ -37,13 +37,13 @@
 //! numbers.export(&mut c_array)?;
 //! drop(numbers);
 //!
-//! // The consumer: whatever the structs say that cannot be is an error here. No data was read yet.
+//! // The consumer: structs that contradict themselves or the type are an error here. No data is
+//! // read.
 //! let schema = unsafe { Schema::import(&mut c_schema) }?;
 //! let array = unsafe { Array::import(&mut c_array, &schema) }?;
 //! assert_eq!(array.data_type(), &DataType::Int32);
 //!
-//! // Addresses are told to whoever names the queue that will use them. The queue now waits for the
-//! // data.
+//! // Name the queue that will use the addresses. The queue now waits for the data.
 //! let queue = Queue::host();
 //! let view = array.on(&queue)?;
 //! let values = view.buffer(1).location().address();
@@ -56,21 +56,21 @@
 //!
 //! # What it promises
 //!
-//! 1. **Nothing is touched on the host that lives on a device.** Import, export, slicing and
-//!    checking never read through a buffer pointer.
-//! 2. **No access without order.** In safe code a device address can only be had by naming the
-//!    queue that will use it; that queue then waits for the array's event. And memory is not handed
-//!    back while a queue still uses it: dropping an array that was used on a queue defers its
-//!    release until that use has passed (see [`deferred`]).
-//!    A child of `fork` uses none of its parent's devices, and once the process has begun to end no
-//!    driver is called: both are errors, and nothing is freed that a queue may still use. Host
-//!    arrays without events stay usable.
+//! 1. **The host reads nothing that lives on a device.** Import, export, slicing and checking never
+//!    read through a buffer pointer.
+//! 2. **No access without order.** Safe code gets a device address only by naming the queue that
+//!    will use it; that queue then waits for the array's event. Memory is not handed back while a
+//!    queue still uses it: dropping an array that was used on a queue defers its release until that
+//!    use has passed (see [`deferred`]).
+//!    A child of `fork` uses none of its parent's devices, and no driver is called once the process
+//!    has begun to end: a call that would need one is an error, and nothing is freed that a queue
+//!    may still use. Host arrays without events stay usable.
 //! 3. **Somebody else's malformed struct is an error value**, with the place in the tree where the
-//!    mistake is. What was passed is released exactly once. No panic reaches a C caller,
-//!    and none of a driver or an owner gets out of the library.
-//! 4. **It costs next to nothing.** An exported tree is one allocation however many columns it has,
-//!    and none where one is recycled. An import is two. No device is called unless a queue was
-//!    named.
+//!    mistake is. What was passed is released exactly once. No panic reaches a C caller, and no
+//!    panic of a driver or an owner leaves the library.
+//! 4. **An exchange costs next to nothing.** An exported tree is one allocation however many
+//!    columns it has, and an imported tree is one or two; there is none where a block is recycled.
+//!    No device is called unless a queue was named.
 //!
 //! `docs/safety.md` in the repository has the guarantees to safe code in full, each with a number
 //! that its tests name, and the obligations of unsafe callers (UNS) and of drivers (DRV) that the
@@ -85,29 +85,42 @@
 //! | use it on a device | [`Array::on`], [`View`], [`Queue`] |
 //! | read it on the host | [`Array::host`], [`HostArray`] |
 //! | copy it to the host, to a device, between devices | [`Array::to_host`], [`Array::copy_to`], [`copy`] |
-//! | the same on a thread that may not block | [`Array::fetch`], [`Array::copy_polled`] |
+//! | copy on a thread that may not block | [`Array::fetch`], [`Array::copy_polled`] |
+//! | wait for events, data and copies in asynchronous code | [`AwaitedEvent`], [`Array::until_ready`], [`Array::to_host_async`] |
 //! | bring your own allocator, see what is held | [`Device::with_allocator`], [`Recycler`], [`Device::held`] |
 //! | build and read small arrays with Rust values | [`Array::from_values`] and its like, [`HostArray::values`], [`Value`] |
+//! | build and read arrays of a type that the compiler knows | [`types`], [`Array::of`] |
 //! | check what somebody else handed over | [`validate`] |
 //! | hand it on | [`Array::export`], [`Array::export_on`], [`Array::export_settled`] |
-//! | hand over many of one type, or take them over, one after the other | [`ArrayStream`] |
-//! | the same, pushed by a producer as they are asked for | [`async_stream`] |
+//! | hand over many arrays of one type, or take them over, one after the other | [`ArrayStream`] |
+//! | take over arrays that a producer pushes as they are asked for, or push them | [`async_stream`] |
+//! | copy the arrays of a stream ahead of their use | [`ArrayStream::copy_to`], [`ArrayStream::prefetch`] |
 //! | bring your own memory | [`Buffer::foreign`], [`Device::allocate`] |
 //! | bring your own device | [`driver::Driver`] |
 //! | exchange tensors with numpy, torch and jax | [`dlpack`], [`Array::to_tensor`] |
 //! | know what an address, an id or an event means on a device | [`convention`] |
 //! | see the C structs themselves | [`abi`] |
+//! | name what most programs need in one line | [`prelude`] |
 //!
-//! # What it does not do
+//! # Other crates
 //!
-//! It computes nothing, and it brings no vendor's library: each backend is a crate of its own that
-//! implements [`driver::Driver`]. One of them, `arrow-device-sim`, is made of software, and finds
-//! in tests the mistakes that a GPU shows only by chance.
+//! | crate | what it adds |
+//! |---|---|
+//! | `arrow-device-opencl`, `arrow-device-vulkan`, `arrow-device-cuda`, `arrow-device-rocm` | backends: devices of that kind, by a function `open`. The vendor's library is loaded at run time |
+//! | `arrow-device-sim` | a device made of software, which finds in tests the mistakes that a GPU shows only by chance |
+//! | `arrow-device-arrow` | arrays, batches, readers and streams of arrow-rs |
+//! | `arrow-device-datafusion` | tables and plans of DataFusion over data on devices |
+//! | `arrow-device-ipc` | Arrow IPC, the stream and the file format |
+//! | `arrow-device-testkit`, `arrow-device-check` | tests for your own driver, producer or consumer |
+//!
+//! This crate computes nothing, and needs no vendor's library: each backend is a crate of its own
+//! that implements [`driver::Driver`].
 //!
 //! [Arrow C device data interface]: https://arrow.apache.org/docs/format/CDeviceDataInterface.html
 
 mod array;
 pub mod async_stream;
+mod bits;
 mod clock;
 pub mod convention;
 pub mod copy;
@@ -121,30 +134,38 @@ mod node_path;
 mod numbered;
 mod once;
 mod pool;
+pub mod prelude;
 mod process;
 mod schema;
+#[cfg(feature = "serde")]
+mod serialized;
 mod stream;
 mod sync;
+mod trace;
+pub mod types;
 mod unwind;
 pub mod validate;
 mod values;
 
 pub use array::{
-    Array, ArrayBuilder, Batch, BufferPlace, HostArray, HostBytes, NodeView, Ready, View,
+    Array, ArrayBuilder, ArrayReady, Batch, BufferPlace, HostArray, HostBytes, NodeView, Ready,
+    View,
 };
 pub use device::{
-    Allocator, Buffer, BufferView, Device, Event, Extent, Held, KeepAlive, Location, Memory, Plain,
-    Queue, Recycler, deferred, driver,
+    Allocator, AwaitedEvent, Buffer, BufferView, Device, Event, Extent, Held, KeepAlive, Location,
+    Memory, Plain, Queue, Recycler, deferred, driver,
 };
 pub use device_id::{DeviceId, DeviceType};
 pub use error::{Error, ErrorKind, Result, Vendor};
 pub use node_path::{NodePath, Step};
 pub use schema::{
-    BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, MetadataPairs, Schema,
-    Text, TimeUnit, UnionMode,
+    BufferKind, DataType, Extension, Field, IndexType, IntervalUnit, Layout, Metadata,
+    MetadataPairs, Schema, Text, TimeUnit, UnionMode,
 };
 pub use stream::ArrayStream;
-pub use values::{Bools, Bytes, Decimal, Lists, Native, Texts, Value, Values};
+pub use values::{
+    Bools, Bytes, Decimal, IntoValues, Lists, Native, Texts, Value, Values, ValuesIter,
+};
 
 /// The C structs themselves, as other languages see them.
 pub use arrow_device_abi as abi;

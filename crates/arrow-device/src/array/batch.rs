@@ -12,6 +12,11 @@ use crate::{DataType, DeviceId, Error, ErrorKind, Field, Queue, Result};
 /// In C it is a struct array. One that has an offset is fine: every column is given with it
 /// applied. One that has rows which are null as a whole is not a record batch, and is refused.
 ///
+/// A batch is made of any iterator of columns: with their names, by
+/// [`from_columns`](Self::from_columns), or with their fields, by [`from_fields`](Self::from_fields),
+/// which takes what the iterator of a batch gives. Both can fail, because columns may differ in
+/// their lengths; a `collect` could not say so, and there is no `FromIterator`.
+///
 /// ```
 /// use arrow_device::{Array, Batch, DataType};
 ///
@@ -31,6 +36,39 @@ pub struct Batch {
     rows: Array,
 }
 
+/// The columns, each with its field.
+impl IntoIterator for &Batch {
+    type Item = (Field, Array);
+    type IntoIter = std::vec::IntoIter<(Field, Array)>;
+
+    /// ```
+    /// use arrow_device::types::Int64;
+    /// use arrow_device::{Array, Batch};
+    ///
+    /// let batch = Batch::from_columns([("id", Array::of::<Int64>([Some(1)])?)])?;
+    /// for (field, column) in &batch {
+    ///     assert_eq!((field.name(), column.len()), ("id", 1));
+    /// }
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    fn into_iter(self) -> Self::IntoIter {
+        let numbers = self.fields().iter().cloned().enumerate();
+        let columns: Vec<_> = numbers
+            .filter_map(|(number, field)| Some((field, self.column(number).ok()?)))
+            .collect();
+        columns.into_iter()
+    }
+}
+
+impl IntoIterator for Batch {
+    type Item = (Field, Array);
+    type IntoIter = std::vec::IntoIter<(Field, Array)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        (&self).into_iter()
+    }
+}
+
 impl Batch {
     /// A batch of columns with names. All are nullable.
     pub fn from_columns<N: AsRef<str>>(
@@ -42,6 +80,25 @@ impl Batch {
                 (array.field().clone().with_name(name.as_ref()).with_nullable(true), array)
             })
             .unzip();
+        Self::new(Schema::batch(fields)?, arrays)
+    }
+
+    /// A batch of columns with their fields, as the iterator of a batch gives them. The batch has
+    /// no metadata. Without columns the batch has no rows.
+    ///
+    /// ```
+    /// use arrow_device::types::Int64;
+    /// use arrow_device::{Array, Batch};
+    ///
+    /// let ids = Array::of::<Int64>([Some(1), Some(2)])?;
+    /// let batch = Batch::from_columns([("id", ids.clone()), ("secret", ids)])?;
+    /// let columns = batch.into_iter().filter(|(field, _)| field.name() != "secret");
+    /// let kept = Batch::from_fields(columns)?;
+    /// assert_eq!((kept.row_count(), kept.column_count()), (2, 1));
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn from_fields(columns: impl IntoIterator<Item = (Field, Array)>) -> Result<Self> {
+        let (fields, arrays): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
         Self::new(Schema::batch(fields)?, arrays)
     }
 
@@ -132,12 +189,12 @@ impl Batch {
         (0..self.column_count()).map(|index| self.column(index)).collect()
     }
 
-    /// A part of it: `length` rows from `offset` on.
+    /// A part of the batch: `length` rows from `offset` on.
     pub fn slice(&self, offset: usize, length: usize) -> Result<Self> {
         Ok(Self { rows: self.rows.slice(offset, length)? })
     }
 
-    /// The same as a struct array, which is still exported as a batch.
+    /// The batch as a struct array, which is still exported as a batch.
     pub fn as_array(&self) -> &Array {
         &self.rows
     }
@@ -205,6 +262,28 @@ mod tests {
         let leaf = column.child(0).unwrap();
         assert_eq!(leaf.field().name(), "x");
         assert!(Shared::ptr_eq(leaf.tree(), inner.column(0).unwrap().tree()));
+    }
+
+    #[test]
+    fn what_the_iterator_of_a_batch_gives_becomes_a_batch_again() {
+        let numbers = Array::from_values(DataType::Int32, [Some(1), Some(2)]).unwrap();
+        let metadata = crate::Metadata::from_pairs([("unit", "EUR")]).unwrap();
+        let price = Field::new("price", DataType::Int32, false);
+        let schema = Schema::batch([price.with_metadata(metadata)]).unwrap();
+        let batch = Batch::new(schema, [numbers.clone()]).unwrap();
+        let again = Batch::from_fields(&batch).unwrap();
+        assert_eq!(again.fields(), batch.fields());
+        assert!(again.as_array().equals(batch.as_array()).unwrap());
+        // Columns that no batch could give.
+        let short = numbers.slice(0, 1).unwrap();
+        let mut columns: Vec<_> = batch.clone().into_iter().collect();
+        columns.push((Field::new("short", DataType::Int32, true), short));
+        let error = Batch::from_fields(columns).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        let error =
+            Batch::from_fields([(Field::new("x", DataType::Int64, true), numbers)]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+        assert_eq!(Batch::from_fields([]).unwrap().row_count(), 0);
     }
 
     fn rows(range: std::ops::Range<i32>) -> Batch {

@@ -102,17 +102,18 @@ impl ArrayBuilder {
         self
     }
 
-    /// The device, for an array that has neither buffers nor children to tell it. Without it that
-    /// is the host.
+    /// Sets the device of an array that has neither buffers nor children, which would say where the
+    /// array is. The default is the host.
     pub fn device(mut self, device: DeviceId) -> Self {
         self.device = Some(device);
         self
     }
 
-    /// The data is complete, or will be after what was submitted for it: the array is ready after
-    /// what was submitted by now to the queues that filled a [`Memory`](crate::Memory) of its
-    /// buffers, and at once where there are none. On a device that has no events
-    /// ([`Readiness::HostWait`](crate::driver::Readiness::HostWait)), this waits on the host.
+    /// Makes the array of data that is complete, or will be after the work that was submitted for
+    /// the data: the array is ready after what was submitted by now to the queues that filled a
+    /// [`Memory`](crate::Memory) of its buffers, and at once where there are none. On a device that
+    /// has no events ([`Readiness::HostWait`](crate::driver::Readiness::HostWait)), this waits on
+    /// the host.
     ///
     /// Children stay as ready as they are: an array of columns that wait for different events is
     /// ready after all of them.
@@ -120,8 +121,8 @@ impl ArrayBuilder {
         self.finish_with([])
     }
 
-    /// The data is complete when this queue has done what was submitted to it: an event is recorded
-    /// on it.
+    /// Makes the array of data that is complete when this queue has done all submitted work: an
+    /// event is recorded on the queue.
     ///
     /// Children that wait for other events, and queues that filled a [`Memory`](crate::Memory) of
     /// the buffers, make the queue wait for those first, so that one event stands for all. On a
@@ -517,7 +518,7 @@ impl ArrayBuilder {
             n_buffers: pointers.len() as u32,
             extents: 0,
         });
-        let came = self.came(sources);
+        let (came, is_of_parts) = (self.came(device, sources), !sources.is_empty());
         let below: Box<[Array]> = sources.as_slice().into();
         // Level by level, as the schema's nodes are numbered: an array is the node of the same
         // place.
@@ -535,18 +536,29 @@ impl ArrayBuilder {
         }
         let tables = Tables { extents: extents.into(), _pointers: pointers };
         let owners = self.take_owners().collect();
-        let built = Built { nodes: Nodes::from(nodes), _buffers: owners, below, tables };
+        let built = Built { nodes: Nodes::from(nodes), owners, below, tables };
         let mut tree = Tree::built(schema, device, ready, built);
-        tree.set_came(came);
+        tree.set_parts(came, is_of_parts);
         Ok(tree)
     }
 
-    /// When the memory came: the part of it that came first.
-    fn came(&self, sources: &[Array]) -> Moment {
+    /// When the memory came; unknown where parts of it came at several moments between which a
+    /// device was opened or closed by the id. What has no memory tells nothing of that of others,
+    /// unless an event of a producer's comes with it, whose runtime only time tells.
+    fn came(&self, device: DeviceId, sources: &[Array]) -> Moment {
         let buffers = self.buffers.iter().flatten().filter(|buffer| !buffer.is_null());
         let buffers = buffers.map(|buffer| buffer.claimed().came);
-        let below = sources.iter().map(|source| source.tree().came());
-        buffers.chain(below).fold(Moment::now(), Moment::min)
+        let below = sources.iter().map(|source| source.tree());
+        let with_memory = below.clone().filter(|tree| tree.any_memory().is_some());
+        let is_foreign = |pending: &Pending| pending.event().is_none();
+        let with_event = below.clone().filter(move |tree| {
+            tree.any_memory().is_none() && tree.ready.pending().iter().any(is_foreign)
+        });
+        let of_memory = buffers.chain(with_memory.chain(with_event).map(|tree| tree.came()));
+        let of_events = below.filter(|tree| !tree.ready.pending().is_empty());
+        Device::common_moment(device, of_memory)
+            .or_else(|| Device::common_moment(device, of_events.map(|tree| tree.came())))
+            .unwrap_or_else(Moment::now)
     }
 }
 

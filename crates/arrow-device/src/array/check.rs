@@ -375,10 +375,14 @@ unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: b
         }
     }
     if more > 0 {
-        // SAFETY: the table has `n_buffers` entries, and that is at least one.
-        let sizes = unsafe { buffers.wrapping_add(n_buffers as usize - 1).read() };
-        if sizes.is_null() {
+        if buffers.is_null() {
             return false;
+        }
+        // What a null column has more is its producer's own, and is not looked at.
+        if rule.has_sizes() {
+            // SAFETY: the table is there; it has `n_buffers` entries, and that is at least one.
+            let sizes = unsafe { buffers.wrapping_add(n_buffers as usize - 1).read() };
+            return !sizes.is_null();
         }
     }
     true
@@ -533,11 +537,12 @@ unsafe fn explain(source: &ArrowArray, schema: &Schema, number: u32) -> (ErrorKi
         return (Malformed, format!("the table of {n_children} children is null"));
     }
     if n_buffers < expected || n_buffers - expected > i64::from(rule.more_buffers) {
-        let least = if rule.more_buffers > 0 { "at least " } else { "" };
-        return (
-            SchemaMismatch,
-            format!("{data_type} has {least}{expected} buffers, not {n_buffers}"),
-        );
+        let buffers = match rule.more_buffers {
+            0 => format!("{expected} buffers"),
+            1 => format!("{expected} buffers or {}", expected + 1),
+            _ => format!("at least {expected} buffers"),
+        };
+        return (SchemaMismatch, format!("{data_type} has {buffers}, not {n_buffers}"));
     }
     if source.buffers.is_null() {
         return (Malformed, format!("the table of {n_buffers} buffers is null"));

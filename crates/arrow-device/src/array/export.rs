@@ -13,7 +13,7 @@ use std::ptr::{self, NonNull};
 use super::node::ArrayNode;
 use super::readiness::{Pending, ReadyWhen};
 use super::structs::Structs;
-use super::tree::{Built, Storage, Tree};
+use super::tree::{Built, MemoryAge, MemoryOrigin, Storage, Tree};
 use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
@@ -21,9 +21,10 @@ use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::driver::{Readiness, SyncEvent};
 use crate::ffi::build::{ArenaRoom, as_uninit};
 use crate::ffi::node::{CNode, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource};
-use crate::ffi::release::release_share;
+use crate::ffi::release::{self, release_share};
 use crate::pool::shared::Shared;
 use crate::schema::{Check, Schema};
+use crate::trace::told;
 use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
 
 impl Array {
@@ -285,6 +286,7 @@ impl Array {
         share: impl FnOnce() -> Shared<Tree>,
         out: &mut MaybeUninit<ArrowArray>,
     ) -> Result<*mut c_void> {
+        told!(device = %self.device(), len = self.len(), "export");
         let event = match &pending {
             None => Some(ptr::null_mut()),
             Some(Pending::Foreign(event)) => Some(event.as_ptr()),
@@ -322,7 +324,7 @@ impl Array {
             offset,
             n_buffers: i64::from(n_buffers),
             buffers: buffers.cast_mut(),
-            release: Some(release_share::<ArrowArray, Tree>),
+            release: Some(RELEASE_CALLBACKS.of_leaf),
             private_data: Shared::into_raw(share).cast_mut(),
             ..ArrowArray::empty()
         }
@@ -367,6 +369,7 @@ impl Array {
         let event = pending.and_then(Pending::into_event);
         let owner =
             ExportedTree { _event: event, _counted: tree.count(Direction::Exported), tree: share };
+        let owner = (owner, tree.origin());
         let ChildNumbers { first, count, .. } = tables.below(root);
         let (columns, plain) = (first..first + count, (root, self.exported_root()));
         let variable = if self.is_batch && !has_just(&tables, columns.clone(), self.window()) {
@@ -434,6 +437,43 @@ impl DeviceArrayParts {
         // to be initialised.
         unsafe { &mut *out.as_mut_ptr().cast() }
     }
+}
+
+/// The callbacks of all structs that are exported here.
+struct ReleaseCallbacks {
+    /// Of a leaf, whose `private_data` is a share of its tree.
+    of_leaf: unsafe extern "C" fn(*mut ArrowArray),
+    /// Of a node in an arena.
+    of_node: unsafe extern "C" fn(*mut ArrowArray),
+}
+
+/// A static, because each use of a function's name may give another address, and [`age_of`]
+/// looks for these two.
+static RELEASE_CALLBACKS: ReleaseCallbacks = ReleaseCallbacks {
+    of_leaf: release_share::<ArrowArray, Tree>,
+    of_node: release::release::<ArrowArray>,
+};
+
+/// How old the memory of a struct is, where the struct was exported here as memory of this device.
+///
+/// A function that has the address of one of these two callbacks does what they do, and so the
+/// struct's `private_data` is what they take.
+///
+/// # Safety
+/// The struct keeps UNS-6.
+pub(super) unsafe fn age_of(source: &ArrowArray, device: DeviceId) -> Option<MemoryAge> {
+    let callback = source.release?;
+    let origin = if ptr::fn_addr_eq(callback, RELEASE_CALLBACKS.of_node) {
+        // SAFETY: the callback is that of nodes, and the struct is not released.
+        unsafe { release::origin_of(source) }
+    } else if ptr::fn_addr_eq(callback, RELEASE_CALLBACKS.of_leaf) {
+        // SAFETY: the callback can be called (UNS-6), so that `private_data` is the share that it
+        // would take back; nobody does during this call.
+        unsafe { Shared::<Tree>::peek(source.private_data) }.map(Tree::origin)
+    } else {
+        None
+    };
+    origin.filter(|origin| origin.device == device).map(|origin| origin.age)
 }
 
 /// What `sync_event` is.
@@ -601,6 +641,7 @@ impl TreeShare for OfNode {
 impl CNode for ArrowArray {
     type Owner = ExportedTree;
     type Plain = ArrayNode;
+    type Origin = MemoryOrigin;
 
     #[inline(always)]
     fn linked(node: ArrayNode, links: Links<Self>) -> Self {
@@ -617,6 +658,11 @@ impl CNode for ArrowArray {
             release: Some(links.release),
             private_data: links.private_data,
         }
+    }
+
+    #[inline(always)]
+    fn callback() -> unsafe extern "C" fn(*mut Self) {
+        RELEASE_CALLBACKS.of_node
     }
 
     fn release_mut(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)> {

@@ -98,7 +98,7 @@ impl HostArray {
         self.array.data_type()
     }
 
-    /// A part of it: see [`Array::slice`].
+    /// A part of the array: see [`Array::slice`].
     pub fn slice(&self, offset: usize, length: usize) -> Result<Self> {
         Ok(self.of(self.array.slice(offset, length)?))
     }
@@ -260,8 +260,14 @@ pub struct HostBytes<'array> {
 }
 
 impl HostBytes<'_> {
-    fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self { address: NonNull::dangling(), len: 0, mapping: None, array: PhantomData }
+    }
+
+    /// Where the first byte is, and how many there are, where there may be some among them that
+    /// nobody wrote.
+    pub(crate) fn place(&self) -> (*const u8, usize) {
+        (self.address.as_ptr(), self.len)
     }
 
     /// Some of the bytes, where there may be others beside them that nobody wrote, as between the

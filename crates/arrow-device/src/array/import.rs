@@ -3,19 +3,24 @@
 //! The base structure is moved in and kept whole, behind one owner that releases it once. The
 //! structs below it stay where they are and are the table of nodes; [`check`](super::check) looks
 //! at each of them once. No buffer is read, nothing is waited for, and no driver is called.
+//!
+//! Memory on a device counts as new, but in structs that were exported here as memory of that
+//! device: their memory came when the tree came that was exported.
 
 use std::ffi::c_void;
 use std::ptr;
 
 use super::Array;
 use super::check::check;
+use super::export::age_of;
 use super::readiness::ReadyWhen;
 use super::structs::{ForeignArray, Structs, StructsBelow};
-use super::tree::{Storage, Tree};
+use super::tree::{MemoryAge, Storage, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::device::deferred;
 use crate::pool::shared::Vacancy;
 use crate::schema::{Check, Schema};
+use crate::trace::told;
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 impl Array {
@@ -170,6 +175,53 @@ unsafe fn moved(
     sync_event: *mut c_void,
     schema: &Schema,
 ) -> Result<Array> {
+    told!(device = %device, len = source.length, "import");
+    if device.device_type != DeviceType::CPU {
+        // SAFETY: the struct keeps UNS-6, as the caller promises.
+        let known = unsafe { age_of(source, device) };
+        if let Some(age) = known {
+            // SAFETY: the caller's promise.
+            return unsafe { came_back(source, below, (device, age), sync_event, schema) };
+        }
+    }
+    let age = MemoryAge::new_on(device);
+    // SAFETY: the caller's promise.
+    unsafe { placed(source, below, (device, age), sync_event, schema) }
+}
+
+/// [`moved`], of a struct that was exported here. Another party may have put an event of its own
+/// there, which says nothing of its age where there is no memory.
+///
+/// # Safety
+/// As of [`moved`].
+#[cold]
+#[inline(never)]
+unsafe fn came_back(
+    source: &mut ArrowArray,
+    below: StructsBelow,
+    (device, age): (DeviceId, MemoryAge),
+    sync_event: *mut c_void,
+    schema: &Schema,
+) -> Result<Array> {
+    // SAFETY: the struct was checked, as the caller promises (UNS-3).
+    let is_event_alone = !sync_event.is_null() && !unsafe { has_memory(source, &below, schema) };
+    let age = if is_event_alone { age.without_moment() } else { age };
+    // SAFETY: the caller's promise.
+    unsafe { placed(source, below, (device, age), sync_event, schema) }
+}
+
+/// The array of a struct that was checked, whose memory is so old.
+///
+/// # Safety
+/// As of [`moved`].
+#[inline(always)]
+unsafe fn placed(
+    source: &mut ArrowArray,
+    below: StructsBelow,
+    (device, age): (DeviceId, MemoryAge),
+    sync_event: *mut c_void,
+    schema: &Schema,
+) -> Result<Array> {
     let place = match Vacancy::new() {
         Ok(place) => place,
         Err(error) => return Err(refused(source, error)),
@@ -182,8 +234,29 @@ unsafe fn moved(
     // SAFETY: the struct was checked, as the caller promises, and its tables stay until the release
     // (UNS-3).
     let structs = unsafe { Structs::new(take(source), below) };
-    let tree = place.fill(Tree::new(schema, device, ready, Storage::Foreign(structs)));
+    let tree = place.fill(Tree::of_age(schema, device, ready, Storage::Foreign(structs), age));
     tree.count_as_imported();
     deferred::tick();
     Ok(Array::of_root(tree, root))
+}
+
+/// Whether a struct that was checked has a buffer with memory of its device.
+///
+/// # Safety
+/// UNS-3; `below` leads to the structs of the nodes from 1 on, and each keeps to its rule.
+#[cold]
+unsafe fn has_memory(base: &ArrowArray, below: &StructsBelow, schema: &Schema) -> bool {
+    // SAFETY: the base keeps to its rule, as the caller promises.
+    let below = unsafe { below.of(base) };
+    let structs = std::iter::once(ptr::from_ref(base)).chain(below.iter().copied());
+    structs.zip(schema.nodes()).any(|(source, node)| {
+        // SAFETY: UNS-3, which the caller promises: each entry is a struct.
+        let source = unsafe { &*source };
+        // The sizes of views, which come behind these, lie on the host.
+        (0..node.layout.buffers().len()).any(|index| {
+            // SAFETY: a node that keeps to its rule has so many buffers at least.
+            let buffer = unsafe { source.buffers.wrapping_add(index).read() };
+            !buffer.is_null()
+        })
+    })
 }

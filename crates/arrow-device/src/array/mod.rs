@@ -4,6 +4,7 @@
 //! never shows an address: that takes a [`View`], which names the queue that will use it, or
 //! [`host`](Array::host), which waits.
 
+mod awaited;
 mod batch;
 mod builder;
 pub(crate) mod check;
@@ -15,6 +16,7 @@ mod node;
 mod readiness;
 mod release;
 mod sizes;
+mod sole;
 pub(crate) mod structs;
 mod tree;
 mod view;
@@ -25,6 +27,7 @@ mod window;
 use crate::numbered::numbered;
 use std::fmt;
 
+pub use awaited::ArrayReady;
 pub use batch::Batch;
 pub use builder::ArrayBuilder;
 pub use host::{HostArray, HostBytes};
@@ -127,7 +130,8 @@ impl Array {
         self.tree.device
     }
 
-    /// A part of it: `length` elements from `offset` on. Copies nothing and changes no buffer.
+    /// A part of the array: `length` elements from `offset` on. Copies nothing and changes no
+    /// buffer.
     pub fn slice(&self, offset: usize, length: usize) -> Result<Self> {
         let end = offset.checked_add(length).filter(|end| *end <= self.len());
         if end.is_none() {
@@ -145,8 +149,8 @@ impl Array {
         self.schema_node().children().len()
     }
 
-    /// A child, as it is: this array's offset and length do not apply to it. (For the columns of a
-    /// struct array with its offset and length applied, see [`Batch`].)
+    /// A child of the array, uncut: this array's offset and length do not apply to it. (For the
+    /// columns of a struct array with its offset and length applied, see [`Batch`].)
     pub fn child(&self, index: usize) -> Result<Self> {
         self.node_child(index).map(Self::at_its_source)
     }

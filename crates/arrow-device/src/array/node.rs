@@ -36,18 +36,18 @@ impl ArrayNode {
     #[inline(always)]
     pub(super) fn of(source: &ArrowArray, nulls: Nullability) -> Self {
         let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
-        let n_buffers = n_buffers as u32;
-        let extents = Self::NO_EXTENTS;
+        let (n_buffers, extents) = (n_buffers as u32, Self::NO_EXTENTS);
         let node =
             Self { window: Window { offset, length, null_count }, buffers, n_buffers, extents };
-        let null_count = match nulls {
+        let (n_buffers, null_count) = match nulls {
             // Without a bitmap nothing is null, counted or not.
-            Nullability::InBitmap if null_count != 0 && node.buffer(0).is_null() => 0,
-            Nullability::InBitmap => null_count,
-            Nullability::All => length,
-            Nullability::None => 0,
+            Nullability::InBitmap if null_count != 0 && node.buffer(0).is_null() => (n_buffers, 0),
+            Nullability::InBitmap => (n_buffers, null_count),
+            // As `buffers_of`, by a branch that is there anyway.
+            Nullability::All => (0, length),
+            Nullability::None => (n_buffers, 0),
         };
-        Self { window: Window { offset, length, null_count }, ..node }
+        Self { window: Window { offset, length, null_count }, n_buffers, ..node }
     }
 
     /// A buffer's address or handle; null where there is none.
@@ -61,6 +61,13 @@ impl ArrayNode {
         // own table.
         unsafe { self.buffers.wrapping_add(index).read() }
     }
+}
+
+/// How many buffers of a struct are data. A null column has none: one that its producer has is the
+/// producer's own, and is neither looked at nor passed on.
+#[inline(always)]
+pub(super) fn buffers_of(n_buffers: i64, nulls: Nullability) -> u32 {
+    if nulls == Nullability::All { 0 } else { n_buffers as u32 }
 }
 
 /// The nodes of a tree that was put together here. A single one needs no table of its own.

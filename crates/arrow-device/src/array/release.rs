@@ -10,6 +10,7 @@ use crate::DeviceType;
 use crate::device::deferred::{self, LastQueueUses, OfDrivers, Question, QueueUse};
 use crate::device::nesting;
 use crate::device::watch::WatchedRelease;
+use crate::trace::told;
 
 impl Tree {
     /// Whether no queue was ever told where the data is.
@@ -56,6 +57,7 @@ impl Drop for Tree {
         let is_plain =
             matches!((&self.ready, &*self.storage), (ReadyWhen::Now, _) | (_, Storage::Foreign(_)));
         if is_plain && self.notes.is_empty() {
+            told!(device = %self.device, "release");
             // SAFETY: dropped once, here, and `self` is being dropped.
             unsafe { nesting::drop_bounded(&mut self.storage) }
             deferred::tick();
@@ -100,12 +102,14 @@ impl Tree {
         // SAFETY: taken once, here, by the drop of `self`.
         let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
         if uses.is_empty() {
+            told!(device = %self.device, "release");
             // Counted until the release.
             let mut both = ManuallyDrop::new((watched, storage, counted));
             // SAFETY: dropped once, here.
             unsafe { nesting::drop_bounded(&mut both) }
             deferred::tick();
         } else {
+            told!(device = %self.device, uses = uses.len(), "deferred release");
             // Counted until the release, which is later.
             let frees_host_memory = self.device.device_type == DeviceType::CPU;
             deferred::defer((watched, storage, counted), uses, frees_host_memory);

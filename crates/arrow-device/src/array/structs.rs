@@ -26,6 +26,26 @@ pub(crate) enum StructsBelow {
     Table(List<*const ArrowArray>),
 }
 
+impl StructsBelow {
+    /// The structs below a base.
+    ///
+    /// # Safety
+    /// The base was checked, and has a table of its children, which nobody writes to.
+    #[inline(always)]
+    pub(super) unsafe fn of<'a>(&'a self, base: &'a ArrowArray) -> &'a [*const ArrowArray] {
+        let ArrowArray { children, n_children, .. } = *base;
+        match self {
+            Self::Table(table) => table,
+            Self::Children if n_children == 0 => &[],
+            // SAFETY: there is a table of so many children, which nobody writes to, as the caller
+            // promises.
+            Self::Children => unsafe {
+                std::slice::from_raw_parts(children.cast_const().cast(), n_children as usize)
+            },
+        }
+    }
+}
+
 impl Structs {
     /// # Safety
     /// The tree was checked: the base keeps to the rule of the schema's root, what `below` leads to
@@ -48,16 +68,8 @@ impl Structs {
     /// The structs of the nodes from 1 on.
     #[inline(always)]
     pub(crate) fn below(&self) -> &[*const ArrowArray] {
-        let ArrowArray { children, n_children, .. } = *self.base();
-        match &self.below {
-            StructsBelow::Table(table) => table,
-            StructsBelow::Children if n_children == 0 => &[],
-            // SAFETY: `new`'s caller saw that the base has a table of so many children, which
-            // nobody writes to.
-            StructsBelow::Children => unsafe {
-                std::slice::from_raw_parts(children.cast_const().cast(), n_children as usize)
-            },
-        }
+        // SAFETY: `new`'s caller saw that the base keeps to its rule.
+        unsafe { self.below.of(self.base()) }
     }
 
     /// A node. The checks are those of the whole schema.

@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::Array;
-use super::node::{ArrayNode, Nodes, Tables};
+use super::node::{ArrayNode, Nodes, Tables, buffers_of};
 use super::readiness::{Pending, ReadyWhen};
 use super::structs::Structs;
 use crate::device::account::{self, CountedBytes, Direction};
@@ -30,8 +30,11 @@ pub(crate) struct Tree {
     pub(crate) device: DeviceId,
     pub(crate) ready: ReadyWhen,
     made_in: MadeIn,
-    /// When the memory came: the part of it that came first.
+    /// When the memory came; unknown where parts of it came at several moments between which a
+    /// device was opened or closed by the id.
     came: Moment,
+    /// Whether the tree, or the tree that was exported as its structs, was put together of several.
+    is_of_parts: bool,
     pub(super) storage: ManuallyDrop<Storage>,
     /// What is noted later. Most trees pass through without.
     pub(super) notes: PerFork<Notes>,
@@ -74,7 +77,7 @@ pub(crate) enum Storage {
 pub(crate) struct Built {
     pub(crate) nodes: Nodes,
     /// The owners of the root's buffers.
-    pub(crate) _buffers: Box<[BytesOwner]>,
+    pub(crate) owners: Box<[BytesOwner]>,
     /// The arrays right below the root, the dictionary as the last one.
     pub(crate) below: Box<[Array]>,
     pub(crate) tables: Tables,
@@ -91,6 +94,37 @@ unsafe impl Sync for Tree {}
 // foreign struct can be released on any thread (UNS-6), and everything built here is `Send + Sync`.
 unsafe impl Send for Storage {}
 
+/// Where and when the memory of a tree that was exported came into the process.
+#[derive(Clone, Copy)]
+pub(crate) struct MemoryOrigin {
+    /// The device that the memory is on. What comes back as memory of another device came there
+    /// anew.
+    pub(super) device: DeviceId,
+    pub(super) age: MemoryAge,
+}
+
+/// When the memory of a tree came, and into which process.
+#[derive(Clone, Copy)]
+pub(crate) struct MemoryAge {
+    made_in: MadeIn,
+    came: Moment,
+    is_of_parts: bool,
+}
+
+impl MemoryAge {
+    /// That of memory which comes now.
+    #[inline(always)]
+    pub(super) fn new_on(device: DeviceId) -> Self {
+        let (made_in, came) = (MadeIn::with_memory_on(device), Moment::now());
+        Self { made_in, came, is_of_parts: false }
+    }
+
+    /// The same, of which nobody knows the moment.
+    pub(super) fn without_moment(self) -> Self {
+        Self { came: Moment::UNKNOWN, ..self }
+    }
+}
+
 impl Tree {
     #[inline(always)]
     pub(crate) fn new(
@@ -99,9 +133,28 @@ impl Tree {
         ready: ReadyWhen,
         storage: Storage,
     ) -> Self {
-        let storage = ManuallyDrop::new(storage);
-        let (made_in, came) = (MadeIn::with_memory_on(device), Moment::now());
-        Self { schema, device, ready, made_in, came, storage, notes: PerFork::new() }
+        Self::of_age(schema, device, ready, storage, MemoryAge::new_on(device))
+    }
+
+    /// [`new`](Self::new), of memory that is so old.
+    #[inline(always)]
+    pub(super) fn of_age(
+        schema: Schema,
+        device: DeviceId,
+        ready: ReadyWhen,
+        storage: Storage,
+        age: MemoryAge,
+    ) -> Self {
+        let MemoryAge { made_in, came, is_of_parts } = age;
+        let (storage, notes) = (ManuallyDrop::new(storage), PerFork::new());
+        Self { schema, device, ready, made_in, came, is_of_parts, storage, notes }
+    }
+
+    /// Where the memory of the tree came from, for whoever imports the tree's structs.
+    #[inline]
+    pub(super) fn origin(&self) -> MemoryOrigin {
+        let &Self { device, made_in, came, is_of_parts, .. } = self;
+        MemoryOrigin { device, age: MemoryAge { made_in, came, is_of_parts } }
     }
 
     /// Says that the data was there earlier than the tree was made, perhaps in another process.
@@ -110,6 +163,7 @@ impl Tree {
     }
 
     /// Which process the memory came into, and when.
+    #[inline]
     pub(crate) fn made(&self) -> (MadeIn, Moment) {
         (self.made_in, self.came)
     }
@@ -124,9 +178,9 @@ impl Tree {
         Device::addressing_of(self.device, || self.open_device())
     }
 
-    /// Says that the memory, or a part of it, came earlier than the tree was made.
-    pub(super) fn set_came(&mut self, came: Moment) {
-        self.came = came;
+    /// Says when the memory came, and whether the tree was put together of others.
+    pub(super) fn set_parts(&mut self, came: Moment, is_of_parts: bool) {
+        (self.came, self.is_of_parts) = (came, is_of_parts);
     }
 
     /// Whether the data lies on a device that is not there: this is a child of `fork`, and the tree
@@ -216,7 +270,8 @@ impl Tree {
         match self.storage() {
             Storage::Foreign(structs) => {
                 let source = structs.get(number);
-                (source.buffers.cast_const(), source.n_buffers as u32)
+                let nulls = numbered(self.schema.checks().get(number as usize)).nulls;
+                (source.buffers.cast_const(), buffers_of(source.n_buffers, nulls))
             }
             Storage::Built(Built { nodes, .. }) => {
                 let node = numbered(nodes.as_slice().get(number as usize));
@@ -255,6 +310,7 @@ impl Tree {
             }
         }
         match self.telling_memory() {
+            Some(_) if self.is_mixed() => None,
             // SAFETY: the memory is a `buffers[i]` of this tree, which keeps it.
             Some(claimed) => unsafe { Device::find_holding(self.device, claimed) },
             None if self.has_telling_event() => Device::find_sending(self.device, self.came),
@@ -280,17 +336,20 @@ impl Tree {
 
     /// The first buffer that is there, of memory that is not the host's.
     pub(crate) fn any_memory(&self) -> Option<ClaimedMemory> {
-        if self.device.device_type == DeviceType::CPU {
-            return None;
-        }
+        if self.device.device_type == DeviceType::CPU { None } else { self.memories().next() }
+    }
+
+    /// All buffers that are there, node by node.
+    fn memories(&self) -> impl Iterator<Item = ClaimedMemory> {
         let of_node = |(number, node): (usize, ArrayNode)| {
             // The sizes of views, which come behind these, lie on the host.
             let fixed = self.schema.node(number as u32).layout.buffers().len();
-            (0..fixed).map(|index| node.buffer(index)).find(|buffer| !buffer.is_null())
+            (0..fixed).map(move |index| node.buffer(index)).filter(|buffer| !buffer.is_null())
         };
-        let memory = self.nodes().enumerate().find_map(of_node)?;
-        let memory = Raw::from_ptr(memory.cast_mut().cast());
-        Some(ClaimedMemory { memory, came: self.came })
+        self.nodes().enumerate().flat_map(of_node).map(|memory| {
+            let memory = Raw::from_ptr(memory.cast_mut().cast());
+            ClaimedMemory { memory, came: self.came }
+        })
     }
 
     /// Whether a queue's device has the data: not where the data is on another device, or in
@@ -300,7 +359,29 @@ impl Tree {
             // SAFETY: this tree keeps it.
             unsafe { queue.device().holds(claimed) }
         };
-        self.device == queue.device().id() && self.telling_memory().is_none_or(holds)
+        self.device == queue.device().id()
+            && self.telling_memory().is_none_or(holds)
+            && !self.is_mixed()
+    }
+
+    /// Whether the tree was put together of memory of several runtimes, which nobody could tell
+    /// then because one of them alone was open by the id.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.is_of_parts && Device::ids_are_ambiguous() && self.has_several_holders()
+    }
+
+    #[cold]
+    fn has_several_holders(&self) -> bool {
+        if !Device::has_several_runtimes(self.device) {
+            return false;
+        }
+        let mut holders = self.memories().map(|claimed| {
+            // SAFETY: the memory is a `buffers[i]` of this tree, which keeps it.
+            let holder = unsafe { Device::find_holding(self.device, claimed) };
+            holder.map(|holder| holder.driver().runtime())
+        });
+        let first = holders.next();
+        first.is_some_and(|first| holders.any(|other| other != first))
     }
 }
 

@@ -106,7 +106,7 @@ impl<'view> NodeView<'view> {
         self.view
     }
 
-    /// Its type.
+    /// The type of the node.
     pub fn data_type(&self) -> &DataType {
         self.array.data_type()
     }
@@ -145,7 +145,7 @@ impl<'view> NodeView<'view> {
         self.array.data_buffer_len(index, Some(&self.view.queue))
     }
 
-    /// A child, as it is: a parent's offset and length do not apply to it.
+    /// A child of the node, uncut: a parent's offset and length do not apply to it.
     pub fn child(&self, index: usize) -> Result<Self> {
         Ok(Self { array: self.array.node_child(index)?, view: self.view })
     }
@@ -177,12 +177,12 @@ pub struct BufferPlace<'view> {
 }
 
 impl<'view> BufferPlace<'view> {
-    /// Where it is.
+    /// Where the buffer is.
     pub fn location(&self) -> Location<'view> {
         self.location
     }
 
-    /// How long it is, as far as that is known without asking the device.
+    /// How long the buffer is, as far as that is known without asking the device.
     pub fn extent(&self) -> Extent {
         self.extent
     }

@@ -313,10 +313,15 @@ impl Tree {
             && of.id() == self.device
             && event.is_of_its_device()
             && self.telling_memory().is_none_or(holds)
+            && !self.is_mixed()
     }
 
     /// Whether work on a queue may touch the data.
     pub(crate) fn require_reach(&self, queue: &Queue) -> Result<()> {
+        if self.is_mixed() {
+            let message = "the array was put together of memory of several runtimes, and a queue works on one; copy the parts first";
+            return Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device));
+        }
         // SAFETY: this tree keeps the memory.
         unsafe { queue.reaches_memory(self.device, || self.any_memory()) }
     }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_core::Stream;
 
 use super::outlet::refused_polls;
+use crate::device::waiter;
 use crate::process::{self, MadeIn};
 use crate::sync::lock;
 
@@ -84,8 +85,8 @@ impl<S: Stream + Unpin> FusedIterator for Blocking<S> {}
 /// ```
 /// assert_eq!(arrow_device::async_stream::block_on(async { 7 }), 7);
 /// ```
-pub fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
+pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
+    let mut future = pin!(future.into_future());
     Sleeper::new().wait(|context| future.as_mut().poll(context))
 }
 
@@ -121,6 +122,10 @@ impl Sleeper {
             assert!(
                 refused == refused_polls(),
                 "a waker waits for a `Drive`, which cannot go on before the waker has returned"
+            );
+            assert!(
+                !waiter::is_waiter(),
+                "a waker blocks the thread that wakes whoever awaits an event"
             );
             self.bell.wait();
         }

@@ -13,6 +13,7 @@
 //! | read a stream that somebody else produces | [`AsyncStream`], a [`Stream`](futures_core::Stream) of [`Task`]s; [`Arrays`] of arrays |
 //! | produce one from any [`Stream`](futures_core::Stream) of arrays | [`AsyncProducer`], which makes a future, [`Drive`] |
 //! | make an iterator such a stream, with a bound on what is in flight | [`feed`] |
+//! | copy or change the arrays of a stream on their way | [`ArraysExt`] |
 //! | read such a stream with a plain loop | [`Blocking`] |
 //!
 //! ```
@@ -58,6 +59,7 @@ mod failure;
 mod feed;
 mod foreign;
 mod handler;
+mod moves;
 mod outgoing;
 mod outlet;
 mod protocol;
@@ -74,6 +76,7 @@ pub use drive::{AsyncProducer, Drive, Ending};
 pub use failure::Failure;
 pub use feed::{Fed, Feeder, feed};
 pub use handler::StreamHandler;
+pub use moves::{ArraysExt, MappedArrays, MovingArrays};
 pub use outgoing::Outgoing;
 pub use state::StreamInfo;
 pub use stream::{Arrays, AsyncStream, Opened};

@@ -1,8 +1,8 @@
 //! Copies of whole arrays: to the host, to a device, from one device to another.
 //!
-//! [`Array::copy_to`] and [`Array::to_host`] are all that most programs need. Beneath them a copy
-//! is planned first and run then, and the [`Plan`] can be looked at and printed: which way the data
-//! goes, how many bytes, regions and submissions that takes, and what was cut off and why.
+//! [`Array::copy_to`] and [`Array::to_host`] are all that most programs need. A copy is planned
+//! first and then run, and a program can print the [`Plan`]: which way the data goes, how many
+//! bytes, regions and submissions that takes, and what was cut off and why.
 //!
 //! # What travels
 //!
@@ -11,12 +11,12 @@
 //! * Buffers are cut to the elements of the array. A node with a validity bitmap (or of booleans)
 //!   keeps up to 7 elements before its first one, so that no bit has to be shifted; its offset says
 //!   so.
-//! * Strings and lists are cut behind their offsets, too. Where they begin and end only the data
-//!   knows: it is read with one gathered read and one wait for each level of nesting, and checked
-//!   before it is used, for it is another party's memory. The offsets then have to begin at 0: they
-//!   are changed on their way through host memory. Between two devices that reach each other
-//!   nothing comes by the host; there the offsets make the detour, or what is before them travels
-//!   as well, whichever moves less.
+//! * Strings and lists are cut behind their offsets, too. Only the data says where they begin and
+//!   end: the first and last offsets are read with one gathered read and one wait for each level of
+//!   nesting, and checked before use, because the memory is another party's. The offsets then have
+//!   to begin at 0, so they are changed on their way through host memory. Between two devices that
+//!   reach each other, the offsets alone go through the host; or the data before the first element
+//!   travels as well, if that moves less.
 //! * List views, views, dense unions and runs point anywhere. Where the host has their indices,
 //!   what they point to is cut to what is used; where only a device has them, it travels whole.
 //! * Buffers and whole children that occur twice move once. A bitmap that says of no element that
@@ -49,6 +49,7 @@
 //! # Ok::<(), arrow_device::Error>(())
 //! ```
 
+mod awaited;
 mod later;
 mod options;
 mod plan;
@@ -58,6 +59,7 @@ mod run;
 mod source;
 mod step;
 
+pub use awaited::AwaitedCopy;
 pub use later::{Copying, Executor, Job};
 pub use options::Options;
 pub use plan::{Cut, Note, Plan};

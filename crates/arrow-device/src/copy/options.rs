@@ -44,8 +44,8 @@ impl Options {
         self
     }
 
-    /// Every buffer gets an allocation of its own, and a column keeps its own memory and no other.
-    /// Costs an allocation for each buffer.
+    /// Says whether every buffer gets an allocation of its own, so that a column keeps its own
+    /// memory and no other. Costs an allocation for each buffer.
     ///
     /// On a device of handles that knows no parts of them this is always so.
     pub fn separate(mut self, separate: bool) -> Self {

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use super::awaited::Mode;
 use super::options::Options;
 use super::run::polled;
 use crate::{Array, Batch, Error, ErrorKind, Queue, Result};
@@ -22,10 +23,11 @@ use crate::{Array, Batch, Error, ErrorKind, Queue, Result};
 ///
 /// # Who polls
 ///
-/// A device tells nobody that it is done: a driver has no wakers, and this crate has no thread that
-/// asks. Either the application calls [`poll`](Self::poll) from time to time, in each turn of its
-/// own loop; or it makes a future of the copy with [`woken_by`](Self::woken_by), and says there
-/// what wakes the future.
+/// Whoever has an executor awaits the copy: `copy.await` is woken when the copy can go on
+/// ([`AwaitedCopy`](super::AwaitedCopy)). Without one, the application calls [`poll`](Self::poll)
+/// from time to time, in each turn of its own loop; or it makes a future of the copy with
+/// [`woken_by`](Self::woken_by), and says there what wakes the future: where the program has no
+/// threads, and its driver announces nothing ([`Driver::notify`](crate::driver::Driver::notify)).
 ///
 /// A poll asks about one event, as a rule, and may be called as often as the program likes. Each
 /// level of nesting of strings and lists takes one turn, to read the lengths of what travels, and
@@ -65,6 +67,8 @@ pub struct PolledCopy(PolledState);
 enum PolledState {
     GoingOn(Pin<Box<dyn Future<Output = Result<Array>> + Send>>),
     Done(Box<Array>),
+    /// The copy could not begin.
+    Failed(Error),
     /// The result was taken, or the copy failed.
     Over,
 }
@@ -79,6 +83,11 @@ impl PolledCopy {
         Ok(copy)
     }
 
+    /// A copy that has begun, or the error that it could not begin with.
+    pub(super) fn begun(copy: Result<Self>) -> Self {
+        copy.unwrap_or_else(|error| Self(PolledState::Failed(error)))
+    }
+
     /// Goes on as far as nothing has to be waited for. The result, as soon as it is there, and
     /// once.
     ///
@@ -87,19 +96,37 @@ impl PolledCopy {
     /// result or an error was returned. An error ends the copy. In a child of `fork` a copy that
     /// waits for a device of the parent is [`Unsupported`](ErrorKind::Unsupported).
     pub fn poll(&mut self) -> Result<Option<Array>> {
+        let _before = Mode::Polled.begin();
+        self.poll_in(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// Waits for the result, as [`Array::copy_to`] does.
+    ///
+    /// # Errors
+    /// As for [`poll`](Self::poll), and [`NotReady`](ErrorKind::NotReady) where a driver
+    /// [may not wait](crate::driver#drivers-that-may-not-wait) on this thread.
+    pub fn wait(mut self) -> Result<Array> {
+        let _before = Mode::Blocking.begin();
+        loop {
+            if let Some(array) = self.poll_in(&mut Context::from_waker(Waker::noop()))? {
+                return Ok(array);
+            }
+        }
+    }
+
+    /// The same with a waker, which is woken where the [`Mode`] says so.
+    pub(super) fn poll_in(&mut self, context: &mut Context<'_>) -> Result<Option<Array>> {
         // Over, if a destructor or an allocator panics in this.
         match std::mem::replace(&mut self.0, PolledState::Over) {
-            PolledState::GoingOn(mut work) => {
-                let mut context = Context::from_waker(Waker::noop());
-                match work.as_mut().poll(&mut context) {
-                    Poll::Ready(result) => result.map(Some),
-                    Poll::Pending => {
-                        self.0 = PolledState::GoingOn(work);
-                        Ok(None)
-                    }
+            PolledState::GoingOn(mut work) => match work.as_mut().poll(context) {
+                Poll::Ready(result) => result.map(Some),
+                Poll::Pending => {
+                    self.0 = PolledState::GoingOn(work);
+                    Ok(None)
                 }
-            }
+            },
             PolledState::Done(array) => Ok(Some(*array)),
+            PolledState::Failed(error) => Err(error),
             PolledState::Over => {
                 let message = "the result was taken, or the copy has failed";
                 Err(Error::new(ErrorKind::InvalidArgument, message).during("poll a copy"))
@@ -140,7 +167,7 @@ impl fmt::Debug for PolledCopy {
         let state = match self.0 {
             PolledState::GoingOn(_) => "going on",
             PolledState::Done(_) => "done",
-            PolledState::Over => "over",
+            PolledState::Failed(_) | PolledState::Over => "over",
         };
         write!(f, "PolledCopy({state})")
     }

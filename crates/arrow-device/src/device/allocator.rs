@@ -122,12 +122,12 @@ impl Recycler {
         Self(inner)
     }
 
-    /// How many bytes it keeps at the moment.
+    /// How many bytes the recycler keeps at the moment.
     pub fn kept(&self) -> u64 {
         self.0.free().iter().map(Memory::len).sum()
     }
 
-    /// Frees what it keeps.
+    /// Frees all memory that the recycler keeps.
     pub fn clear(&self) {
         let all = std::mem::take(&mut *self.0.free());
         // The driver is called without the lock.

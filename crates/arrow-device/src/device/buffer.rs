@@ -1,5 +1,6 @@
 //! [`Buffer`]: shared, immutable bytes on a device.
 
+use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,9 +13,9 @@ use crate::process::{self, MadeIn};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 /// Whatever has to stay alive so that bytes stay valid.
-pub trait KeepAlive: Send + Sync + 'static {}
+pub trait KeepAlive: Any + Send + Sync {}
 
-impl<T: Send + Sync + 'static + ?Sized> KeepAlive for T {}
+impl<T: Any + Send + Sync + ?Sized> KeepAlive for T {}
 
 /// A share of whatever keeps bytes valid.
 pub(crate) type BytesOwner = Arc<dyn KeepAlive>;
@@ -200,8 +201,8 @@ impl Buffer {
         self.about.as_ref()?.divides.as_ref()
     }
 
-    /// The same bytes, which work on this queue may still write: whoever uses the buffer, or an
-    /// array of it, comes behind what has been submitted to the queue by then.
+    /// Says that work on this queue may still write the bytes: whoever uses the buffer, or an array
+    /// of it, comes behind what has been submitted to the queue by then.
     ///
     /// For memory of [`foreign`](Self::foreign) that is still being filled; a
     /// [`Memory`] knows its queues itself. When nobody needs the buffer any more, its owner is kept
@@ -247,7 +248,7 @@ impl Buffer {
         self.base.is_null()
     }
 
-    /// A part of it: `len` bytes from `offset` on. An error where that is not inside.
+    /// A part of the buffer: `len` bytes from `offset` on. An error where that is not inside.
     ///
     /// On a device of handles, a part becomes a buffer of an array only if the memory is the
     /// driver's own ([`Device::allocate`]), the driver gives [handles for parts], and the part
@@ -459,7 +460,7 @@ impl Location<'_> {
         self.base.is_null()
     }
 
-    /// The same as one side of a copy.
+    /// The location as one side of a copy.
     pub fn spot(self) -> super::driver::Spot {
         super::driver::Spot { base: self.base, offset: self.offset }
     }

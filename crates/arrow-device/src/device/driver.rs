@@ -3,17 +3,17 @@
 //! A [`Driver`] is a table of plain operations on raw handles. It owns nothing that a caller holds
 //! and decides nothing about lifetimes: [`Device`](crate::Device), [`Queue`], [`Event`] and
 //! [`Memory`] own the handles and call the driver at the right time. A backend is written once
-//! against this page and works with everything in this crate, from any crate. A whole one, to be
-//! copied, is in `examples/own_device`; the suite of `arrow-device-testkit` judges one; and
-//! `docs/drivers.md` leads through both.
+//! against this page and works with everything in this crate, from any crate. A whole backend, to
+//! be copied, is in `examples/own_device` of this crate; the suite of `arrow-device-testkit` judges
+//! backends; and `docs/drivers.md` in the repository leads through both.
 //!
-//! Memory safety rests on the numbered obligations DRV-1 to DRV-28, which the [trait](Driver)
-//! lists. The numbers are those of `docs/safety.md`, where each obligation stands in full. What
-//! holds for every operation, in short:
+//! Memory safety rests on the numbered obligations DRV-1 to DRV-29, which the [trait](Driver)
+//! lists. The numbers are those of `docs/safety.md` in the repository, where each obligation stands
+//! in full. What holds for every operation, in short:
 //!
-//! * It can be called on any thread, and from several at once (DRV-1).
-//! * It never unwinds (DRV-2), and calls nothing of this library that reaches a driver, but for
-//!   callbacks of the application where a runtime is polled (DRV-3).
+//! * An operation can be called on any thread, and from several at once (DRV-1).
+//! * An operation never unwinds (DRV-2), and calls nothing of this library that reaches a driver,
+//!   but for callbacks of the application where a runtime is polled (DRV-3).
 //!   Where an operation panics all the same, the panic ends in the guard that a device puts around
 //!   its driver: the operation is an [`ErrorKind::Panicked`], and what it was to give back is
 //!   abandoned and counted.
@@ -65,6 +65,17 @@
 //! [`release_finished`](crate::deferred::release_finished); and
 //! [`PolledCopy`](crate::copy::PolledCopy) for everything that has to come to the host.
 //!
+//! # Runtimes that call back
+//!
+//! A task that awaits an event ([`AwaitedEvent`](crate::AwaitedEvent)) is woken by the driver where
+//! the driver can: [`notify`](Driver::notify) hands an [`EventNotice`] to a callback of the runtime
+//! (DRV-29). Callbacks of most runtimes may not call the runtime and should not take long: with
+//! [`EventNotices::FromCallbacks`] a thread of the library wakes the task. Where callbacks are as
+//! good as any other place, as in the event loop of a browser's page, with
+//! [`EventNotices::Anywhere`] the task is woken in the callback, and there is no thread. For a
+//! driver without either, a thread of the library calls [`is_complete`](Driver::is_complete) and
+//! [`wait_on_host`](Driver::wait_on_host).
+//!
 //! # Errors that come later than the call
 //!
 //! Some runtimes accept a copy, an allocation or a kernel, and tell by a callback long afterwards
@@ -112,79 +123,19 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::time::Duration;
 
 pub use super::properties::{
-    Addressing, DefaultQueues, HostAccess, Properties, Readiness, WaitingCopies,
+    Addressing, DefaultQueues, EventNotices, HostAccess, Properties, Readiness, WaitingCopies,
 };
+pub use super::raw::Raw;
 pub use super::turns::{Turn, Turns};
+pub use super::waiter::EventNotice;
 pub use super::watch::{PlaceOwner, Watched, WatchedPlace};
 use super::{Event, Memory, Queue};
 pub use crate::process::{ForkMutex, LibraryUse, PerProcess};
 use crate::{DeviceId, Error, ErrorKind, Result};
-
-/// A raw handle of a runtime: a pointer, an opaque handle or an index, as that runtime has it.
-///
-/// `T` says what kind of thing the handle names and nothing else. Copying a `Raw` copies the
-/// number, not the thing.
-pub struct Raw<T> {
-    handle: *mut c_void,
-    names: PhantomData<fn() -> T>,
-}
-
-impl<T> Raw<T> {
-    /// The null handle. Some runtimes have a default queue of this value.
-    pub const NULL: Self = Self::from_ptr(std::ptr::null_mut());
-
-    /// A handle that is a pointer.
-    pub const fn from_ptr(handle: *mut c_void) -> Self {
-        Self { handle, names: PhantomData }
-    }
-
-    /// A handle that is a number and not a pointer.
-    pub const fn from_bits(bits: usize) -> Self {
-        Self::from_ptr(std::ptr::without_provenance_mut(bits))
-    }
-
-    /// The handle as a pointer.
-    pub const fn as_ptr(self) -> *mut c_void {
-        self.handle
-    }
-
-    /// The handle as a number.
-    pub fn bits(self) -> usize {
-        self.handle.addr()
-    }
-
-    /// Whether this is the null handle.
-    pub fn is_null(self) -> bool {
-        self.handle.is_null()
-    }
-}
-
-impl<T> Clone for Raw<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Raw<T> {}
-
-impl<T> PartialEq for Raw<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.handle == other.handle
-    }
-}
-
-impl<T> Eq for Raw<T> {}
-
-impl<T> fmt::Debug for Raw<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}", self.bits())
-    }
-}
 
 // SAFETY: a `Raw` is a number here, and no safe code dereferences it. The driver that made it takes
 // it on any thread (DRV-1).
@@ -213,8 +164,8 @@ pub enum Filled {
     /// For the host, and for all work that is submitted later, to any queue that reaches the
     /// memory.
     Now,
-    /// The same after this event, which is the caller's to destroy; and before it for work on the
-    /// queue.
+    /// For the host and for all queues after this event, which is the caller's to destroy; and
+    /// before it for work on the queue.
     After(Raw<Event>),
 }
 
@@ -350,6 +301,11 @@ pub struct Allocation {
 ///   [`WorkFailed`](ErrorKind::WorkFailed) for whoever asks about it, always, once it is over.
 /// * DRV-28: After the loss of the device every operation says `DeviceLost`, waits that are under
 ///   way end, and no event stays without an answer.
+///
+/// Announcements:
+///
+/// * DRV-29: `notify` never waits. A notice that it keeps is called once the event has passed, has
+///   failed or is lost, where the properties say, or is dropped.
 ///
 /// Data:
 ///
@@ -549,6 +505,22 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// # Safety
     /// UNS-22.
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool>;
+
+    /// Has an event announced: the notice is called once the event has passed, or cannot pass any
+    /// more. Answers no, and drops the notice, where that cannot be done. Never waits. Only where
+    /// [`event_notices`](Properties::event_notices) says that there are notices.
+    ///
+    /// Called for the first event of each queue that somebody awaits and that nobody has announced
+    /// yet. The notice may be called in this call, where the driver holds no lock. The event may be
+    /// destroyed before the notice was called (DRV-29).
+    ///
+    /// # Safety
+    /// UNS-22.
+    unsafe fn notify(&self, event: Raw<Event>, notice: EventNotice) -> Result<bool> {
+        let _ = event;
+        drop(notice);
+        Ok(false)
+    }
 
     /// How an event of this device is shown to others. Calls no runtime. An error of the kind
     /// [`ErrorKind::Unsupported`] where [`readiness`](Properties::readiness) is not

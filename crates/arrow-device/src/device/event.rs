@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::driver::{Raw, Runtime, SyncEvent};
 use super::{Device, KeepAlive, Owner, Queue};
 use crate::device::deferred::{EventPoint, QueueTimeline};
+use crate::trace::told_while;
 use crate::{Error, ErrorKind, Result};
 
 /// A point in a queue's order: passed when all work that was submitted before it has finished.
@@ -62,8 +63,8 @@ impl Event {
         Self::new(device.clone(), raw, false, EventPoint::alone(), None)
     }
 
-    /// The same with whatever keeps the event alive, which is dropped with the last clone of the
-    /// result, possibly on another thread.
+    /// An event that somebody else made, with an owner that keeps the event alive. The owner is
+    /// dropped with the last clone of the result, possibly on another thread.
     ///
     /// # Safety
     /// `raw` is a recorded event of this device's runtime and stays alive until `owner` is dropped
@@ -77,7 +78,7 @@ impl Event {
         Self::new(device.clone(), raw, false, EventPoint::alone(), owner)
     }
 
-    /// Whether it has passed. Never waits.
+    /// Whether the event has passed. Never waits.
     pub fn is_complete(&self) -> Result<bool> {
         // SAFETY: the handle is alive as long as `EventInner` (owned), or as `adopt`'s caller
         // promised (UNS-19).
@@ -85,7 +86,7 @@ impl Event {
         Ok(self.noted(passed))
     }
 
-    /// Waits on the host until it has passed.
+    /// Waits on the host until the event has passed.
     ///
     /// # Errors
     /// [`NotReady`](crate::ErrorKind::NotReady) where it has not passed and the driver
@@ -95,12 +96,14 @@ impl Event {
         if self.wait(None)? { Ok(()) } else { Err(has_not_passed(&self.0.device)) }
     }
 
-    /// Waits on the host until it has passed or the time is over; returns whether it has passed.
+    /// Waits on the host until the event has passed or the time is over; returns whether the event
+    /// has passed.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
         self.wait(Some(timeout))
     }
 
     fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
+        told_while!("wait", device = %self.0.device.id());
         // SAFETY: the handle is alive as long as `EventInner` (owned), or as `adopt`'s caller
         // promised (UNS-19).
         let passed = unsafe { self.0.device.driver().wait_on_host(self.0.raw, timeout) }?;
@@ -121,7 +124,7 @@ impl Event {
         self.0.owned
     }
 
-    /// The device it belongs to.
+    /// The device that the event belongs to.
     pub fn device(&self) -> &Device {
         &self.0.device
     }

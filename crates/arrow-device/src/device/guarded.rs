@@ -11,8 +11,8 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use super::driver::{
-    Allocation, Driver, Filled, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
-    Watched, WatchedPlace,
+    Allocation, Driver, EventNotice, Filled, Properties, Raw, Region, Route, Runtime, Spot,
+    SyncEvent, Waiting, Watched, WatchedPlace,
 };
 use super::{Event, Memory, Queue, deferred};
 use crate::process::{self, MadeIn};
@@ -222,6 +222,11 @@ unsafe impl<D: Driver> Driver for Guarded<D> {
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
         // SAFETY: UNS-22, which the caller keeps.
         self.ask("wait on the host", |driver| unsafe { driver.wait_on_host(event, timeout) })
+    }
+
+    unsafe fn notify(&self, event: Raw<Event>, notice: EventNotice) -> Result<bool> {
+        // SAFETY: UNS-22, which the caller keeps.
+        self.ask("announce an event", |driver| unsafe { driver.notify(event, notice) })
     }
 
     fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {

@@ -200,6 +200,20 @@ impl Device {
         }
     }
 
+    /// The moment of all that came at these moments on a device: the last one, where nothing was
+    /// opened or closed by the device's id between them, and unknown otherwise.
+    pub(crate) fn common_moment(
+        id: DeviceId,
+        mut moments: impl Iterator<Item = Moment>,
+    ) -> Option<Moment> {
+        let first = moments.next()?;
+        let common = moments.try_fold(first, |common, moment| match moment == common {
+            true => Some(common),
+            false => registry::is_undivided(id, [common, moment]).then(|| common.max(moment)),
+        });
+        Some(common.unwrap_or(Moment::UNKNOWN))
+    }
+
     /// The open device of this id whose runtime a producer's event is of, where the producer's
     /// array came at that moment and has no memory. Nothing where nobody can tell.
     pub(crate) fn find_sending(id: DeviceId, came: Moment) -> Option<Self> {
@@ -234,12 +248,12 @@ impl Device {
         self.driver().id()
     }
 
-    /// What it is like.
+    /// What the device can do, as the driver says.
     pub fn properties(&self) -> &Properties {
         self.driver().properties()
     }
 
-    /// Opens a queue on it.
+    /// Opens a queue on the device.
     pub fn open_queue(&self) -> Result<Queue> {
         let raw = self.driver().open_queue()?;
         Ok(Queue::owned(self.clone(), raw))
@@ -255,8 +269,8 @@ impl Device {
         Queue::adopted(self.clone(), raw, None)
     }
 
-    /// The same with whatever keeps the queue open, which is dropped with the last clone of the
-    /// result, possibly on another thread.
+    /// A queue that somebody else opened on this device, with an owner that keeps the queue open.
+    /// The owner is dropped with the last clone of the result, possibly on another thread.
     ///
     /// # Safety
     /// `raw` is a queue of this device's runtime, as its driver's documentation says, and stays
@@ -280,7 +294,7 @@ impl Device {
         Some(Queue::always_open(self.clone(), queues.of_device, timeline))
     }
 
-    /// Allocates memory on it.
+    /// Allocates memory on the device.
     ///
     /// When there is none left, this releases what was waiting for its last use and tries again.
     /// For memory that is used on one queue only, [`Queue::allocate`] may be faster.
@@ -288,7 +302,7 @@ impl Device {
         Memory::allocate(self, len, None)
     }
 
-    /// The same device with this allocator: memory that is allocated by the result, by queues that
+    /// This device with another allocator: memory that is allocated by the result, by queues that
     /// it opens, and by copies to these queues, comes from there. The device itself, and what else
     /// refers to it, stays as it is.
     pub fn with_allocator(&self, allocator: impl Allocator) -> Self {

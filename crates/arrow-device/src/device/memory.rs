@@ -243,17 +243,17 @@ impl Memory {
         self.block.raw
     }
 
-    /// The device it is on.
+    /// The device that the memory is on.
     pub fn device(&self) -> &Device {
         &self.block.device
     }
 
-    /// Its length in bytes.
+    /// The length of the memory in bytes.
     pub fn len(&self) -> u64 {
         self.block.len
     }
 
-    /// Whether it has no bytes. Such memory is the null handle.
+    /// Whether the memory has no bytes. Such memory is the null handle.
     pub fn is_empty(&self) -> bool {
         self.block.len == 0
     }
@@ -263,7 +263,7 @@ impl Memory {
         self.written
     }
 
-    /// Where it is, for work on this queue that fills it.
+    /// Where the memory is, for work on this queue that fills it.
     ///
     /// As with arrays, a place exists only for somebody who names the queue that will use it. A
     /// queue that is named for the first time waits for the queue that the memory was allocated on.
@@ -456,8 +456,8 @@ impl Memory {
         Ok(parted)
     }
 
-    /// Writes to its first bytes from host memory and waits until that is done, behind all that was
-    /// submitted to the queues that were given the place.
+    /// Writes to the first bytes of the memory from host memory, and waits until they are written,
+    /// behind all that was submitted to the queues that were given the place.
     pub fn write(&mut self, queue: &Queue, bytes: &[u8]) -> Result<()> {
         let len = bytes.len() as u64;
         if len > self.len() {

@@ -7,6 +7,7 @@ pub mod driver;
 
 pub(crate) mod account;
 mod allocator;
+mod awaited;
 mod buffer;
 pub mod deferred;
 mod event;
@@ -22,15 +23,18 @@ mod on_return;
 mod owner;
 mod properties;
 pub(crate) mod queue;
+mod raw;
 mod registry;
 pub(crate) mod staging;
 mod turns;
 mod unit_reads;
+pub(crate) mod waiter;
 mod waiting;
 pub(crate) mod watch;
 
 pub use account::Held;
 pub use allocator::{Allocator, Recycler};
+pub use awaited::AwaitedEvent;
 pub use buffer::{Buffer, BufferView, Extent, KeepAlive, Location, Plain};
 pub use event::Event;
 pub use handle::Device;

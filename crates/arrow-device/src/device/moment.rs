@@ -29,6 +29,9 @@ impl Moment {
     /// Before all openings and closings.
     pub(super) const BEFORE_ALL: Self = Self(0);
 
+    /// Nobody knows what was before it and what comes behind.
+    pub(crate) const UNKNOWN: Self = Self(u32::MAX);
+
     /// The present: behind the latest opening or closing that the thread knows of.
     #[inline(always)]
     pub(crate) fn now() -> Self {
@@ -44,7 +47,7 @@ impl Moment {
 
     /// Whether nobody knows what was before it and what comes behind.
     pub(super) fn is_unknown(self) -> bool {
-        self.0 == u32::MAX
+        self == Self::UNKNOWN
     }
 
     /// Whether it is known to be before another moment.

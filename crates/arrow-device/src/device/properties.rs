@@ -95,6 +95,8 @@ pub struct Properties {
     pub watches: bool,
     /// The queues that others use without having opened one, where the runtime has such queues.
     pub default_queues: Option<DefaultQueues>,
+    /// Whether [`Driver::notify`] announces events, and from where.
+    pub event_notices: EventNotices,
     /// A name to show to people.
     pub name: String,
 }
@@ -111,6 +113,22 @@ pub enum WaitingCopies {
     OfPlainMemory,
     /// All, as those of memory that CUDA has pinned on the host. A copy that is polled is refused.
     All,
+}
+
+/// Whether a driver calls back when an event has passed ([`Driver::notify`]), and what may be done
+/// where it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum EventNotices {
+    /// It does not. A thread of the library asks and waits for events that somebody awaits.
+    #[default]
+    None,
+    /// In callbacks that must not call the runtime or must not take long, such as host functions of
+    /// CUDA. A thread of the library wakes whoever waits.
+    FromCallbacks,
+    /// Where everything of the library and of the runtime may be called, such as the event loop of
+    /// a browser's page. Whoever waits is woken there, and the library needs no thread.
+    Anywhere,
 }
 
 impl Properties {
@@ -130,11 +148,12 @@ impl Properties {
             distinct_copies: false,
             watches: false,
             default_queues: None,
+            event_notices: EventNotices::None,
             name: name.into(),
         }
     }
 
-    /// The same with this alignment, at least 64 and at least the unit of copies.
+    /// Sets the alignment of memory, which is at least 64 and at least the unit of copies.
     pub fn with_alignment(mut self, alignment: usize) -> Self {
         self.alignment = alignment.max(64).max(self.copy_unit as usize);
         self
@@ -145,70 +164,75 @@ impl Properties {
         len.checked_next_multiple_of(self.copy_unit).unwrap_or(len)
     }
 
-    /// The same with this addressing.
+    /// Sets how memory is addressed.
     pub fn with_addressing(mut self, addressing: Addressing) -> Self {
         self.addressing = addressing;
         self
     }
 
-    /// The same, with handles for parts of an allocation or without.
+    /// Says whether parts of an allocation have handles of their own.
     pub fn with_parts(mut self, parts: bool) -> Self {
         self.parts = parts;
         self
     }
 
-    /// The same, where every buffer needs an allocation of its own or where several may be in one.
+    /// Says whether every buffer needs an allocation of its own, or several may be in one.
     pub fn with_separate(mut self, separate: bool) -> Self {
         self.separate = separate;
         self
     }
 
-    /// The same, where data from the host is gathered first or where every piece is copied by
-    /// itself.
+    /// Says whether data from the host is gathered first, or every piece is copied by itself.
     pub fn with_gathered_writes(mut self, gathered_writes: bool) -> Self {
         self.gathered_writes = gathered_writes;
         self
     }
 
-    /// The same, where these copies may wait for the queue.
+    /// Says which copies may wait for the queue.
     pub fn with_waiting_copies(mut self, waiting_copies: WaitingCopies) -> Self {
         self.waiting_copies = waiting_copies;
         self
     }
 
-    /// The same, where copies go by units of so many bytes. Rounded up to a power of two; the
-    /// alignment is at least as large.
+    /// Sets the unit of copies in bytes, rounded up to a power of two. The alignment is at least as
+    /// large.
     pub fn with_copy_unit(mut self, unit: u64) -> Self {
         self.copy_unit = unit.clamp(1, 1 << 30).next_power_of_two();
         self.alignment = self.alignment.max(self.copy_unit as usize);
         self
     }
 
-    /// The same, where copies within the device go between two allocations only, or inside one too.
+    /// Says whether copies within the device go between two allocations only, or inside one too.
     pub fn with_distinct_copies(mut self, distinct: bool) -> Self {
         self.distinct_copies = distinct;
         self
     }
 
-    /// The same, with a driver that is told what becomes of memory or without.
+    /// Says whether the driver is told what becomes of memory.
     pub fn with_watches(mut self, watches: bool) -> Self {
         self.watches = watches;
         self
     }
 
-    /// The same with these queues that nobody opens.
+    /// Names the queues of the device that nobody opens.
     pub fn with_default_queues(mut self, default_queues: DefaultQueues) -> Self {
         self.default_queues = Some(default_queues);
         self
     }
 
-    /// The same with this access from the host.
+    /// Says how the driver announces events.
+    pub fn with_event_notices(mut self, event_notices: EventNotices) -> Self {
+        self.event_notices = event_notices;
+        self
+    }
+
+    /// Sets which access the host has to memory.
     pub fn with_host_access(mut self, host_access: HostAccess) -> Self {
         self.host_access = host_access;
         self
     }
 
-    /// The same with this readiness.
+    /// Sets how others learn that data is ready.
     pub fn with_readiness(mut self, readiness: Readiness) -> Self {
         self.readiness = readiness;
         self

@@ -10,6 +10,7 @@ use super::event::has_not_passed;
 use super::granular::{self, GranularCopy, Slack};
 use super::{Allocator, ClaimedMemory, Device, Event, KeepAlive, Memory, Owner};
 use crate::device::deferred::{self, QueueTimeline, QueueUse};
+use crate::trace::told_while;
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 /// An ordered lane of work on a device: a CUDA stream, an OpenCL command queue, the host's own
@@ -71,7 +72,7 @@ impl Queue {
         super::host::queue()
     }
 
-    /// The device it is on.
+    /// The device that the queue is on.
     pub fn device(&self) -> &Device {
         &self.0.device
     }
@@ -149,6 +150,7 @@ impl Queue {
 
     /// Waits on the host until everything submitted so far has finished.
     pub fn synchronize(&self) -> Result<()> {
+        told_while!("wait", device = %self.0.device.id());
         let point = self.0.timeline.highest_point();
         // SAFETY: the handle is alive in its owner.
         unsafe { self.driver().synchronize(self.0.raw) }?;

@@ -99,6 +99,12 @@ impl RuntimesOfId {
         }
     }
 
+    /// The moments that divide the time of this id, as far as closed devices do.
+    fn divisions(&self) -> impl Iterator<Item = Moment> {
+        let closed = self.closed.iter().flat_map(|device| [device.opened, device.closed]);
+        closed.chain(self.several_since)
+    }
+
     /// Whether there ever was another runtime than this.
     fn is_of_another(&self, runtime: Runtime) -> bool {
         self.several_since.is_some() || self.first != runtime
@@ -238,6 +244,24 @@ pub(super) fn was_another_open(id: DeviceId, runtime: Runtime, at: Moment) -> bo
     }
     let known = crate::sync::lock(RUNTIMES.get());
     known.of(id).is_some_and(|of_id| of_id.was_another_open(runtime, at))
+}
+
+/// Whether nothing was opened or closed by this id between two moments: what came at the one is of
+/// the runtime then whose is what came at the other.
+pub(super) fn is_undivided(id: DeviceId, between: [Moment; 2]) -> bool {
+    let divides = |division: Moment| {
+        let [one, other] = between.map(|moment| moment.is_before(division));
+        one != other
+    };
+    // A device is listed, and taken from the list, in one lock with its moment.
+    let open = crate::sync::lock(OPEN.get());
+    let mut opened = open.iter().filter(|known| of_all(known.id) == of_all(id));
+    if between.iter().any(|moment| moment.is_unknown()) || opened.any(|known| divides(known.since))
+    {
+        return false;
+    }
+    let known = crate::sync::lock(RUNTIMES.get());
+    !known.of(id).is_some_and(|of_id| of_id.divisions().any(divides))
 }
 
 /// So many ids of other runtimes a driver is asked about when it is opened.

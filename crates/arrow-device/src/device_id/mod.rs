@@ -85,6 +85,18 @@ impl DeviceType {
     }
 }
 
+impl From<i32> for DeviceType {
+    fn from(value: i32) -> Self {
+        Self(value)
+    }
+}
+
+impl From<DeviceType> for i32 {
+    fn from(device_type: DeviceType) -> Self {
+        device_type.0
+    }
+}
+
 impl fmt::Display for DeviceType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {

@@ -37,7 +37,7 @@ fn other_id(device: DLDevice) -> Result<DeviceId> {
     }
 }
 
-/// The same device, as DLPack counts it: what `__dlpack_device__` says.
+/// A device of Arrow, as DLPack counts it: what `__dlpack_device__` says.
 ///
 /// Where Arrow's number is a handle or a tag (Vulkan, WebGPU, extension devices) and needs more
 /// than 32 bits, the device gets a number of this process, from 2^30 on. Anywhere else such a

@@ -196,14 +196,37 @@ impl fmt::Debug for Dtype {
     }
 }
 
-/// The Rust types that are elements of a tensor as they are.
-pub trait Element: Plain {
+/// The Rust types that are elements of a tensor as they are: numbers of 8 to 64 bits.
+///
+/// Nobody else can implement it, because memory is read by the size of the type:
+///
+/// ```compile_fail,E0277
+/// # use arrow_device::Plain;
+/// # use arrow_device::dlpack::{Dtype, Element};
+/// #[derive(Clone, Copy)]
+/// struct Wide([u64; 8]);
+///
+/// // SAFETY: every pattern of 64 bytes is a value, and the type has no padding.
+/// unsafe impl Plain for Wide {}
+///
+/// impl Element for Wide {
+///     const DTYPE: Dtype = Dtype::UINT8;
+/// }
+/// ```
+pub trait Element: Plain + sealed::SizedAsItsDtype {
     /// The type of such an element.
     const DTYPE: Dtype;
 }
 
+mod sealed {
+    /// A type that has the size of its `DTYPE`.
+    pub trait SizedAsItsDtype {}
+}
+
 macro_rules! element {
     ($($type:ty: $dtype:ident),*) => {$(
+        impl sealed::SizedAsItsDtype for $type {}
+
         impl Element for $type {
             const DTYPE: Dtype = Dtype::$dtype;
         }

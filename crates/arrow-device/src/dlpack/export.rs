@@ -8,19 +8,23 @@
 //! deleter notes a use of the memory on that queue: the memory is released behind it.
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
-use super::managed::{Exported, Form, Managed};
+use super::managed::{Exported, Form, Managed, sealed::Deleters};
 use super::tensor::Origin;
 use super::{CopyPolicy, Order, Tensor, device};
 use crate::abi::dlpack::{
-    DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
-    DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
+    DLManagedTensor, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
+    DLPACK_MAJOR_VERSION, DLTensor,
 };
+use crate::device::Moment;
 use crate::device::deferred::QueueUse;
 use crate::device::driver::Addressing;
 use crate::ffi::guard;
 use crate::pool::block::{self, Block};
+use crate::process::MadeIn;
 use crate::{Array, Device, DeviceType, Error, ErrorKind, Queue, Result};
 
 impl Tensor {
@@ -81,10 +85,7 @@ impl Tensor {
     /// # Safety
     /// The consumer does not write to the memory, nor does anybody else, as long as the tensor, or
     /// anything made of it, lives (UNS-26).
-    pub unsafe fn export_legacy_shared(
-        self,
-        order: Order<'_>,
-    ) -> Result<Managed<crate::abi::dlpack::DLManagedTensor>> {
+    pub unsafe fn export_legacy_shared(self, order: Order<'_>) -> Result<Managed<DLManagedTensor>> {
         self.write_out(order)
     }
 
@@ -222,7 +223,7 @@ impl Tensor {
         // The context is the whole block: a consumer may hand back a pointer that stands for the
         // struct alone.
         let context = block.cast::<c_void>();
-        let managed = F::new(dl_tensor, flags, context, Some(delete::<F, C>));
+        let managed = F::new(dl_tensor, flags, context, Some(C::deleter::<F>()));
         let whole = ManagedBlock { managed, owner: self, consumer };
         // SAFETY: the block is as large as this and aligned to 16, and nobody else has it.
         unsafe { block.cast::<ManagedBlock<F, C>>().write(whole) };
@@ -244,6 +245,9 @@ impl Array {
 
 /// Who uses the memory until the deleter is called.
 trait TensorUser {
+    /// The deleter of its tensors.
+    fn deleter<F: Form>() -> unsafe extern "C" fn(*mut F);
+
     /// Notes what the consumer has submitted by now, which may still use the memory.
     fn note_use(self, memory: &Tensor);
 }
@@ -253,6 +257,11 @@ struct FinishedUser;
 
 impl TensorUser for FinishedUser {
     #[inline(always)]
+    fn deleter<F: Form>() -> unsafe extern "C" fn(*mut F) {
+        F::deleters().of_finished
+    }
+
+    #[inline(always)]
     fn note_use(self, _memory: &Tensor) {}
 }
 
@@ -260,6 +269,11 @@ impl TensorUser for FinishedUser {
 struct QueueUser(Queue);
 
 impl TensorUser for QueueUser {
+    #[inline(always)]
+    fn deleter<F: Form>() -> unsafe extern "C" fn(*mut F) {
+        F::deleters().on_queue
+    }
+
     fn note_use(self, memory: &Tensor) {
         memory.memory().tree().note_use(QueueUse::until_now(&self.0));
     }
@@ -271,6 +285,43 @@ struct ManagedBlock<F, C> {
     managed: F,
     owner: Tensor,
     consumer: C,
+}
+
+pub(super) static LEGACY_DELETERS: Deleters<DLManagedTensor> = Deleters {
+    of_finished: delete::<DLManagedTensor, FinishedUser>,
+    on_queue: delete::<DLManagedTensor, QueueUser>,
+};
+
+pub(super) static VERSIONED_DELETERS: Deleters<DLManagedTensorVersioned> = Deleters {
+    of_finished: delete::<DLManagedTensorVersioned, FinishedUser>,
+    on_queue: delete::<DLManagedTensorVersioned, QueueUser>,
+};
+
+impl<F: Form> Managed<F> {
+    /// Which process the memory came into, and when, where the tensor was exported here.
+    ///
+    /// A function that has the address of one of our deleters does what that deleter does, and so
+    /// the context is what the deleter takes.
+    pub(super) fn made_here(&self) -> Option<(MadeIn, Moment)> {
+        let (deleter, context) = self.deleter();
+        let (deleter, ours) = (deleter?, F::deleters());
+        let owner = if ptr::fn_addr_eq(deleter, ours.of_finished) {
+            owner_in::<F, FinishedUser>(context)
+        } else if ptr::fn_addr_eq(deleter, ours.on_queue) {
+            owner_in::<F, QueueUser>(context)
+        } else {
+            return None;
+        };
+        // SAFETY: the deleter can be called (UNS-23), so that the context is the block that it
+        // would give back; nobody does as long as this owner is there.
+        unsafe { owner.as_ref() }.and_then(Tensor::made)
+    }
+}
+
+/// Where the owner of the memory is in a block.
+fn owner_in<F, C>(context: *mut c_void) -> *const Tensor {
+    let owner = context.wrapping_byte_add(offset_of!(ManagedBlock<F, C>, owner));
+    if context.is_null() { ptr::null() } else { owner.cast() }
 }
 
 /// The deleter of everything that is exported here.

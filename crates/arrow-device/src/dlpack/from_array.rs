@@ -7,9 +7,9 @@ use super::memory::TensorMemory;
 use super::plan::{TensorPlan, bits};
 use super::storage::{Elements, elements_of};
 use super::tensor::Origin;
-use super::{Conversion, CopyPolicy, Dtype, Tensor};
+use super::{Conversion, CopyPolicy, Dtype, Nulls, Tensor, on_host};
 use crate::device::driver::{Raw, Region, Route, Spot};
-use crate::{Array, Error, ErrorKind, Queue, Result};
+use crate::{Array, DeviceType, Error, ErrorKind, Queue, Result};
 
 impl Array {
     /// The array as a tensor, without a copy wherever its memory allows one.
@@ -84,6 +84,9 @@ impl Array {
     fn convert(&self, conversion: &Conversion, beside: bool) -> Result<(Tensor, Option<Tensor>)> {
         let during = |error: Error| error.during("make a tensor").on_device_if_none(self.device());
         let plan = TensorPlan::new(self, conversion).map_err(during)?;
+        if !beside && let Some(filled) = plan.filled_on_host(conversion).map_err(during)? {
+            return Ok((filled.changed(|parts| parts.dims = plan.dims.clone()), None));
+        }
         let valid = plan.validity(conversion, beside).map_err(during)?;
         let nulls = if beside { None } else { valid.as_deref() };
         let values = plan.values(conversion, nulls).map_err(during)?;
@@ -129,6 +132,50 @@ impl TensorPlan {
                 self.shared(conversion, dtype, valid)
             }
         }
+    }
+
+    /// The values with what stands for nulls in them, in one pass over host memory; `None` where
+    /// that is not all there is to do.
+    fn filled_on_host(&self, conversion: &Conversion) -> Result<Option<Tensor>> {
+        let (Elements::Same(dtype) | Elements::View(dtype)) = self.elements else {
+            return Ok(None);
+        };
+        let leaf = &self.leaf;
+        let queue = conversion.queue_for(leaf)?;
+        let is_on_host = [leaf.device(), queue.device().id()]
+            .iter()
+            .all(|device| device.device_type == DeviceType::CPU);
+        let is_asked = !matches!(conversion.nulls, Nulls::Refused)
+            && conversion.copying != CopyPolicy::Never
+            && self.has_one_level();
+        if !is_on_host || !is_asked || leaf.is_empty() || leaf.node().buffer(0).is_null() {
+            return Ok(None);
+        }
+        let host = leaf.host()?;
+        let (bitmap, values) = (host.buffer(0)?, host.buffer(1)?);
+        if on_host::are_all_set(&bitmap, leaf.offset(), leaf.len()) {
+            return Ok(None);
+        }
+        let pattern = conversion.nulls.pattern(dtype)?;
+        let start = leaf.offset().saturating_mul(pattern.len());
+        let len = (leaf.len() as u64).saturating_mul(pattern.len() as u64);
+        let mut memory = allocate_near(leaf, &queue, len)?;
+        let to = memory.spot(&queue)?.base.as_ptr().cast::<u8>();
+        let source = on_host::Gaps {
+            values: values.get(start..).unwrap_or_default(),
+            bitmap: &bitmap,
+            first_bit: leaf.offset(),
+        };
+        // SAFETY: the memory was allocated just now with room for so many elements of the pattern's
+        // size, and nobody else has it.
+        if !unsafe { on_host::fill(&source, &pattern, to, leaf.len()) } {
+            return Ok(None);
+        }
+        let width = dtype.width(false)?;
+        let dims = Dims::compact(&[self.count().cast_signed()])?;
+        // SAFETY: the elements are the first `len` bytes, and were written just now.
+        let memory = TensorMemory::of(unsafe { finish(memory, len, &queue) }?);
+        Ok(Some(Tensor::new(memory, 0, dtype, width, dims, Origin::Own)))
     }
 
     fn bools(

@@ -199,13 +199,12 @@ fn are_of_one_allocation(one: &Array, other: &Array) -> bool {
             Shared::ptr_eq(one.tree(), other.tree())
         }
         // The values are the last buffer that has an owner.
-        (
-            Storage::Built(Built { _buffers: mine, .. }),
-            Storage::Built(Built { _buffers: its, .. }),
-        ) => match (mine.last(), its.last()) {
-            (Some(mine), Some(its)) => Arc::ptr_eq(mine, its),
-            _ => false,
-        },
+        (Storage::Built(Built { owners: mine, .. }), Storage::Built(Built { owners: its, .. })) => {
+            match (mine.last(), its.last()) {
+                (Some(mine), Some(its)) => Arc::ptr_eq(mine, its),
+                _ => false,
+            }
+        }
         _ => false,
     }
 }

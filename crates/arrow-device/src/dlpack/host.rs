@@ -38,7 +38,7 @@ impl HostTensor {
         &self.tensor
     }
 
-    /// The bytes of all elements in row-major order, without gaps.
+    /// The bytes of all elements in row-major order, without gaps: a copy.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let tensor = &self.tensor;
         if tensor.is_empty() {
@@ -63,18 +63,30 @@ impl HostTensor {
         Ok(bytes)
     }
 
-    /// All elements in row-major order. An error where they are of another type.
+    /// A copy of all elements in row-major order. An error where they are of another type.
+    /// [`elements`](Self::elements) shows them where they lie.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        if self.tensor.dtype() != T::DTYPE {
-            let message = format!("the elements are {}, not {}", self.tensor.dtype(), T::DTYPE);
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
+        self.check_type::<T>()?;
         let read = |bytes: &[u8]| {
             // SAFETY: the chunk has the size of `T`, of which any bytes are a value (`Plain`); the
             // read needs no alignment.
             unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
         };
         Ok(self.to_bytes()?.chunks_exact(size_of::<T>()).map(read).collect())
+    }
+
+    /// An error where the elements are of another type.
+    pub(super) fn check_type<T: Element>(&self) -> Result<()> {
+        if self.tensor.dtype() == T::DTYPE {
+            return Ok(());
+        }
+        let message = format!("the elements are {}, not {}", self.tensor.dtype(), T::DTYPE);
+        Err(Error::new(ErrorKind::InvalidArgument, message))
+    }
+
+    /// What the elements lie in.
+    pub(super) fn memory(&self) -> &HostArray {
+        &self.memory
     }
 }
 

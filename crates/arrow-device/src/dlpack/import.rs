@@ -12,7 +12,7 @@ use super::dims::{Axes, Dims, FEW, MAX_DIMENSIONS};
 use super::dtype::Width;
 use super::handle::HandleVacancy;
 use super::managed::{Form, Managed};
-use super::memory::{TensorMemory, bytes_of};
+use super::memory::{TensorMemory, bytes_of, made_of};
 use super::tensor::{Origin, TensorParts};
 use super::{Dtype, Order, Tensor, device};
 use crate::abi::dlpack::{
@@ -143,13 +143,15 @@ impl Tensor {
     ) -> Result<Self> {
         let raw = managed.tensor();
         // SAFETY: UNS-24, which the caller promises; the version is known.
-        let checked =
-            unsafe { Checked::new(&raw, flags) }.map_err(|error| error.during("import"))?;
+        let checked = unsafe { Checked::new(&raw, flags, || made_of(&managed).1) };
+        let checked = checked.map_err(|error| error.during("import"))?;
         let Checked { device, base, start, len, dtype, width, padded, dims } = checked;
         let memory = match order {
             Order::On(queue) => {
                 let extent = Extent::AtLeast(len);
-                let buffer = Buffer::from_parts(device, base, 0, extent, Some(Arc::new(managed)));
+                let made = made_of(&managed);
+                let buffer = Buffer::from_parts(device, base, 0, extent, Some(Arc::new(managed)))
+                    .that_came(made);
                 let submitted = queue.reaches(device);
                 let made =
                     submitted.and_then(|()| bytes_of(buffer, |builder| builder.finish_on(queue)));
@@ -396,16 +398,21 @@ impl Checked {
     /// # Safety
     /// UNS-24; the version is known.
     #[inline(always)]
-    unsafe fn new(raw: &DLTensor, flags: u64) -> Result<Self> {
+    unsafe fn new(raw: &DLTensor, flags: u64, came: impl FnOnce() -> Moment) -> Result<Self> {
         let device = device::device_id(raw.device)?;
         // SAFETY: UNS-24, which the caller promises.
-        unsafe { Self::on(device, raw, flags) }.map_err(|error| error.on_device(device))
+        unsafe { Self::on(device, raw, flags, came) }.map_err(|error| error.on_device(device))
     }
 
     /// # Safety
     /// UNS-24; the version is known.
     #[inline(always)]
-    unsafe fn on(device: DeviceId, raw: &DLTensor, flags: u64) -> Result<Self> {
+    unsafe fn on(
+        device: DeviceId,
+        raw: &DLTensor,
+        flags: u64,
+        came: impl FnOnce() -> Moment,
+    ) -> Result<Self> {
         let dtype = Dtype::from_c(raw.dtype);
         let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
         let width = dtype.width(padded)?;
@@ -441,7 +448,7 @@ impl Checked {
         };
         let (Some(before), Some(behind)) = (before, behind) else { return Err(too_large()) };
         let holder = || {
-            let claimed = ClaimedMemory { memory: Raw::from_ptr(raw.data), came: Moment::now() };
+            let claimed = ClaimedMemory { memory: Raw::from_ptr(raw.data), came: came() };
             // SAFETY: UNS-24, which the caller promises: the tensor is alive and names memory of
             // this device as a `buffers[i]` of an array does.
             unsafe { Device::find_holding(device, claimed) }
@@ -607,7 +614,7 @@ mod tests {
             };
             let Some((axes, Occupied { data, len, count })) = known else { return };
             // SAFETY: shape and strides are null or have `ndim` entries.
-            let any = unsafe { Checked::new(tensor, flags) }.unwrap();
+            let any = unsafe { Checked::new(tensor, flags, Moment::now) }.unwrap();
             assert_eq!((any.device, any.start, any.padded), (DeviceId::CPU, 0, false));
             assert_eq!((any.base, any.len), (Raw::from_ptr(data), len));
             assert_eq!((any.dtype, any.width), (plain.dtype, Width::Bytes(plain.bytes)));

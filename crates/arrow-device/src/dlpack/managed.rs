@@ -6,8 +6,9 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::mem::{ManuallyDrop, offset_of};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
+use super::export::{LEGACY_DELETERS, VERSIONED_DELETERS};
 use crate::abi::dlpack::{
     DLManagedTensor, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION,
     DLPackVersion, DLTensor,
@@ -27,6 +28,15 @@ pub(crate) type Deleter<F> = Option<unsafe extern "C" fn(*mut F)>;
 pub(crate) mod sealed {
     use super::{DLTensor, Deleter, Exported, Form, Managed, c_void};
 
+    /// The deleters of the tensors in one form.
+    #[derive(Debug)]
+    pub struct Deleters<F> {
+        /// Of a tensor whose consumer's work is done with the call.
+        pub(in crate::dlpack) of_finished: unsafe extern "C" fn(*mut F),
+        /// Of a tensor whose consumer works on a queue.
+        pub(in crate::dlpack) on_queue: unsafe extern "C" fn(*mut F),
+    }
+
     pub trait Sealed: Sized + 'static {
         /// Whether it has a version and flags.
         const IS_VERSIONED: bool;
@@ -35,6 +45,12 @@ pub(crate) mod sealed {
         const CONTEXT: usize;
         /// Where the version and the flags are.
         const VERSION: Option<(usize, usize)>;
+
+        /// The deleters of what is exported here: statics of this crate, because each use of a
+        /// function's name may give another address.
+        fn deleters() -> &'static Deleters<Self>
+        where
+            Self: Form;
 
         fn new(tensor: DLTensor, flags: u64, context: *mut c_void, deleter: Deleter<Self>) -> Self;
 
@@ -52,6 +68,10 @@ impl sealed::Sealed for DLManagedTensor {
     const CONTEXT: usize = offset_of!(Self, manager_ctx);
     const VERSION: Option<(usize, usize)> = None;
 
+    fn deleters() -> &'static sealed::Deleters<Self> {
+        &LEGACY_DELETERS
+    }
+
     fn new(dl_tensor: DLTensor, _: u64, manager_ctx: *mut c_void, deleter: Deleter<Self>) -> Self {
         Self { dl_tensor, manager_ctx, deleter }
     }
@@ -68,6 +88,10 @@ impl sealed::Sealed for DLManagedTensorVersioned {
     const CONTEXT: usize = offset_of!(Self, manager_ctx);
     const VERSION: Option<(usize, usize)> =
         Some((offset_of!(Self, version), offset_of!(Self, flags)));
+
+    fn deleters() -> &'static sealed::Deleters<Self> {
+        &VERSIONED_DELETERS
+    }
 
     fn new(
         dl_tensor: DLTensor,
@@ -122,6 +146,14 @@ impl<F: Form> Managed<F> {
         self.raw.as_ptr()
     }
 
+    /// The `manager_ctx`, where the tensor has this deleter: for whoever made it to know it again.
+    /// The address of a function is known once, in a static, because each use of its name may give
+    /// another one.
+    pub fn context_of(&self, deleter: unsafe extern "C" fn(*mut F)) -> Option<*mut c_void> {
+        let (found, context) = self.deleter();
+        found.filter(|found| ptr::fn_addr_eq(*found, deleter)).map(|_| context)
+    }
+
     /// The version; `None` in the older form.
     pub fn version(&self) -> Option<DLPackVersion> {
         let (version, _) = F::VERSION?;
@@ -143,6 +175,11 @@ impl<F: Form> Managed<F> {
         self.raw.as_ptr().wrapping_byte_add(F::TENSOR).cast_const().cast()
     }
 
+    /// The deleter and the context. Every version has them.
+    pub(super) fn deleter(&self) -> (Deleter<F>, *mut c_void) {
+        (self.read(F::DELETER), self.read(F::CONTEXT))
+    }
+
     /// Reads a field of `F` that lies at this offset.
     fn read<T>(&self, offset: usize) -> T {
         let field = self.raw.as_ptr().wrapping_byte_add(offset).cast::<T>();
@@ -156,8 +193,7 @@ impl<F: Form> Managed<F> {
 
 impl<F: Form> Drop for Managed<F> {
     fn drop(&mut self) {
-        let deleter: Deleter<F> = self.read(F::DELETER);
-        if let Some(deleter) = deleter {
+        if let (Some(deleter), _) = self.deleter() {
             let mut deletion = ManuallyDrop::new(Deletion { tensor: self.raw, deleter });
             // SAFETY: dropped once, here.
             unsafe { nesting::drop_bounded(&mut deletion) }

@@ -142,6 +142,29 @@ impl Drop for KeptManaged {
     }
 }
 
+/// The callback of the arrays that are made of imported tensors: a static, because each use of a
+/// function's name may give another address.
+static RELEASE_KEPT: unsafe extern "C" fn(*mut ArrowArray) =
+    release_share::<ArrowArray, KeptManaged>;
+
+/// The imported tensor that the struct of an array was made of.
+pub(super) fn tensor_behind(base: &ArrowArray) -> Option<&Exported> {
+    if !base.release.is_some_and(|release| ptr::fn_addr_eq(release, RELEASE_KEPT)) {
+        return None;
+    }
+    // SAFETY: the struct is not released, and the callback is the one that takes back the share
+    // that `private_data` is; nobody calls it as long as the struct is borrowed.
+    let kept = unsafe { Shared::<KeptManaged>::peek(base.private_data) }?;
+    if kept.state.load(Ordering::Acquire) != GIVEN {
+        return None;
+    }
+    // SAFETY: `give` has written the value before it set the state, and nobody writes there
+    // afterwards but `Drop`, which has the value for itself.
+    let managed = unsafe { &*kept.managed.get() };
+    // SAFETY: the state, which was acquired, says that the value is there.
+    Some(unsafe { managed.assume_init_ref() })
+}
+
 impl TensorMemory {
     /// The memory of a buffer [`ELEMENTS`] of an array.
     #[inline]
@@ -160,10 +183,10 @@ impl TensorMemory {
         len: u64,
         elements: Option<Dtype>,
     ) -> Self {
+        let is_host = device.device_type == DeviceType::CPU;
+        let made = if is_host { None } else { Some(made_of(&managed)) };
         let unshared = UnsafeCell::new(ManuallyDrop::new(F::exported(managed)));
         let array = AtomicPtr::new(ptr::null_mut());
-        let is_host = device.device_type == DeviceType::CPU;
-        let made = if is_host { None } else { Some((MadeIn::watched(), Moment::now())) };
         let imported = ImportedTensor { array, unshared, len, elements, made };
         Self { device, base, held: ElementOwner::Imported(imported) }
     }
@@ -216,7 +239,7 @@ impl TensorMemory {
             length: length as i64,
             n_buffers: kept.buffers.len() as i64,
             buffers: kept.buffers.as_ptr().cast_mut().cast(),
-            release: Some(release_share::<ArrowArray, KeptManaged>),
+            release: Some(RELEASE_KEPT),
             private_data: Shared::into_raw(kept.clone()).cast_mut(),
             ..ArrowArray::empty()
         };
@@ -231,6 +254,30 @@ impl TensorMemory {
             tree.set_made(made_in, came);
         }
         Ok((Array::from_tree(Shared::new(tree)?), kept))
+    }
+
+    /// Which process memory on a device came into, and when. Nothing for host memory.
+    pub(crate) fn made(&self) -> Option<(MadeIn, Moment)> {
+        match &self.held {
+            ElementOwner::Array(_) if self.device.device_type == DeviceType::CPU => None,
+            ElementOwner::Array(array) => Some(array.tree().made()),
+            ElementOwner::Imported(imported) => imported.made,
+        }
+    }
+
+    /// Calls `visit` with the imported tensors that this alone keeps, where there is no other share
+    /// of it.
+    pub(super) fn for_each_import(&self, visit: &mut dyn FnMut(&Exported)) {
+        match (self.shared(), &self.held) {
+            (Some(array), _) => array.for_each_sole_import(visit),
+            (None, ElementOwner::Imported(imported)) => {
+                // SAFETY: the rule of references that Rust's reference has: nobody writes there but
+                // `Drop`, which has the value for itself. A thread that makes the array meanwhile
+                // moves the value out by a read, and the array keeps the tensor.
+                visit(unsafe { &*imported.unshared.get() });
+            }
+            (None, ElementOwner::Array(_)) => {}
+        }
     }
 
     /// The array, if there is one.
@@ -258,6 +305,13 @@ impl Clone for TensorMemory {
         let held = ElementOwner::Array(self.array().clone());
         Self { held, device: self.device, base: self.base }
     }
+}
+
+/// Which process the memory of an imported tensor on a device came into, and when: this one and
+/// now, but where the tensor was exported here.
+#[inline(never)]
+pub(crate) fn made_of<F: Form>(managed: &Managed<F>) -> (MadeIn, Moment) {
+    managed.made_here().unwrap_or_else(|| (MadeIn::watched(), Moment::now()))
 }
 
 /// An array of all bytes of a buffer.

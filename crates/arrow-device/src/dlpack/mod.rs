@@ -79,25 +79,27 @@
 //! |---|---|
 //! | torch gives dimensions of one element any stride | such a stride is ignored |
 //! | jax, TensorFlow and MLX take and give the older form only | both forms are imported; [`Tensor::export_for`] gives the older one to those who do not ask for more, with a copy of read-only memory |
-//! | numpy refuses to export read-only memory in the older form | so does this, where a copy is not allowed |
-//! | torch, jax, TensorFlow and pyarrow refuse negative strides | they are imported; [`Tensor::copy`] is compact |
-//! | numpy and jax give an address to tensors without elements | it is not looked at; ours have none |
-//! | before version 1.2 null strides meant compact | they are imported as that; ours are always written |
-//! | nobody keeps to the alignment of 256 bytes that the header asks for | no alignment is needed; an array needs that of its elements, else it is a copy |
+//! | numpy refuses to export read-only memory in the older form | so does this library, where a copy is not allowed |
+//! | torch, jax, TensorFlow and pyarrow refuse negative strides | negative strides are imported; [`Tensor::copy`] is compact |
+//! | numpy and jax give an address to tensors without elements | the address is not looked at; an export has a null address |
+//! | before version 1.2 null strides meant compact | null strides are imported as compact; an export always has strides |
+//! | no library keeps to the alignment of 256 bytes that the header asks for | any address is imported; an array of elements that are not aligned is a copy |
 //!
-//! `docs/dlpack.md` has the table of what is shared and what is copied; a test writes it.
+//! `docs/dlpack.md` in the repository has the table of what is shared and what is copied, which a
+//! test writes.
 //!
 //! # What it does not do
 //!
-//! It computes nothing: types are not converted, and arithmetic on elements is others' work. Metal
-//! is refused, since DLPack's `data` is an object there and Arrow's an address. A tensor of less
-//! than a byte an element that is packed is carried as a whole and not sliced.
+//! The module computes nothing: types are not converted, and arithmetic on elements is others'
+//! work. Metal is refused, since DLPack's `data` is an object there and Arrow's an address. A
+//! tensor of less than a byte an element that is packed is carried as a whole and not sliced.
 
 mod conversion;
 mod copy;
 mod device;
 mod dims;
 mod dtype;
+mod elements;
 mod export;
 mod fixed_shape;
 mod from_array;
@@ -107,7 +109,9 @@ mod host;
 mod import;
 mod managed;
 mod memory;
+mod on_host;
 mod plan;
+mod sole;
 mod storage;
 mod tensor;
 mod to_array;
@@ -115,6 +119,7 @@ mod to_array;
 pub use conversion::{Conversion, CopyPolicy, Nulls, Order};
 pub use device::{device_id, dl_device};
 pub use dtype::{Dtype, Element};
+pub use elements::HostElements;
 pub use host::HostTensor;
 pub use managed::{Exported, Form, Managed};
 pub use tensor::{Tensor, TensorView};

@@ -69,6 +69,11 @@ impl TensorPlan {
         self.dims.count()
     }
 
+    /// Whether the array itself has the elements, and nothing else has nulls.
+    pub(crate) fn has_one_level(&self) -> bool {
+        self.levels.len() == 1
+    }
+
     /// Which elements are there, in the order of memory; `None` if all are. Reads a bitmap only
     /// where there is one and nobody has counted that it has no nulls.
     pub(crate) fn validity(

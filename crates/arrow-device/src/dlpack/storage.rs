@@ -65,7 +65,7 @@ pub(crate) fn elements_of(field: &Field) -> Option<Elements> {
         | DataType::Duration(_)
         | DataType::Decimal64 { .. } => View(Dtype::INT64),
         DataType::Dictionary { index, .. } => {
-            match elements_of(&Field::new("", (**index).clone(), true))? {
+            match elements_of(&Field::new("", (*index).into(), true))? {
                 Same(dtype) => View(dtype),
                 _ => return None,
             }

@@ -9,8 +9,9 @@ use super::dtype::Width;
 use super::handle::{Handle, HandleVacancy};
 use super::memory::{ELEMENTS, TensorMemory, array_of};
 use crate::device::driver::{Addressing, Raw};
-use crate::device::{Location, location};
+use crate::device::{Location, Moment, location};
 use crate::pool::shared::Shared;
+use crate::process::MadeIn;
 use crate::{
     Array, ArrayBuilder, Buffer, Device, DeviceId, DeviceType, Error, ErrorKind, Extent, Queue,
     Result, View,
@@ -120,6 +121,15 @@ impl Tensor {
         Self { parts: place.fill(make) }
     }
 
+    pub(super) fn has_no_clone(&self) -> bool {
+        self.parts.is_alone()
+    }
+
+    /// See [`TensorMemory::for_each_import`].
+    pub(super) fn for_each_import(&self, visit: &mut dyn FnMut(&super::Exported)) {
+        self.parts.memory.for_each_import(visit);
+    }
+
     /// The same with something changed: in place, where this has no clone.
     pub(crate) fn changed(mut self, change: impl FnOnce(&mut TensorParts)) -> Self {
         if let Some(parts) = self.parts.get_mut() {
@@ -205,7 +215,7 @@ impl Tensor {
         Ok(TensorView { view: self.memory().on(queue)?, tensor: self.clone() })
     }
 
-    /// The same, taken as memory that nobody writes to.
+    /// Takes the tensor for memory that nobody writes to.
     ///
     /// # Safety
     /// Nobody writes to the memory as long as anything made of the result lives (UNS-26).
@@ -275,6 +285,11 @@ impl Tensor {
             }
         };
         Ok(self.clone().changed(|parts| (parts.dims, parts.start) = (dims, start)))
+    }
+
+    /// Which process memory on a device came into, and when. Nothing for host memory.
+    pub(super) fn made(&self) -> Option<(MadeIn, Moment)> {
+        self.parts.memory.made()
     }
 
     /// The memory as an array.

@@ -35,6 +35,8 @@ use super::node::{CNode, TreeOwner};
 pub(super) struct ArenaHeader<N: CNode> {
     /// Nodes that are not released.
     pub(super) live: AtomicUsize,
+    /// Read by an import of any node that is not released, while another thread releases others.
+    pub(super) origin: N::Origin,
     /// Touched by the release of the root and by nothing else.
     pub(super) owner: Option<N::Owner>,
     /// What `sync_event` points to, where a handle has to be shown.

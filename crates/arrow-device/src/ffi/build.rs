@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
 use super::arena::{Arena, ArenaHeader, ArenaSlot, LEAVES, Numbers};
 use super::node::{CNode, Links, TreeSource};
-use super::release::release;
 use crate::pool::block::{self, Block};
 use crate::{Error, ErrorKind, Result};
 
@@ -42,16 +41,15 @@ impl<N: CNode> ArenaRoom<N> {
         self,
         (root, plain): (u32, N::Plain),
         tree: &impl TreeSource<N>,
-        owner: N::Owner,
+        (owner, origin): (N::Owner, N::Origin),
         event: *mut c_void,
         out: &mut MaybeUninit<N>,
     ) -> Result<*mut *mut c_void> {
         let Self { block, size, .. } = self;
         let header = block.into_bytes().cast::<ArenaHeader<N>>();
+        let live = AtomicUsize::new(size);
         // SAFETY: the block is large enough for a header and aligned to 16.
-        unsafe {
-            header.write(ArenaHeader { live: AtomicUsize::new(size), owner: Some(owner), event })
-        };
+        unsafe { header.write(ArenaHeader { live, origin, owner: Some(owner), event }) };
         let arena = Arena { header };
         let child_table = arena.slot(size).cast::<*mut N>().as_ptr();
         let mut filling = Filling { arena, tree, size, next_slot: 1, child_table };
@@ -152,7 +150,7 @@ impl<N: CNode, S: TreeSource<N>> Filling<'_, N, S> {
             n_children: regular as i64,
             children: if regular > 0 { table } else { ptr::null_mut() },
             dictionary,
-            release: release::<N>,
+            release: N::callback(),
             private_data: self.arena.slot(index).as_ptr().cast(),
         };
         let numbers = Numbers {
@@ -241,7 +239,7 @@ impl<N: CNode> Siblings<N> {
             n_children: 0,
             children: ptr::null_mut(),
             dictionary: ptr::null_mut(),
-            release: release::<N>,
+            release: N::callback(),
             private_data: self.slot.wrapping_add(child as usize).cast(),
         };
         let (index, source) = (self.index + child, self.numbers.start + child);

@@ -9,9 +9,15 @@ pub(crate) trait CNode: Sized + 'static {
     type Owner: TreeOwner;
     /// What a [`TreeSource`] knows of a node.
     type Plain;
+    /// Where and when the data of a whole tree came into the process.
+    type Origin: Copy;
 
     /// The struct of a node.
     fn linked(plain: Self::Plain, links: Links<Self>) -> Self;
+
+    /// The callback of each node of an exported tree:
+    /// [`release`](super::release::release) for these nodes.
+    fn callback() -> unsafe extern "C" fn(*mut Self);
 
     /// Its release callback.
     fn release_mut(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)>;

@@ -18,7 +18,7 @@ use crate::pool::shared::Shared;
 /// As the specification says of a release callback: `node` is a struct that this producer filled,
 /// or a bitwise move of one, at whatever address, and not released yet (a null pointer and a
 /// released struct are tolerated).
-pub(super) unsafe extern "C" fn release<N: CNode>(node: *mut N) {
+pub(crate) unsafe extern "C" fn release<N: CNode>(node: *mut N) {
     guard::silent(|| {
         // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else
         // touches during the call.
@@ -52,6 +52,19 @@ pub(crate) unsafe extern "C" fn release_share<N: CNode, T: 'static>(node: *mut N
             drop(unsafe { Shared::<T>::from_raw(node.private_data()) });
         }
     });
+}
+
+/// What the arena of a node says of its data.
+///
+/// # Safety
+/// The node's callback is [`release`], and the node is not released.
+pub(crate) unsafe fn origin_of<N: CNode>(node: &N) -> Option<N::Origin> {
+    let slot = NonNull::new(node.private_data())?.cast::<ArenaSlot<N>>();
+    // SAFETY: `private_data` is the consumer's to keep, so it is what `build` wrote beside the
+    // callback: the slot. The arena is live because this node is counted and is not released.
+    let arena = unsafe { Arena::of(slot) };
+    // SAFETY: the arena is live; `build` wrote the member, and nobody writes there afterwards.
+    Some(unsafe { (*arena.header.as_ptr()).origin })
 }
 
 /// Releases a node and everything in place below it.

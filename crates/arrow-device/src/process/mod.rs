@@ -141,13 +141,57 @@ pub(crate) fn watch_end_of(runtime: &'static str) {
     }
 }
 
+/// A thread of the library that asks drivers in the background is in a call of one: what
+/// [`STATE`] was then, and one more.
+static ASKING: AtomicU32 = AtomicU32::new(0);
+/// How often, and for how long at a time, the end of the process waits for such a call.
+const LOOKS_AT_THE_END: u32 = 200;
+const PAUSE_AT_THE_END: std::time::Duration = std::time::Duration::from_micros(100);
+
+/// Calls a driver on the one thread of the library that asks drivers by itself, or drops what may
+/// call one. The end of the process waits a moment for such a call: the libraries of drivers go
+/// after that. A call within a call is a part of it.
+pub(crate) fn while_asking<R>(ask: impl FnOnce() -> R) -> R {
+    let before = ASKING.load(Ordering::Relaxed);
+    // In one order with the end: either this call is refused, or the end sees that it is made.
+    ASKING.store((STATE.load(Ordering::Relaxed) & !EXITING) + 1, Ordering::SeqCst);
+    std::sync::atomic::fence(Ordering::SeqCst);
+    let answer = ask();
+    ASKING.store(before, Ordering::Release);
+    answer
+}
+
+/// Whether the thread of the library is in such a call.
+#[cfg(test)]
+pub(crate) fn is_asking() -> bool {
+    ASKING.load(Ordering::SeqCst) != 0
+}
+
+/// Waits until the thread of the library has come back from a driver. Not for ever: the thread may
+/// be gone by now, as threads are in a library of Windows that is unloaded.
+#[cfg(not(miri))]
+fn wait_for_asking() {
+    std::sync::atomic::fence(Ordering::SeqCst);
+    let this = (STATE.load(Ordering::Relaxed) & !EXITING) + 1;
+    for _ in 0..LOOKS_AT_THE_END {
+        // A thread of the parent's does not come back in a child of `fork`.
+        if ASKING.load(Ordering::SeqCst) != this {
+            return;
+        }
+        crate::clock::pause(PAUSE_AT_THE_END);
+    }
+}
+
 #[cfg(not(miri))]
 fn register_end() {
     // WebAssembly without an operating system has no end of the process that anybody sees.
     #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
     {
         extern "C" fn exiting() {
-            STATE.fetch_or(EXITING, Ordering::AcqRel);
+            let before = STATE.fetch_or(EXITING, Ordering::SeqCst);
+            if before & EXITING == 0 {
+                wait_for_asking();
+            }
         }
         // SAFETY: the handler changes a value in a static and can be called at any time. Where it
         // cannot be registered there is no memory left, and the end is not seen.

@@ -108,15 +108,8 @@ impl<'types> TypeComparison<'types> {
         if self.is_seen(one, other) {
             return true;
         }
-        let are_indices_equal = match (one, other) {
-            (DataType::Dictionary { index: one, .. }, DataType::Dictionary { index, .. }) => {
-                self.are_types_equal(one, index, levels)
-            }
-            _ => true,
-        };
         let ((first, second), (other_first, other_second)) = (one.fields(), other.fields());
-        are_indices_equal
-            && self.are_fields_equal(first, other_first, levels)
+        self.are_fields_equal(first, other_first, levels)
             && self.are_fields_equal(second, other_second, levels)
     }
 
@@ -141,8 +134,8 @@ impl<'types> TypeComparison<'types> {
     }
 }
 
-/// Whether two types are of one kind, with the same parameters. Fields, and the index of a
-/// dictionary, are not looked at.
+/// Whether two types are of one kind, with the same parameters. Fields are not
+/// looked at.
 fn are_kinds_equal(one: &DataType, other: &DataType) -> bool {
     use DataType::*;
     if std::mem::discriminant(one) != std::mem::discriminant(other) {
@@ -162,8 +155,11 @@ fn are_kinds_equal(one: &DataType, other: &DataType) -> bool {
         (Interval(one), Interval(other)) => one == other,
         (FixedSizeBinary(one), FixedSizeBinary(other))
         | (FixedSizeList(_, one), FixedSizeList(_, other)) => one == other,
-        (Map { keys_sorted: one, .. }, Map { keys_sorted: other, .. })
-        | (Dictionary { ordered: one, .. }, Dictionary { ordered: other, .. }) => one == other,
+        (Map { keys_sorted: one, .. }, Map { keys_sorted: other, .. }) => one == other,
+        (
+            Dictionary { index, ordered, .. },
+            Dictionary { index: other_index, ordered: other_ordered, .. },
+        ) => (index, ordered) == (other_index, other_ordered),
         (Union { mode, type_ids, .. }, Union { mode: other_mode, type_ids: other_ids, .. }) => {
             (mode, type_ids) == (other_mode, other_ids)
         }
@@ -174,12 +170,8 @@ fn are_kinds_equal(one: &DataType, other: &DataType) -> bool {
 /// Hashes a type as far as there may be so many levels and fields.
 fn hash_type<H: Hasher>(data_type: &DataType, levels: usize, left: &mut usize, state: &mut H) {
     std::mem::discriminant(data_type).hash(state);
-    match data_type {
-        // The index may be any type, nested deeper than the stack reaches.
-        DataType::Dictionary { index, .. } => std::mem::discriminant(&**index).hash(state),
-        // The format tells all parameters but those that are flags.
-        _ => format::write(data_type).hash(state),
-    }
+    // The format tells all parameters but those that are flags.
+    format::write(data_type).hash(state);
     let Some(levels) = levels.checked_sub(1) else { return };
     let (first, second) = data_type.fields();
     for field in first.iter().chain(second) {

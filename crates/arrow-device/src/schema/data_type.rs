@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Field, Text};
+use super::{Field, IndexType, Text};
 use crate::{Error, ErrorKind, Result};
 
 /// The type of a column.
@@ -137,8 +137,8 @@ pub enum DataType {
     },
     /// Indices into a table of values.
     Dictionary {
-        /// The type of the indices: an integer type.
-        index: Box<DataType>,
+        /// The type of the indices.
+        index: IndexType,
         /// The values. Their field has a name, a nullability and metadata of its own.
         values: Arc<Field>,
         /// Whether the order of the indices means something.
@@ -234,10 +234,10 @@ impl DataType {
         Self::Union { mode, type_ids, fields }
     }
 
-    /// Indices of this integer type into a table of nullable values, in no order.
-    pub fn dictionary(index: DataType, values: DataType) -> Self {
+    /// Indices of this type into a table of nullable values, in no order.
+    pub fn dictionary(index: IndexType, values: DataType) -> Self {
         let values = Arc::new(Field::new(Text::EMPTY, values, true));
-        Self::Dictionary { index: Box::new(index), values, ordered: false }
+        Self::Dictionary { index, values, ordered: false }
     }
 
     /// Runs of equal, nullable values.
@@ -342,7 +342,6 @@ impl DataType {
             Self::Union { type_ids, fields, .. } => {
                 type_ids.len() != fields.len() || !are_type_ids(type_ids)
             }
-            Self::Dictionary { index, .. } => !index.is_integer(),
             Self::RunEndEncoded { run_ends, .. } => {
                 !matches!(run_ends.data_type(), Self::Int16 | Self::Int32 | Self::Int64)
             }
@@ -356,7 +355,6 @@ impl DataType {
             Self::Union { .. } => {
                 "a union has one type id for each field, from 0 to 127, each once"
             }
-            Self::Dictionary { .. } => "the index of a dictionary is an integer",
             Self::RunEndEncoded { .. } => "run ends are signed integers of 16, 32 or 64 bits",
             _ => "a fixed size is not negative",
         }))
@@ -415,7 +413,6 @@ mod tests {
             union(&[3, 3], 2),
             union(&[-1], 1),
             DataType::union(UnionMode::Sparse, vec![field(); 129]),
-            DataType::dictionary(DataType::Utf8, DataType::Utf8),
             DataType::run_end_encoded(DataType::UInt32, DataType::Utf8),
         ] {
             let error = wrong.check().expect_err(&format!("{wrong:?} was taken"));
@@ -437,7 +434,7 @@ mod tests {
             assert_eq!(data_type.child(1), children.get(1));
             assert_eq!(data_type.is_nested(), example.format.starts_with('+'), "{data_type}");
         }
-        let dictionary = DataType::dictionary(DataType::Int8, DataType::Utf8);
+        let dictionary = DataType::dictionary(IndexType::Int8, DataType::Utf8);
         assert_eq!(dictionary.child_count(), 0);
         assert!(!dictionary.is_nested());
     }

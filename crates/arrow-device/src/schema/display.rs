@@ -123,7 +123,7 @@ impl Limited<'_> {
             }
             DataType::Dictionary { index, values, ordered } => {
                 self.write_str("dictionary<")?;
-                self.write_type(index)?;
+                self.write_type(index.data_type())?;
                 self.write_str(", ")?;
                 self.write_usual_field(values)?;
                 self.write_str(if *ordered { ", ordered>" } else { ">" })
@@ -263,12 +263,13 @@ impl fmt::Display for UnionMode {
 mod tests {
     use super::super::examples::examples;
     use super::*;
+    use crate::IndexType;
 
     #[test]
     fn types_read_well() {
         let a = || Field::new("a", DataType::Int64, true);
         let b = || Field::new("b", DataType::Utf8, false);
-        let dictionary = DataType::dictionary(DataType::Int32, DataType::Utf8);
+        let dictionary = DataType::dictionary(IndexType::Int32, DataType::Utf8);
         let lists = DataType::list_view(DataType::Null);
         for (data_type, text) in [
             (DataType::Boolean, "bool"),

@@ -15,7 +15,7 @@ use crate::Result;
 use crate::abi::ArrowSchema;
 use crate::ffi::build::{ArenaRoom, as_uninit};
 use crate::ffi::node::{CNode, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource};
-use crate::ffi::release::release_share;
+use crate::ffi::release::{release, release_share};
 
 impl Schema {
     /// Hands the schema to a consumer: fills the struct that the consumer allocated.
@@ -44,7 +44,8 @@ impl Schema {
         }
         let root = (0, ArrowSchema { ..*root });
         let (room, source) = (ArenaRoom::new(image.nodes.len())?, Drawing { schema: self, image });
-        room.build(root, &source, ExportedSchema(self.clone()), ptr::null_mut(), out)?;
+        let owner = (ExportedSchema(self.clone()), ());
+        room.build(root, &source, owner, ptr::null_mut(), out)?;
         Ok(())
     }
 
@@ -122,6 +123,7 @@ impl TreeSource<ArrowSchema> for Drawing<'_> {
 impl CNode for ArrowSchema {
     type Owner = ExportedSchema;
     type Plain = Self;
+    type Origin = ();
 
     #[inline(always)]
     fn linked(plain: Self, links: Links<Self>) -> Self {
@@ -133,6 +135,10 @@ impl CNode for ArrowSchema {
             private_data: links.private_data,
             ..plain
         }
+    }
+
+    fn callback() -> unsafe extern "C" fn(*mut Self) {
+        release
     }
 
     fn release_mut(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)> {

@@ -235,6 +235,7 @@ fn type_flags_mask(data_type: &DataType) -> i64 {
 mod tests {
     use super::super::UnionMode;
     use super::*;
+    use crate::IndexType;
 
     #[test]
     fn an_extension_replaces_the_one_before_and_leaves_other_metadata() {
@@ -268,7 +269,7 @@ mod tests {
             |field| DataType::struct_([field]),
             |field| DataType::union(UnionMode::Dense, [field]),
             |field| DataType::Dictionary {
-                index: Box::new(DataType::Int8),
+                index: IndexType::Int8,
                 values: Arc::new(field),
                 ordered: false,
             },

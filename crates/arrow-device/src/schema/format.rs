@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::data_type::{MAX_TYPE_ID, max_precision};
 use super::field::{DICTIONARY_ORDERED, MAP_KEYS_SORTED};
-use super::{DataType, Field, IntervalUnit, Text, TimeUnit, UnionMode};
+use super::{DataType, Field, IndexType, IntervalUnit, Text, TimeUnit, UnionMode};
 use crate::{Error, ErrorKind, Result};
 
 /// No format string longer than this is read. Only a time zone could make one long.
@@ -79,13 +79,20 @@ where
         None => Err(miscounted(expected)),
     };
     let data_type = match (shape, dictionary) {
-        (FormatShape::Leaf(index), Some(values)) if index.is_integer() => DataType::Dictionary {
-            index: Box::new(index),
-            values: Arc::new(values),
-            ordered: flags & DICTIONARY_ORDERED != 0,
-        },
-        (_, Some(_)) => {
-            return Err(malformed(format, 0, &"an integer format, since there is a dictionary"));
+        (shape, Some(values)) => {
+            let index = match &shape {
+                FormatShape::Leaf(leaf) => IndexType::of(leaf),
+                _ => None,
+            };
+            let Some(index) = index else {
+                return Err(malformed(
+                    format,
+                    0,
+                    &"an integer format, since there is a dictionary",
+                ));
+            };
+            let ordered = flags & DICTIONARY_ORDERED != 0;
+            DataType::Dictionary { index, values: Arc::new(values), ordered }
         }
         (FormatShape::Leaf(leaf), None) => leaf,
         (FormatShape::List(list), None) => list(next()?),
@@ -451,7 +458,7 @@ pub(crate) fn write(data_type: &DataType) -> Text {
         DataType::Struct(_) => "+s\0",
         DataType::Map { .. } => "+m\0",
         DataType::RunEndEncoded { .. } => "+r\0",
-        DataType::Dictionary { index, .. } => return write(index),
+        DataType::Dictionary { index, .. } => return write(index.data_type()),
         DataType::Timestamp(unit, Some(timezone)) => {
             let unit = write(&DataType::Timestamp(*unit, None));
             return format!("{unit}{timezone}").into();

@@ -55,7 +55,7 @@ impl Layout {
     pub fn of(data_type: &DataType) -> Self {
         use BufferKind::*;
         let (first, second) = match data_type {
-            DataType::Dictionary { index, .. } => return Self::of(index),
+            DataType::Dictionary { index, .. } => return Self::of(index.data_type()),
             DataType::Null | DataType::RunEndEncoded { .. } => return Self::new(&[], data_type),
             DataType::Union { mode: UnionMode::Sparse, .. } => {
                 return Self::new(&[TypeIds], data_type);
@@ -185,6 +185,7 @@ mod tests {
     use super::super::examples::examples;
     use super::BufferKind::*;
     use super::*;
+    use crate::IndexType;
 
     /// The buffers of a format, as the table of the columnar specification has them.
     fn expected(format: &str) -> Vec<BufferKind> {
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_dictionary_lies_as_its_indices_do() {
-        let dictionary = DataType::dictionary(DataType::UInt16, DataType::list(DataType::Utf8));
+        let dictionary = DataType::dictionary(IndexType::UInt16, DataType::list(DataType::Utf8));
         assert_eq!(Layout::of(&dictionary), Layout::of(&DataType::UInt16));
     }
 

@@ -23,6 +23,10 @@ pub(crate) const MAX_ENCODED_BYTES: usize = 24 << 20;
 ///
 /// No pairs and no metadata are the same thing, which C sees as NULL.
 ///
+/// Metadata is made of any iterator of pairs by [`from_pairs`](Self::from_pairs), also of the pairs
+/// that the iterators of a `Metadata` give. There is a limit to what C is given, and so this can
+/// fail; a `collect` could not say so, and there is no `FromIterator`.
+///
 /// ```
 /// use arrow_device::Metadata;
 ///
@@ -47,6 +51,15 @@ impl Metadata {
     pub const EMPTY: Self = Self(None);
 
     /// These pairs, in this order. At most 65536 of them and 24 MiB in all.
+    ///
+    /// ```
+    /// use arrow_device::Metadata;
+    ///
+    /// let metadata = Metadata::from_pairs([("unit", "EUR"), ("secret", "x")])?;
+    /// let kept = Metadata::from_pairs(metadata.iter().filter(|(key, _)| *key != b"secret"))?;
+    /// assert_eq!(kept, Metadata::from_pairs([("unit", "EUR")])?);
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
     pub fn from_pairs<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self> {
@@ -127,6 +140,18 @@ impl Metadata {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<&[u8]> {
         let key = key.as_ref();
         self.iter().find(|(candidate, _)| *candidate == key).map(|(_, value)| value)
+    }
+}
+
+/// The pairs, as values of their own.
+impl IntoIterator for Metadata {
+    type Item = (Vec<u8>, Vec<u8>);
+    type IntoIter = std::vec::IntoIter<(Vec<u8>, Vec<u8>)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let pairs: Vec<_> =
+            self.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+        pairs.into_iter()
     }
 }
 

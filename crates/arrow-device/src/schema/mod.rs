@@ -20,6 +20,7 @@ mod field;
 mod fields;
 mod format;
 mod import;
+mod index_type;
 mod kind;
 mod kinds;
 mod layout;
@@ -38,6 +39,7 @@ mod tests;
 
 pub use data_type::{DataType, IntervalUnit, TimeUnit, UnionMode};
 pub use field::{Extension, Field};
+pub use index_type::IndexType;
 pub use layout::{BufferKind, Layout};
 pub use metadata::{Metadata, MetadataPairs};
 pub use table::Schema;

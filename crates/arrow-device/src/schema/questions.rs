@@ -3,37 +3,37 @@
 use super::DataType;
 
 impl DataType {
-    /// Whether it has children: lists, structs, maps, unions and run-end encoding.
+    /// Whether the type has children: lists, structs, maps, unions and run-end encoding.
     pub fn is_nested(&self) -> bool {
         self.children().next().is_some() || matches!(self, Self::Struct(_) | Self::Union { .. })
     }
 
-    /// Whether it is an integer type, signed or not.
+    /// Whether this is an integer type, signed or not.
     pub fn is_integer(&self) -> bool {
         self.is_signed_integer() || self.is_unsigned_integer()
     }
 
-    /// Whether it is a signed integer type.
+    /// Whether this is a signed integer type.
     pub fn is_signed_integer(&self) -> bool {
         matches!(self, Self::Int8 | Self::Int16 | Self::Int32 | Self::Int64)
     }
 
-    /// Whether it is an unsigned integer type.
+    /// Whether this is an unsigned integer type.
     pub fn is_unsigned_integer(&self) -> bool {
         matches!(self, Self::UInt8 | Self::UInt16 | Self::UInt32 | Self::UInt64)
     }
 
-    /// Whether it is a floating point type.
+    /// Whether this is a floating point type.
     pub fn is_floating(&self) -> bool {
         matches!(self, Self::Float16 | Self::Float32 | Self::Float64)
     }
 
-    /// Whether it is a decimal type of any size.
+    /// Whether this is a decimal type of any size.
     pub fn is_decimal(&self) -> bool {
         self.decimal().is_some()
     }
 
-    /// Whether it is a date, a time, a timestamp, a duration or an interval.
+    /// Whether elements are dates, times, timestamps, durations or intervals.
     pub fn is_temporal(&self) -> bool {
         matches!(
             self,
@@ -47,12 +47,12 @@ impl DataType {
         )
     }
 
-    /// Whether it is text: UTF-8 in any of the three layouts.
+    /// Whether elements are text: UTF-8 in any of the three layouts.
     pub fn is_text(&self) -> bool {
         matches!(self, Self::Utf8 | Self::LargeUtf8 | Self::Utf8View)
     }
 
-    /// Whether it is bytes without a fixed size, in any of the three layouts.
+    /// Whether elements are bytes without a fixed size, in any of the three layouts.
     pub fn is_binary(&self) -> bool {
         matches!(self, Self::Binary | Self::LargeBinary | Self::BinaryView)
     }
@@ -77,6 +77,7 @@ impl DataType {
 mod tests {
     use super::super::examples::examples;
     use super::*;
+    use crate::IndexType;
 
     #[test]
     fn every_type_differs_from_every_other() {
@@ -85,8 +86,8 @@ mod tests {
             panic!("a map is made by `map`");
         };
         all.push(DataType::Map { entries, keys_sorted: true });
-        all.push(DataType::dictionary(DataType::Int8, DataType::Utf8));
-        all.push(DataType::dictionary(DataType::Int8, DataType::Binary));
+        all.push(DataType::dictionary(IndexType::Int8, DataType::Utf8));
+        all.push(DataType::dictionary(IndexType::Int8, DataType::Binary));
         for (index, one) in all.iter().enumerate() {
             for (other_index, other) in all.iter().enumerate() {
                 let same = index == other_index;

@@ -17,7 +17,8 @@ pub(crate) struct Rule {
     /// Each child has at least this many elements for each of this node's; 0 where only the data
     /// tells.
     pub(crate) elements_in_child: u32,
-    /// How many buffers more than `buffers` there may be: none, unless the type is variadic.
+    /// How many buffers more than `buffers` there may be: none, unless the type is variadic, and
+    /// one for the null type, whose producers may have a buffer of their own that is never read.
     pub(crate) more_buffers: u32,
     /// How many buffers; for a variadic type, the fewest.
     pub(crate) buffers: u8,
@@ -79,7 +80,11 @@ impl Rule {
         Self {
             largest_end: in_memory.min(in_children),
             elements_in_child,
-            more_buffers: if layout.is_variadic() { (MAX_BUFFERS - buffers) as u32 } else { 0 },
+            more_buffers: match data_type {
+                _ if layout.is_variadic() => (MAX_BUFFERS - buffers) as u32,
+                DataType::Null => 1,
+                _ => 0,
+            },
             buffers: buffers as u8,
             fixed_buffers: kinds.len() as u8,
             required,
@@ -98,6 +103,11 @@ impl Rule {
             },
             is_run_ends: matches!(data_type, DataType::RunEndEncoded { .. }),
         }
+    }
+
+    /// Whether the last buffer has the sizes of the variadic ones.
+    pub(crate) fn has_sizes(&self) -> bool {
+        self.buffers > self.fixed_buffers
     }
 }
 

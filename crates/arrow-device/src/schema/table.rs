@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use super::check::Check;
@@ -27,10 +28,10 @@ pub(crate) const MAX_NODES: usize = 1 << 18;
 /// one after another with the same `Schema` share all of it.
 ///
 /// ```
-/// use arrow_device::{DataType, Field, Schema};
+/// use arrow_device::{DataType, Field, IndexType, Schema};
 ///
 /// let schema = Schema::batch([
-///     Field::new("symbol", DataType::dictionary(DataType::Int32, DataType::Utf8), false),
+///     Field::new("symbol", DataType::dictionary(IndexType::Int32, DataType::Utf8), false),
 ///     Field::new("price", DataType::Float64, true),
 /// ])?;
 /// assert_eq!(
@@ -253,6 +254,16 @@ impl PartialEq for Schema {
 
 impl Eq for Schema {}
 
+/// Types with very many fields, or many levels, may have the same hash as others that begin as they
+/// do: see that of [`DataType`].
+impl Hash for Schema {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let field = self.field();
+        field.hash_name(state);
+        field.data_type().hash(state);
+    }
+}
+
 impl fmt::Display for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let field = self.field();
@@ -298,10 +309,11 @@ impl TryFrom<&Schema> for Schema {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::IndexType;
     use crate::numbered::tests::is_a_bug_of_ours;
 
     fn schema() -> Schema {
-        let words = DataType::dictionary(DataType::Int32, DataType::Utf8);
+        let words = DataType::dictionary(IndexType::Int32, DataType::Utf8);
         let columns = [("words", words), ("numbers", DataType::Int64)];
         Schema::batch(columns.map(|(name, column)| Field::new(name, column, true))).unwrap()
     }

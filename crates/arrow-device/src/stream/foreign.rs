@@ -6,8 +6,8 @@
 
 use std::ffi::{CStr, c_int};
 
-use super::ArrayStream;
 use super::c_stream::{CStream, Callbacks, GetLastError, GetNext};
+use super::{ArrayStream, Iterated};
 use crate::abi::{ArrowArrayStream, ArrowDeviceArrayStream, ArrowSchema};
 use crate::schema::Schema;
 use crate::{Array, Error, ErrorKind, Result};
@@ -86,7 +86,7 @@ unsafe fn import<S: CStream>(stream: *mut S) -> Result<ArrayStream> {
     let schema = unsafe { Schema::import(&raw mut c_schema) }?;
     let device_type = moved.0.device_type();
     let foreign = Foreign { moved, get_next, get_last_error, schema: schema.clone() };
-    Ok(ArrayStream::from_source(schema, device_type, foreign))
+    Ok(ArrayStream::from_source(schema, device_type, Iterated(foreign)))
 }
 
 /// A stream that was moved here.

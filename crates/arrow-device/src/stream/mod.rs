@@ -11,6 +11,7 @@
 
 mod c_stream;
 mod foreign;
+mod moves;
 mod producer;
 
 use std::cell::Cell;
@@ -79,7 +80,28 @@ pub struct ArrayStream {
 }
 
 /// Where the arrays come from, which may be another stream, and so on.
-struct ArraySource(ManuallyDrop<Box<dyn Iterator<Item = Result<Array>> + Send>>);
+struct ArraySource(ManuallyDrop<Box<dyn Source>>);
+
+/// What makes arrays.
+trait Source: Send {
+    fn next_array(&mut self) -> Option<Result<Array>>;
+
+    /// Makes so many ahead from now on; no, where somebody else has to see to that.
+    fn look_ahead(&mut self, ahead: usize) -> bool {
+        let _ = ahead;
+        false
+    }
+}
+
+/// An iterator.
+struct Iterated<I>(I);
+
+impl<I: Iterator<Item = Result<Array>> + Send> Source for Iterated<I> {
+    #[inline]
+    fn next_array(&mut self) -> Option<Result<Array>> {
+        self.0.next()
+    }
+}
 
 impl Drop for ArraySource {
     fn drop(&mut self) {
@@ -161,15 +183,11 @@ impl ArrayStream {
         A: Into<Array>,
     {
         let arrays = arrays.into_iter().map(|array| array.map(Into::into));
-        Self::from_source(schema, device_type, arrays)
+        Self::from_source(schema, device_type, Iterated(arrays))
     }
 
-    fn from_source(
-        schema: Schema,
-        device_type: DeviceType,
-        source: impl Iterator<Item = Result<Array>> + Send + 'static,
-    ) -> Self {
-        let source = Some(ArraySource(ManuallyDrop::new(Box::new(source))));
+    fn from_source(schema: Schema, device_type: DeviceType, source: impl Source + 'static) -> Self {
+        let source = Some(ArraySource::new(source));
         Self { schema, device_type, source, is_at_end: false, fitting: None }
     }
 
@@ -239,7 +257,7 @@ impl ArrayStream {
         // One place from the source to the caller: an array is large, and this returns it where it
         // was written.
         let mut next = match (&mut self.source, BeingRead::begin()) {
-            (Some(source), Ok(_until_it_has_answered)) => source.0.next(),
+            (Some(source), Ok(_until_it_has_answered)) => source.0.next_array(),
             (Some(_), Err(error)) => Some(Err(error)),
             (None, _) => None,
         };

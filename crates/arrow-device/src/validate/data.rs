@@ -79,7 +79,7 @@ fn check(node: &HostArray) -> Result<()> {
             lists::check_list_views(node, |bytes| i32::from_ne_bytes(bytes).into())
         }
         DataType::LargeListView(_) => lists::check_list_views(node, i64::from_ne_bytes),
-        DataType::Dictionary { index, .. } => references::check_keys(node, index),
+        DataType::Dictionary { index, .. } => references::check_keys(node, *index),
         DataType::Union { mode, type_ids, .. } => {
             references::check_union(node, type_ids, *mode == UnionMode::Dense)
         }

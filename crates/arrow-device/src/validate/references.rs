@@ -3,21 +3,20 @@
 use super::bitmap::Validity;
 use super::elements::elements;
 use super::errors::{invalid, invalid_element};
-use crate::{DataType, HostArray, Result};
+use crate::{DataType, HostArray, IndexType, Result};
 
 /// Keys that are not null point into the dictionary.
-pub(super) fn check_keys(node: &HostArray, index: &DataType) -> Result<()> {
+pub(super) fn check_keys(node: &HostArray, index: IndexType) -> Result<()> {
     // A negative key becomes a number that is larger than any length.
     match index {
-        DataType::Int8 => keys(node, |key| i64::from(i8::from_ne_bytes(key)) as u64),
-        DataType::Int16 => keys(node, |key| i64::from(i16::from_ne_bytes(key)) as u64),
-        DataType::Int32 => keys(node, |key| i64::from(i32::from_ne_bytes(key)) as u64),
-        DataType::Int64 => keys(node, |key| i64::from_ne_bytes(key) as u64),
-        DataType::UInt8 => keys(node, |key| u8::from_ne_bytes(key).into()),
-        DataType::UInt16 => keys(node, |key| u16::from_ne_bytes(key).into()),
-        DataType::UInt32 => keys(node, |key| u32::from_ne_bytes(key).into()),
-        DataType::UInt64 => keys(node, u64::from_ne_bytes),
-        other => Err(invalid(format!("a {other} cannot be a key"))),
+        IndexType::Int8 => keys(node, |key| i64::from(i8::from_ne_bytes(key)) as u64),
+        IndexType::Int16 => keys(node, |key| i64::from(i16::from_ne_bytes(key)) as u64),
+        IndexType::Int32 => keys(node, |key| i64::from(i32::from_ne_bytes(key)) as u64),
+        IndexType::Int64 => keys(node, |key| i64::from_ne_bytes(key) as u64),
+        IndexType::UInt8 => keys(node, |key| u8::from_ne_bytes(key).into()),
+        IndexType::UInt16 => keys(node, |key| u16::from_ne_bytes(key).into()),
+        IndexType::UInt32 => keys(node, |key| u32::from_ne_bytes(key).into()),
+        IndexType::UInt64 => keys(node, u64::from_ne_bytes),
     }
 }
 
@@ -28,7 +27,7 @@ fn keys<const SIZE: usize>(node: &HostArray, read: impl Fn([u8; SIZE]) -> u64) -
     if keys.iter().all(|key| read(*key) < values) {
         return Ok(());
     }
-    let is_signed = matches!(node.array().data_type(), DataType::Dictionary { index, .. } if index.is_signed_integer());
+    let is_signed = matches!(node.array().data_type(), DataType::Dictionary { index, .. } if index.data_type().is_signed_integer());
     let validity = Validity::of(node)?;
     for (index, key) in keys.iter().enumerate() {
         if read(*key) >= values && validity.is_valid(index) {

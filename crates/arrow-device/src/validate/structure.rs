@@ -45,8 +45,8 @@ pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
     Ok(summary)
 }
 
-/// The same for a type's structs. Formats, names and metadata are not read:
-/// [`Schema::import`](crate::Schema::import) does.
+/// Checks the structs of a type alone, as [`structure`] checks those of an array. Formats, names
+/// and metadata are not read: [`Schema::import`](crate::Schema::import) does.
 ///
 /// # Safety
 /// UNS-12: the struct is as UNS-2 of [`Schema::import`](crate::Schema::import) says, during the

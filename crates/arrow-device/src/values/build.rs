@@ -57,7 +57,7 @@ impl Array {
         present.array(DataType::Boolean, [bits.into_buffer()?])?.finish_ready()
     }
 
-    /// So many nulls, of the null type.
+    /// An array of `len` nulls, of the null type.
     pub fn nulls(len: usize) -> Result<Self> {
         Self::builder(DataType::Null).len(len).finish_ready()
     }

@@ -1,5 +1,6 @@
 //! Reading text and bytes, in all their layouts.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -148,6 +149,35 @@ impl<'host> BytePlaces<'host> {
         Ok((number, data))
     }
 
+    /// The buffer of elements of one size covers the array.
+    fn check_width(&self, host: &HostArray, data: Option<&[u8]>) -> Result<()> {
+        match (&self.layout, data) {
+            (BytesLayout::FixedSize { width }, Some(data)) if *width > 0 => {
+                self.rows.check_len(host, 1, data.len() / width)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How long an element says that it is, in bytes; 0 where it is null, or says what cannot be.
+    fn length(&self, index: usize) -> usize {
+        if !self.rows.is_present(index) {
+            return 0;
+        }
+        let element = self.rows.offset + index;
+        let length = match &self.layout {
+            BytesLayout::Offsets { offsets, wide } => {
+                let offset = |element| offset_at(offsets, *wide, element).unwrap_or(0);
+                offset(element + 1).saturating_sub(offset(element))
+            }
+            BytesLayout::Views { views } => {
+                view_at(views, element).and_then(|view| i32::read(view)).unwrap_or(0).into()
+            }
+            BytesLayout::FixedSize { width } => return *width,
+        };
+        usize::try_from(length).unwrap_or(0)
+    }
+
     /// An element that may lead outside the buffer that [`data_of`](Self::data_of) told.
     pub(super) fn find_in<'a>(
         &'a self,
@@ -179,17 +209,85 @@ impl<'host> BytePlaces<'host> {
     }
 }
 
+/// Reads one element, and loads no buffer of data but that of the element: an array of views may
+/// have any number of these.
+pub(super) fn with_element<R>(
+    host: &HostArray,
+    index: usize,
+    read: impl FnOnce(Option<&[u8]>) -> Result<R>,
+) -> Result<R> {
+    let places = BytePlaces::of(host)?;
+    if !places.rows.is_present(index) {
+        return read(None);
+    }
+    let (_, data) = places.data_of(host, index)?;
+    places.check_width(host, data.as_deref())?;
+    read(Some(places.find_in(host, index, data.as_deref().unwrap_or_default())?))
+}
+
+/// An array of bytes that is one of many to be read one after the other. Its buffers of data are
+/// loaded together where they are no more than its elements, and otherwise for each element: what
+/// is loaded for all arrays is then no more than there are elements.
+pub(super) enum BytesPart<'host> {
+    /// With all buffers of data.
+    Whole(Bytes<'host>),
+    /// Without any.
+    Single(BytePlaces<'host>),
+}
+
+impl<'host> BytesPart<'host> {
+    /// As it is: nothing but the lengths of the buffers was looked at yet.
+    pub(super) fn of(host: &'host HostArray) -> Result<Self> {
+        let places = BytePlaces::of(host)?;
+        if places.data_buffers(host).len() > host.len() {
+            return Ok(Self::Single(places));
+        }
+        Bytes::load(places, host).map(Self::Whole)
+    }
+
+    /// Looks at all elements.
+    pub(super) fn check(&self, host: &HostArray) -> Result<()> {
+        match self {
+            Self::Whole(bytes) => bytes.check(host),
+            // Each is looked at when it is read.
+            Self::Single(_) => Ok(()),
+        }
+    }
+
+    /// An element that may lead outside; `None` where it is null.
+    pub(super) fn at(&self, host: &'host HostArray, index: usize) -> Result<Option<Cow<'_, [u8]>>> {
+        match self {
+            Self::Whole(bytes) => Ok(bytes.at(host, index)?.map(Cow::Borrowed)),
+            Self::Single(places) if !places.rows.is_present(index) => Ok(None),
+            Self::Single(places) => {
+                let (_, data) = places.data_of(host, index)?;
+                places.check_width(host, data.as_deref())?;
+                let data = data.as_deref().unwrap_or_default();
+                Ok(Some(Cow::Owned(places.find_in(host, index, data)?.to_owned())))
+            }
+        }
+    }
+
+    /// How long the elements say that they are, in bytes. Nulls are of no length.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
+        let places = match self {
+            Self::Whole(bytes) => &bytes.places,
+            Self::Single(places) => places,
+        };
+        (0..places.rows.len).map(|index| places.length(index))
+    }
+}
+
 impl<'host> Bytes<'host> {
     /// As they are: nothing but the lengths of the buffers was looked at yet.
     pub(super) fn of(host: &'host HostArray) -> Result<Self> {
-        let places = BytePlaces::of(host)?;
+        Self::load(BytePlaces::of(host)?, host)
+    }
+
+    fn load(places: BytePlaces<'host>, host: &'host HostArray) -> Result<Self> {
         let data: Vec<HostBytes<'_>> =
             places.data_buffers(host).map(|number| host.buffer(number)).collect::<Result<_>>()?;
-        if let (BytesLayout::FixedSize { width }, [data]) = (&places.layout, &*data)
-            && let Some(elements) = data.len().checked_div(*width)
-        {
-            places.rows.check_len(host, 1, elements)?;
-        }
+        places.check_width(host, data.first().map(|data| &**data))?;
         Ok(Self { places, data })
     }
 
@@ -224,10 +322,7 @@ impl<'host> Bytes<'host> {
 
     /// The same as text.
     pub(super) fn text(&self, host: &HostArray, index: usize) -> Result<Option<&str>> {
-        let Some(bytes) = self.at(host, index)? else { return Ok(None) };
-        let text = str::from_utf8(bytes)
-            .map_err(|error| host.invalid(format!("element {index} is not UTF-8: {error}")))?;
-        Ok(Some(text))
+        self.at(host, index)?.map(|bytes| text_of(host, index, bytes)).transpose()
     }
 
     /// Looks at all of them. Offsets have to be in order even where an element is null.
@@ -255,6 +350,12 @@ impl<'host> Bytes<'host> {
         let data = self.data.get(self.places.data_number(index));
         self.places.find(index, data.map_or(&[], |data| data))
     }
+}
+
+/// The bytes of an element as text.
+pub(super) fn text_of<'a>(host: &HostArray, index: usize, bytes: &'a [u8]) -> Result<&'a str> {
+    str::from_utf8(bytes)
+        .map_err(|error| host.invalid(format!("element {index} is not UTF-8: {error}")))
 }
 
 fn explain(host: &HostArray, index: usize, fault: &RangeFault) -> Error {

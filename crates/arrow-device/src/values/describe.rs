@@ -9,9 +9,27 @@ use crate::{Array, BufferKind, DataType};
 /// Data buffers of views that are named one by one.
 const MOST_DATA_BUFFERS: usize = 4;
 
+/// The longest description, in bytes. A few names and pairs of metadata may stand in any number of
+/// fields.
+const LONGEST: usize = 16 << 20;
+
+/// A text that ends at [`LONGEST`].
+struct BoundedText(String);
+
+impl Write for BoundedText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > LONGEST {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
 impl Array {
     /// The tree of columns: the name, type, length, offset and null count of each, and what is
-    /// known of its buffers. Reads no buffer, asks no device, and tells no address.
+    /// known of its buffers. Reads no buffer, asks no device, and tells no address. Ends after 16
+    /// MiB, with `…`.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -34,17 +52,20 @@ impl Array {
             Ready::AfterEvent => "after an event".to_owned(),
             Ready::AfterEvents(events) => format!("after {events} events"),
         };
-        let mut text = format!("on {}, {ready}\n", self.device());
+        let mut text = BoundedText(format!("on {}, {ready}\n", self.device()));
         let name = self.field().name();
         let name = if name.is_empty() { "root" } else { name };
-        // Writing into a `String` does not fail.
-        let _ = describe(&mut text, self, name, 0);
+        let is_whole = describe(&mut text, self, name, 0).is_ok();
+        let BoundedText(mut text) = text;
+        if !is_whole {
+            text.push('…');
+        }
         text
     }
 }
 
 /// One node and all below it. Schemas are not deeper than 64 levels.
-fn describe(out: &mut String, array: &Array, name: &str, depth: usize) -> fmt::Result {
+fn describe(out: &mut BoundedText, array: &Array, name: &str, depth: usize) -> fmt::Result {
     let indent = depth * 2;
     let data_type = array.data_type();
     let window = array.window();
@@ -70,7 +91,7 @@ fn describe(out: &mut String, array: &Array, name: &str, depth: usize) -> fmt::R
     }
 }
 
-fn describe_buffers(out: &mut String, array: &Array, indent: usize) -> fmt::Result {
+fn describe_buffers(out: &mut BoundedText, array: &Array, indent: usize) -> fmt::Result {
     let fixed = array.schema_node().layout.buffers();
     for (index, kind) in fixed.iter().enumerate() {
         writeln!(out, "{:indent$}{}: {}", "", kind_name(*kind), buffer_len(array, index))?;

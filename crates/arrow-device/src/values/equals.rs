@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::blocks::{BLOCK, Flat, are_present};
 use super::bytes::BytePlaces;
 use super::follow::is_followed;
 use super::lists::Lists;
@@ -50,6 +51,8 @@ const MOST_STEPS: usize = 64;
 const WORTH_REMEMBERING: usize = 16;
 /// How many bytes of one element are compared in about the time of a step.
 const STEP_BYTES: usize = 1024;
+/// How many elements are compared together in about the time of a step, at least.
+const STEP_ELEMENTS: usize = 16;
 
 /// Elements of an array.
 type SomeElements<'a> = (&'a HostArray, Range<usize>);
@@ -168,7 +171,19 @@ impl<'a> Comparison<'a> {
             return Ok(false);
         }
         let (mut done, before) = (0_usize, self.steps);
+        // Where the next block begins: elements of one that differs are looked at one by one.
+        let mut block = 0_usize;
         while done < here.len() {
+            if done >= block && here.len() > 1 {
+                let left = here.len() - done;
+                let same =
+                    self.same_block((a, here.start + done), (b, there.start + done), left)?;
+                done = done.saturating_add(same);
+                // A struct is looked at after each block: its elements may take no memory.
+                let is_struct = same > 0 && matches!(a.data_type(), DataType::Struct(_));
+                block = done.saturating_add(if is_struct { 1 } else { BLOCK });
+                continue;
+            }
             match self.same_from((a, here.start + done), (b, there.start + done))? {
                 0 => return Ok(false),
                 same => done = done.saturating_add(same),
@@ -178,6 +193,46 @@ impl<'a> Comparison<'a> {
             self.remember(Diagonal::new(a, None, (here.start, there.start)), here);
         }
         Ok(true)
+    }
+
+    /// How many of so many elements are the same from these two on, as far as many at a time can be
+    /// compared.
+    fn same_block(
+        &mut self,
+        (a, i): (&HostArray, usize),
+        (b, j): (&HostArray, usize),
+        count: usize,
+    ) -> Result<usize> {
+        // Past the end there is nothing to look at; whoever looks at it says so.
+        let has_all = |host: &HostArray, first: usize| {
+            first.checked_add(count).is_some_and(|end| end <= host.len())
+        };
+        if !has_all(a, i) || !has_all(b, j) {
+            return Ok(0);
+        }
+        let known = self.known_from(Diagonal::new(a, None, (i, j)), i);
+        if known > 0 {
+            return Ok(known.min(count));
+        }
+        if let DataType::Struct(fields) = a.data_type() {
+            let count = count.min(BLOCK);
+            if !are_present(a, i, count)? || !are_present(b, j, count)? {
+                return Ok(0);
+            }
+            let (i, j) = (a.array().offset() + i, b.array().offset() + j);
+            for number in 0..fields.len() {
+                let (one, other) = (a.node_child(number)?, b.node_child(number)?);
+                if !self.are_equal((&one, i..i + count), (&other, j..j + count))? {
+                    return Ok(0);
+                }
+            }
+            return Ok(count);
+        }
+        let (Some(one), Some(other)) = (Flat::of(a)?, Flat::of(b)?) else { return Ok(0) };
+        let same = one.same_from(i, &other, j, count);
+        let steps = (same / STEP_ELEMENTS).max(one.bytes(i, same) / STEP_BYTES);
+        self.take_steps(steps.saturating_add(1))?;
+        Ok(same)
     }
 
     /// How many elements from these two on are certainly the same, in arrays of the same type: 0

@@ -14,10 +14,10 @@ impl HostArray {
     /// not in order, are [`InvalidData`](crate::ErrorKind::InvalidData).
     ///
     /// ```
-    /// # use arrow_device::{Array, DataType};
+    /// # use arrow_device::{Array, DataType, IndexType};
     /// let values = Array::from_texts(DataType::Utf8, [Some("low"), Some("high")])?;
     /// let levels = Array::from_keys(
-    ///     DataType::dictionary(DataType::Int8, DataType::Utf8),
+    ///     DataType::dictionary(IndexType::Int8, DataType::Utf8),
     ///     [Some(1), None],
     ///     values,
     /// )?;
@@ -31,7 +31,9 @@ impl HostArray {
             return Err(past_the_end(self, index));
         }
         match self.data_type() {
-            DataType::Dictionary { index: key_type, .. } => self.follow_key(key_type, index),
+            DataType::Dictionary { index: key_type, .. } => {
+                self.follow_key(key_type.data_type(), index)
+            }
             DataType::Union { mode, type_ids, .. } => {
                 self.follow_variant(*mode, type_ids, index).map(Some)
             }

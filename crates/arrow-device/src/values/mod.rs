@@ -12,9 +12,11 @@
 //! - [`Value`]: one element of any type, which prints as people read it.
 //! - Comparing and showing: `equals`, `describe`, `table`.
 
+mod blocks;
 mod build;
 mod bytes;
 mod calendar;
+mod concat;
 mod decimal;
 mod describe;
 mod equals;
@@ -37,5 +39,5 @@ pub use bytes::{Bytes, Texts};
 pub use decimal::Decimal;
 pub use lists::Lists;
 pub use native::Native;
-pub use rows::{Bools, Values};
+pub use rows::{Bools, IntoValues, Values, ValuesIter};
 pub use value::Value;

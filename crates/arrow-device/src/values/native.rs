@@ -122,7 +122,7 @@ pub(super) fn native_name(data_type: &DataType) -> Option<&'static str> {
         DataType::Decimal256 { .. } => <[u8; 32]>::NAME,
         DataType::Interval(IntervalUnit::DayTime) => <(i32, i32)>::NAME,
         DataType::Interval(IntervalUnit::MonthDayNano) => <(i32, i32, i64)>::NAME,
-        DataType::Dictionary { index, .. } => return native_name(index),
+        DataType::Dictionary { index, .. } => return native_name(index.data_type()),
         _ => return None,
     })
 }

@@ -162,9 +162,9 @@ impl Array {
     /// A dictionary-encoded array: each element is the one of `values` that its key counts to.
     ///
     /// ```
-    /// # use arrow_device::{Array, DataType};
+    /// # use arrow_device::{Array, DataType, IndexType};
     /// let values = Array::from_texts(DataType::Utf8, [Some("low"), Some("high")])?;
-    /// let levels = DataType::dictionary(DataType::Int8, DataType::Utf8);
+    /// let levels = DataType::dictionary(IndexType::Int8, DataType::Utf8);
     /// let levels = Array::from_keys(levels, [Some(1), None, Some(0)], values)?;
     /// assert_eq!(levels.host()?.value(0)?.to_string(), "high");
     /// # Ok::<(), arrow_device::Error>(())
@@ -184,7 +184,7 @@ impl Array {
             if let Some(key) = key.filter(|key| *key >= values.len()) {
                 return Err(refused(format!("key {key} is not among {} values", values.len())));
             }
-            write_integer(index, key.unwrap_or(0), &mut bytes)?;
+            write_integer(index.data_type(), key.unwrap_or(0), &mut bytes)?;
         }
         present.array(data_type, [aligned(&bytes)?])?.dictionary(values).finish_ready()
     }

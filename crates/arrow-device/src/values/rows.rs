@@ -1,7 +1,9 @@
 //! Reading numbers and bits: which elements are there, and what they are.
 
 use std::fmt;
+use std::iter::FusedIterator;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use super::native::{Native, native_name};
 use crate::{DataType, Error, ErrorKind, HostArray, HostBytes, Plain, Result};
@@ -43,6 +45,10 @@ impl HostArray {
 }
 
 /// The values of a fixed-width array: see [`HostArray::values`].
+///
+/// The values stay where the array has them, and so no iterator can be collected into this type.
+/// [`Array::of`](crate::Array::of) and [`Array::from_values`](crate::Array::from_values) make an
+/// array of any iterator of values.
 pub struct Values<'host, T> {
     rows: Rows<'host>,
     bytes: HostBytes<'host>,
@@ -71,6 +77,71 @@ impl<T: Native> Values<'_, T> {
     /// All of them, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Option<T>> + ExactSizeIterator {
         (0..self.len()).map(|index| self.get(index))
+    }
+}
+
+/// Values in their order: made by `for value in &values`.
+pub struct ValuesIter<'values, 'host, T> {
+    values: &'values Values<'host, T>,
+    left: Range<usize>,
+}
+
+/// Values in their order, with what they lie in: made by `for value in values`.
+pub struct IntoValues<'host, T> {
+    values: Values<'host, T>,
+    left: Range<usize>,
+}
+
+macro_rules! values_in_order {
+    ($type:ident<$($lifetime:lifetime),*>) => {
+        impl<T: Native> Iterator for $type<$($lifetime,)* T> {
+            type Item = Option<T>;
+
+            fn next(&mut self) -> Option<Option<T>> {
+                self.left.next().map(|index| self.values.get(index))
+            }
+
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                self.left.size_hint()
+            }
+        }
+
+        impl<T: Native> DoubleEndedIterator for $type<$($lifetime,)* T> {
+            fn next_back(&mut self) -> Option<Option<T>> {
+                self.left.next_back().map(|index| self.values.get(index))
+            }
+        }
+
+        impl<T: Native> ExactSizeIterator for $type<$($lifetime,)* T> {}
+
+        impl<T: Native> FusedIterator for $type<$($lifetime,)* T> {}
+
+        impl<T> fmt::Debug for $type<$($lifetime,)* T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({} left)", stringify!($type), self.left.len())
+            }
+        }
+    };
+}
+values_in_order!(ValuesIter<'_, '_>);
+values_in_order!(IntoValues<'_>);
+
+impl<'host, T: Native> IntoIterator for Values<'host, T> {
+    type Item = Option<T>;
+    type IntoIter = IntoValues<'host, T>;
+
+    fn into_iter(self) -> IntoValues<'host, T> {
+        let left = 0..self.len();
+        IntoValues { values: self, left }
+    }
+}
+
+impl<'values, 'host, T: Native> IntoIterator for &'values Values<'host, T> {
+    type Item = Option<T>;
+    type IntoIter = ValuesIter<'values, 'host, T>;
+
+    fn into_iter(self) -> ValuesIter<'values, 'host, T> {
+        ValuesIter { values: self, left: 0..self.len() }
     }
 }
 
@@ -155,6 +226,10 @@ impl<'host> Rows<'host> {
     }
 
     /// Whether there is such an element, and it is not null.
+    pub(super) fn has_bitmap(&self) -> bool {
+        self.validity.is_some()
+    }
+
     pub(super) fn is_present(&self, index: usize) -> bool {
         index < self.len
             && !self.is_null_type

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::bytes::Bytes;
+use super::bytes::{text_of, with_element};
+use super::concat::bytes_in;
 use super::decimal::Decimal;
 use super::lists::Lists;
 use super::native::Native;
@@ -12,6 +13,8 @@ use crate::{DataType, Error, ErrorKind, HostArray, IntervalUnit, Result};
 
 /// A value of more parts than this is not made in one piece.
 const MOST_PARTS: usize = 1 << 20;
+/// A value has no more bytes of texts than this and than there are in the array.
+const FREE_BYTES: usize = 64 << 20;
 
 impl HostArray {
     /// One element, of whatever type.
@@ -19,7 +22,8 @@ impl HostArray {
     /// Reads only what belongs to this element. What leads outside the buffers is
     /// [`InvalidData`](ErrorKind::InvalidData); a nested value of more than a million parts is
     /// [`LimitExceeded`](ErrorKind::LimitExceeded), since a few bytes can claim any number of
-    /// nulls.
+    /// nulls. So is a nested value with more bytes of texts than 64 MiB and all that the array has,
+    /// since keys can name one text any number of times.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -29,15 +33,23 @@ impl HostArray {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn value(&self, index: usize) -> Result<Value> {
-        self.value_within(index, &mut PartBudget { left: MOST_PARTS, is_strict: true })
+        self.value_within(index, &mut PartBudget::new(self, MOST_PARTS, true))
     }
 
-    /// At least the first parts of an element: enough to show its beginning.
-    pub(super) fn preview(&self, index: usize, parts: usize) -> Result<Value> {
-        self.value_within(index, &mut PartBudget { left: parts, is_strict: false })
+    /// At least the first parts of an element, which are the items of lists, the fields of structs,
+    /// and the characters or bytes of each text: enough to show its beginning.
+    ///
+    /// ```
+    /// # use arrow_device::{Array, DataType};
+    /// let numbers = Array::from_values(DataType::Int32, [Some(7)])?;
+    /// assert_eq!(numbers.host()?.preview(0, 10)?.to_string(), "7");
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn preview(&self, index: usize, parts: usize) -> Result<Value> {
+        self.value_within(index, &mut PartBudget::new(self, parts, false))
     }
 
-    fn value_within(&self, index: usize, parts: &mut PartBudget) -> Result<Value> {
+    fn value_within(&self, index: usize, parts: &mut PartBudget<'_>) -> Result<Value> {
         let Some((values, number)) = self.follow(index)? else { return Ok(Value::Null) };
         match self.data_type() {
             DataType::Dictionary { .. } | DataType::RunEndEncoded { .. } => {
@@ -70,11 +82,26 @@ impl HostArray {
                 }
                 Ok(Value::List(list))
             }
-            _ => self.leaf(index),
+            of if (of.is_text() || of.is_binary()) && !parts.is_strict => {
+                self.beginning(index, parts.most)
+            }
+            _ => {
+                let leaf = self.leaf(index)?;
+                match &leaf {
+                    Value::Text(text) => parts.take_bytes(text.len())?,
+                    Value::Bytes(bytes) => parts.take_bytes(bytes.len())?,
+                    _ => {}
+                }
+                Ok(leaf)
+            }
         }
     }
 
-    fn fields(&self, index: usize, parts: &mut PartBudget) -> Result<Vec<(crate::Text, Value)>> {
+    fn fields(
+        &self,
+        index: usize,
+        parts: &mut PartBudget<'_>,
+    ) -> Result<Vec<(crate::Text, Value)>> {
         let mut fields = Vec::new();
         for number in 0..self.array().child_count() {
             if !parts.take(self)? {
@@ -85,6 +112,26 @@ impl HostArray {
             fields.push((child.array().field().name_text().clone(), value));
         }
         Ok(fields)
+    }
+
+    /// At least the first characters of a text, or the first bytes.
+    fn beginning(&self, index: usize, most: usize) -> Result<Value> {
+        with_element(self, index, |bytes| {
+            let Some(bytes) = bytes else { return Ok(Value::Null) };
+            // A character takes four bytes at most.
+            let first = bytes.get(..most.saturating_mul(4)).unwrap_or(bytes);
+            if !self.data_type().is_text() {
+                return Ok(Value::Bytes(first.to_owned()));
+            }
+            let text = match str::from_utf8(first) {
+                // The last character goes on behind what is read.
+                Err(error) if error.error_len().is_none() && first.len() < bytes.len() => {
+                    first.get(..error.valid_up_to()).unwrap_or_default()
+                }
+                _ => first,
+            };
+            Ok(Value::Text(text_of(self, index, text)?.to_owned()))
+        })
     }
 
     /// An element of a type that has no children.
@@ -146,14 +193,17 @@ impl HostArray {
                 })?
             }
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-                or_null(Bytes::of(self)?.text(self, index)?, |text| Value::Text(text.to_owned()))
+                with_element(self, index, |bytes| match bytes {
+                    Some(bytes) => Ok(Value::Text(text_of(self, index, bytes)?.to_owned())),
+                    None => Ok(Value::Null),
+                })?
             }
             DataType::Binary
             | DataType::LargeBinary
             | DataType::BinaryView
-            | DataType::FixedSizeBinary(_) => {
-                or_null(Bytes::of(self)?.at(self, index)?, |bytes| Value::Bytes(bytes.to_owned()))
-            }
+            | DataType::FixedSizeBinary(_) => with_element(self, index, |bytes| {
+                Ok(or_null(bytes, |bytes| Value::Bytes(bytes.to_owned())))
+            })?,
             _ => Value::Null,
         })
     }
@@ -171,7 +221,7 @@ fn or_null<T>(element: Option<T>, value: impl FnOnce(T) -> Value) -> Value {
 fn pairs(
     entries: &HostArray,
     range: Range<usize>,
-    parts: &mut PartBudget,
+    parts: &mut PartBudget<'_>,
 ) -> Result<Vec<(Value, Value)>> {
     let (keys, values) = (entries.node_child(0)?, entries.node_child(1)?);
     let rows = Rows::of(entries)?;
@@ -190,13 +240,35 @@ fn pairs(
 }
 
 /// How many more parts a value may have.
-struct PartBudget {
+struct PartBudget<'array> {
+    most: usize,
     left: usize,
     /// Whether one more is an error, or just left out.
     is_strict: bool,
+    bytes_left: usize,
+    /// The array that the value is of, whose bytes are counted once there are many in the value.
+    uncounted: Option<&'array HostArray>,
 }
 
-impl PartBudget {
+impl<'array> PartBudget<'array> {
+    fn new(of: &'array HostArray, left: usize, is_strict: bool) -> Self {
+        Self { most: left, left, is_strict, bytes_left: FREE_BYTES, uncounted: Some(of) }
+    }
+
+    fn take_bytes(&mut self, len: usize) -> Result<()> {
+        if len > self.bytes_left
+            && let Some(array) = self.uncounted.take()
+        {
+            self.bytes_left = self.bytes_left.saturating_add(bytes_in(array)?);
+        }
+        let left = self.bytes_left.checked_sub(len);
+        self.bytes_left = left.ok_or_else(|| {
+            let message = "a value names its texts more often than can be read in one piece";
+            Error::new(ErrorKind::LimitExceeded, message).during("read")
+        })?;
+        Ok(())
+    }
+
     fn take(&mut self, host: &HostArray) -> Result<bool> {
         match self.left.checked_sub(1) {
             Some(left) => {

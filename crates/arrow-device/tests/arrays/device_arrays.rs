@@ -3,9 +3,10 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::{
-    Array, Batch, Buffer, DataType, DeviceId, DeviceType, ErrorKind, Field, Result, Schema,
+    Array, Batch, Buffer, DataType, DeviceId, DeviceType, ErrorKind, Field, IndexType, Result,
+    Schema,
 };
 use arrow_device_testkit::consumer::{self, Order, Seen};
 use arrow_device_testkit::kinds::{Kind, kinds};
@@ -78,6 +79,57 @@ fn inspect(plan: &Plan, on: On) -> Result<Seen> {
     consumer::release(consumer::move_out(&mut out.array)).unwrap();
     ledger.settle(1).unwrap();
     Ok(seen)
+}
+
+/// Checks null columns whose one buffer is their producer's own.
+fn check_owned_buffer(relay: &dyn Relay, kind: Kind, on: On) -> Verdict {
+    fn with_buffers(mut plan: Plan, next: &mut dyn FnMut() -> usize) -> Plan {
+        if plan.format.to_bytes() == b"n" {
+            plan.buffers = vec![Content::At(next())];
+        }
+        plan.children = plan.children.into_iter().map(|child| with_buffers(child, next)).collect();
+        plan
+    }
+    let plan = with_buffers(kind.plan(Window::WHOLE, Nulls::Counted), &mut dangling());
+    let ledger = Ledger::new();
+    let mut schema = producer::schema(&plan, &Ledger::new());
+    let base = producer::array(&plan, &ledger);
+    let mut array = producer::on_device(base, on.device_type, on.device_id);
+    let (schema, array) = relay.relay(&mut schema, &mut array)?;
+    consumer::release(schema)?;
+    fn has_none(plan: &Plan, array: &ArrowArray) -> Verdict {
+        let is_null = plan.format.to_bytes() == b"n";
+        require(!is_null || array.n_buffers == 0, || format!("{} buffers", array.n_buffers))?;
+        require(array.length == plan.length, || format!("{} elements", array.length))?;
+        let children = plan.children.iter().enumerate();
+        for (index, child) in children {
+            has_none(child, unsafe { &**array.children.add(index) })?;
+        }
+        Ok(())
+    }
+    let found = has_none(&plan, &array.array);
+    consumer::release(array.array)?;
+    ledger.settle(1)?;
+    found
+}
+
+// Requirement: ARR-2, SAF-4
+#[test]
+fn a_buffer_that_a_producer_has_of_its_own_for_a_null_column_is_neither_read_nor_passed_on() {
+    let columns = || Kind::Struct(vec![Kind::Fixed("l", 8), Kind::Null, Kind::Null]);
+    let kinds = [
+        || Kind::Null,
+        || Kind::List("+l", 4, Box::new(Kind::Null)),
+        || Kind::Struct(vec![Kind::Null]),
+    ];
+    for on in [On::device(1, -1), On::device(DEVICE_TYPES[2], 0)] {
+        for kind in kinds {
+            assert_eq!(check_owned_buffer(&Ours, kind(), on), Ok(()), "{}", kind());
+        }
+        assert_eq!(check_owned_buffer(&Ours, columns(), on), Ok(()));
+    }
+    let by_hand = check_owned_buffer(&Handwritten(None), Kind::Null, On::device(1, -1));
+    assert_complaint(by_hand, "1 buffers");
 }
 
 fn number() -> Plan {
@@ -162,7 +214,7 @@ fn parts_on_different_devices_do_not_become_one_array() {
         Array::builder(DataType::Int64).len(2).buffers(buffers).finish_ready()
     };
     let dictionary = |one, other| {
-        Array::builder(DataType::dictionary(DataType::Int8, DataType::Int64))
+        Array::builder(DataType::dictionary(IndexType::Int8, DataType::Int64))
             .len(2)
             .buffers([None, buffer(one)])
             .dictionary(column(other))

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Barrier};
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
-use arrow_device::{Array, Batch, Buffer, DataType, DeviceId};
+use arrow_device::{Array, Batch, Buffer, DataType, DeviceId, IndexType};
 use arrow_device_testkit::consumer::{move_out, move_out_all, release};
 use arrow_device_testkit::ledger::{Bytes, Ledger};
 use arrow_device_testkit::{Verdict, assert_complaint, require};
@@ -21,7 +21,7 @@ fn numbers(ledger: &Arc<Ledger>) -> Array {
 fn keys(ledger: &Arc<Ledger>) -> Array {
     let bytes = Bytes::new(vec![0, 1, 3, 2], ledger);
     let buffer = unsafe { Buffer::foreign(DeviceId::CPU, bytes.address(), bytes.len(), bytes) };
-    Array::builder(DataType::dictionary(DataType::Int8, DataType::Int64))
+    Array::builder(DataType::dictionary(IndexType::Int8, DataType::Int64))
         .len(4)
         .buffers([None, Some(buffer)])
         .dictionary(numbers(ledger))

@@ -9,7 +9,7 @@ use arrow_device::dlpack::{CopyPolicy, Dtype, Order, Tensor};
 use arrow_device::driver::Raw;
 use arrow_device::{
     Array, ArrayStream, Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Field,
-    Memory, Schema,
+    IndexType, Memory, Schema,
 };
 
 const HOPS: usize = if cfg!(miri) { 200 } else { 1_000_000 };
@@ -141,7 +141,7 @@ fn a_type_that_is_nested_many_times_is_dropped() {
     let shapes: [fn(DataType) -> DataType; 4] = [
         DataType::list,
         |inner| DataType::struct_([Field::new("a", inner, true)]),
-        |inner| DataType::dictionary(DataType::Int8, inner),
+        |inner| DataType::dictionary(IndexType::Int8, inner),
         |inner| DataType::run_end_encoded(DataType::Int32, inner),
     ];
     for shape in shapes {

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::ptr;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device::{Array, DataType, Error, Field, Schema};
+use arrow_device::{Array, DataType, Error, Field, IndexType, Schema};
 use arrow_device_testkit::consumer::{self, SeenSchema};
 use arrow_device_testkit::kinds::{Kind, kinds};
 use arrow_device_testkit::ledger::Ledger;
@@ -259,7 +259,7 @@ fn what_is_built_here_says_what_it_is() {
     assert_eq!((plain.flags, plain.dictionary), (0, None));
     assert_eq!(schema(Field::new("a", DataType::Int32, true)).flags, 2);
     let ordered = |ordered| DataType::Dictionary {
-        index: Box::new(DataType::UInt16),
+        index: IndexType::UInt16,
         values: DataType::Utf8.into(),
         ordered,
     };

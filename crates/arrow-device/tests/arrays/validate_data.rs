@@ -1,6 +1,6 @@
 //! What the data level of validation refuses, each beside what it takes.
 
-use arrow_device::{Array, DataType, ErrorKind, Field, UnionMode};
+use arrow_device::{Array, DataType, ErrorKind, Field, IndexType, UnionMode};
 use arrow_device_testkit::recipe::*;
 use proptest::prelude::*;
 
@@ -192,32 +192,32 @@ fn views_are_resolved() {
 
 #[test]
 fn keys_point_into_the_dictionary() {
-    let with = |index: DataType, keys: Option<Vec<u8>>, bits: u8| {
+    let with = |index: IndexType, keys: Option<Vec<u8>>, bits: u8| {
         ArrayRecipe::new(DataType::dictionary(index, DataType::Int32), 2, [Some(vec![bits]), keys])
             .dictionary(numbers())
     };
     let wrong =
         |key: &str| format!("root: element 1: key {key} is not within the 4 of the dictionary");
     for (index, right, high, low) in [
-        (DataType::Int8, [0_i8, 3].bytes(), [0_i8, 4].bytes(), [0_i8, -1].bytes()),
-        (DataType::Int16, [0_i16, 3].bytes(), [0_i16, 4].bytes(), [0_i16, -1].bytes()),
-        (DataType::Int32, [0_i32, 3].bytes(), [0_i32, 4].bytes(), [0_i32, -1].bytes()),
-        (DataType::Int64, [0_i64, 3].bytes(), [0_i64, 4].bytes(), [0_i64, -1].bytes()),
+        (IndexType::Int8, [0_i8, 3].bytes(), [0_i8, 4].bytes(), [0_i8, -1].bytes()),
+        (IndexType::Int16, [0_i16, 3].bytes(), [0_i16, 4].bytes(), [0_i16, -1].bytes()),
+        (IndexType::Int32, [0_i32, 3].bytes(), [0_i32, 4].bytes(), [0_i32, -1].bytes()),
+        (IndexType::Int64, [0_i64, 3].bytes(), [0_i64, 4].bytes(), [0_i64, -1].bytes()),
     ] {
-        assert_eq!(flaw(with(index.clone(), right, 3)), "");
-        assert_eq!(flaw(with(index.clone(), high.clone(), 3)), wrong("4"));
-        assert_eq!(flaw(with(index.clone(), low.clone(), 3)), wrong("-1"));
-        assert_eq!(flaw(with(index.clone(), high, 1)), "", "a null key may be anything");
+        assert_eq!(flaw(with(index, right, 3)), "");
+        assert_eq!(flaw(with(index, high.clone(), 3)), wrong("4"));
+        assert_eq!(flaw(with(index, low.clone(), 3)), wrong("-1"));
+        assert_eq!(flaw(with(index, high, 1)), "", "a null key may be anything");
         assert_eq!(flaw(with(index, low, 1)), "");
     }
     for (index, right, high, most) in [
-        (DataType::UInt8, [0_u8, 3].bytes(), [0, u8::MAX].bytes(), "255"),
-        (DataType::UInt16, [0_u16, 3].bytes(), [0, u16::MAX].bytes(), "65535"),
-        (DataType::UInt32, [0_u32, 3].bytes(), [0, u32::MAX].bytes(), "4294967295"),
-        (DataType::UInt64, [0_u64, 3].bytes(), [0, u64::MAX].bytes(), "18446744073709551615"),
+        (IndexType::UInt8, [0_u8, 3].bytes(), [0, u8::MAX].bytes(), "255"),
+        (IndexType::UInt16, [0_u16, 3].bytes(), [0, u16::MAX].bytes(), "65535"),
+        (IndexType::UInt32, [0_u32, 3].bytes(), [0, u32::MAX].bytes(), "4294967295"),
+        (IndexType::UInt64, [0_u64, 3].bytes(), [0, u64::MAX].bytes(), "18446744073709551615"),
     ] {
-        assert_eq!(flaw(with(index.clone(), right, 3)), "");
-        assert_eq!(flaw(with(index.clone(), high.clone(), 3)), wrong(most));
+        assert_eq!(flaw(with(index, right, 3)), "");
+        assert_eq!(flaw(with(index, high.clone(), 3)), wrong(most));
         assert_eq!(flaw(with(index, high, 1)), "");
     }
 }
@@ -343,7 +343,7 @@ fn the_place_of_a_flaw_is_counted_from_the_array_that_was_asked() {
         .children([wrong]);
     let keys = [None, [0_i8].bytes()];
     let nested =
-        ArrayRecipe::new(DataType::dictionary(DataType::Int8, list.data_type.clone()), 1, keys)
+        ArrayRecipe::new(DataType::dictionary(IndexType::Int8, list.data_type.clone()), 1, keys)
             .dictionary(list);
     let array = nested.build().unwrap();
     let place = |array: &Array| array.validate().unwrap_err().place().unwrap().to_string();

@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
-use arrow_device::{DataType, DeviceType, ErrorKind, Field, Result, Schema, validate};
+use arrow_device::{DataType, DeviceType, ErrorKind, Field, IndexType, Result, Schema, validate};
 
 static RELEASED: AtomicUsize = AtomicUsize::new(0);
 
@@ -114,7 +114,7 @@ impl Tree {
 fn schema() -> Schema {
     Schema::batch([
         Field::new("a", DataType::Int32, true),
-        Field::new("b", DataType::dictionary(DataType::Int8, DataType::Int64), true),
+        Field::new("b", DataType::dictionary(IndexType::Int8, DataType::Int64), true),
     ])
     .unwrap()
 }

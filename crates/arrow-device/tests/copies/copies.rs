@@ -8,7 +8,7 @@ use arrow_device::copy::{Cut, Options};
 use arrow_device::driver::{Filled, Raw};
 use arrow_device::{
     Array, ArrayStream, Batch, Buffer, DataType, DeviceId, DeviceType, ErrorKind, Field, HostArray,
-    Queue, Ready, Recycler,
+    IndexType, Queue, Ready, Recycler,
 };
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::recipe::*;
@@ -409,7 +409,7 @@ fn columns_of_several_kinds_beside_each_other_keep_their_values() {
     let numbers = Array::from_values(DataType::Int32, (0..20).map(Some)).unwrap();
     let buffers = [None, Some(vec![0_u8, 2, 1, 0, 2, 2, 1, 0, 1, 1].into())];
     let words = Array::from_texts(DataType::Utf8, ["a", "", "ccc"].map(Some)).unwrap();
-    let dictionary = DataType::dictionary(DataType::UInt8, DataType::Utf8);
+    let dictionary = DataType::dictionary(IndexType::UInt8, DataType::Utf8);
     let dictionary = Array::builder(dictionary).len(10).buffers(buffers).dictionary(words);
     let buffers = || [None, Some((0..70).collect::<Vec<u8>>().into())];
     let fixed = Array::builder(DataType::FixedSizeBinary(7)).len(10).buffers(buffers());

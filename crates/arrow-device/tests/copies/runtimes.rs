@@ -9,7 +9,8 @@ use arrow_device::copy::{Options, Way};
 use arrow_device::deferred::{held_back, wait_until_released};
 use arrow_device::driver::{PlaceOwner, Watched};
 use arrow_device::{
-    Array, Batch, Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Field, Queue, Result,
+    Array, Batch, Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Field, IndexType,
+    Queue, Result,
 };
 use arrow_device_testkit::process;
 use arrow_device_testkit::trips::imported;
@@ -48,7 +49,7 @@ fn words(views: &Queue, data: &Queue) -> Result<Array> {
 }
 
 fn dictionary(indices: &Queue, values: Array) -> Result<Array> {
-    let data_type = DataType::dictionary(DataType::Int8, DataType::Int32);
+    let data_type = DataType::dictionary(IndexType::Int8, DataType::Int32);
     let buffers = [None, Some(buffer(indices, &[0, 1]))];
     Array::builder(data_type).len(2).buffers(buffers).dictionary(values).finish_ready()
 }

@@ -54,7 +54,7 @@ fn adopted(queue: &Queue, owner: &Arc<()>) -> Memory {
     unsafe { Memory::adopt(queue.device(), base, 64, owner.clone()) }
 }
 
-fn on(device: &Device, owner: &Arc<()>) -> Array {
+pub(crate) fn on(device: &Device, owner: &Arc<()>) -> Array {
     let address = std::ptr::without_provenance(0x1000);
     // SAFETY: nobody reads it.
     let buffer = unsafe { Buffer::foreign(device.id(), address, 64, owner.clone()) };

@@ -12,6 +12,8 @@
 #[cfg(unix)]
 mod exit;
 #[cfg(unix)]
+mod exit_awaits;
+#[cfg(unix)]
 mod fork;
 #[cfg(unix)]
 mod fork_cells;

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Nulls, Tensor};
 use arrow_device::{
-    Array, Batch, Buffer, DataType, ErrorKind, Field, IntervalUnit, Queue, Result, TimeUnit,
+    Array, Batch, Buffer, DataType, ErrorKind, Field, IndexType, IntervalUnit, Queue, Result,
+    TimeUnit,
 };
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/dlpack.md");
@@ -184,7 +185,7 @@ fn arrays() -> Vec<(String, Array)> {
         add(&format!("`{data_type}`"), of(data_type, width));
     }
     let words = Array::from_values(Int64, [Some(7_i64), Some(8)]).unwrap();
-    let keys = Array::builder(DataType::dictionary(Int8, Int64)).len(2);
+    let keys = Array::builder(DataType::dictionary(IndexType::Int8, Int64)).len(2);
     let keys = keys.buffers([None, Some(vec![1_i8, 0].into())]).dictionary(words);
     add("keys of a dictionary", keys.finish_ready().unwrap());
     let never = [

@@ -193,12 +193,12 @@ impl Plan {
         self.walked.as_ref().map_or(0, |walked| self.layout.allocated(&walked.pieces))
     }
 
-    /// Every buffer begins at a multiple of so many bytes.
+    /// The number of bytes at a multiple of which every buffer begins.
     pub fn alignment(&self) -> u64 {
         self.walked.as_ref().map_or(64, |walked| walked.pieces.alignment())
     }
 
-    /// So many bytes occur more than once in the array, and move once.
+    /// How many bytes occur more than once in the array, and move once.
     pub fn shared_bytes(&self) -> u64 {
         self.walked.as_ref().map_or(0, |walked| walked.pieces.shared())
     }

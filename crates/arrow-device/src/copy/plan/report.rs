@@ -8,7 +8,7 @@ use crate::NodePath;
 use crate::copy::route::{Hop, Way};
 
 impl Note {
-    /// The node that it was cut at.
+    /// The node at which the data was cut.
     pub fn place(&self, plan: &Plan) -> NodePath {
         plan.place(self.node())
     }

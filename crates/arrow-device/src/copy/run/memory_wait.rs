@@ -12,9 +12,10 @@
 //! again, what is enough for another one.
 
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::target::{Target, Unallocated};
+use crate::clock::Instant;
 use crate::copy::plan::Plan;
 use crate::copy::plan::walk::Walked;
 use crate::copy::step;
@@ -29,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Memory for the result. Where there is none, whatever is held back that may help is waited for,
 /// as long as an allocation would. `next_poll` comes back at the next poll.
-pub(super) async fn allocated<P: Future<Output = ()>>(
+pub(super) async fn allocated<P: Future<Output = Result<()>>>(
     plan: &mut Plan,
     walked: &Walked,
     next_poll: impl Fn() -> P,
@@ -57,7 +58,7 @@ pub(super) async fn allocated<P: Future<Output = ()>>(
             return Err(wait.shortage.explained(error));
         }
         had_hope = loop {
-            next_poll().await;
+            next_poll().await?;
             match wait.next() {
                 PollStep::NotYet => {}
                 PollStep::Attempt { has_hope } => break has_hope,

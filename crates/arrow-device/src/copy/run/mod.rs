@@ -22,6 +22,7 @@ use crate::device::driver::{
     self, Filled, Readiness as DeviceReadiness, Region, Spot, WaitingCopies,
 };
 use crate::device::staging::{Staging, StagingBlock};
+use crate::trace::told_while;
 use crate::{Array, Error, Event, Queue, Result};
 
 impl Plan {
@@ -42,6 +43,13 @@ impl Plan {
 
     fn carry_out(&self, walked: &Walked) -> Result<Array> {
         let pieces = walked.pieces.list();
+        told_while!(
+            "copy",
+            route = ?self.route,
+            bytes = walked.pieces.total(),
+            from = %self.array.device(),
+            to = %self.queue.device().id()
+        );
         let mut target = self.allocate(walked)?;
         if pieces.is_empty() {
             // SAFETY: there are none.

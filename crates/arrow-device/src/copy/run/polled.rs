@@ -5,15 +5,13 @@
 //! submitted. What a device still uses is in an [`InFlight`], or kept by its queue, whenever the
 //! copy can be given up.
 
-use std::future::poll_fn;
-use std::task::Poll;
-
 use super::in_flight::{InFlight, OnItsWay};
 use super::memory_wait::allocated;
 use super::staged::{self, ChunkMemory};
 use super::target::Target;
 use super::{finish_on_host, gather, gathered, regions_to_host, result};
 use crate::array::{Pending, ReadyWhen, SizesOnDevice, read_i64};
+use crate::copy::awaited;
 use crate::copy::options::Options;
 use crate::copy::plan::chunks::{chunks, parts};
 use crate::copy::plan::piece::Piece;
@@ -26,10 +24,11 @@ use crate::copy::step::{self, no_way};
 use crate::device::ReadsTo;
 use crate::device::driver::{self, Readiness, WaitingCopies};
 use crate::device::staging::StagingBlock;
+use crate::trace::told;
 use crate::{Array, Event, Queue, Result};
 
-/// Copies an array. Pending wherever a device has to be waited for, and wakes nobody: whoever polls
-/// it polls it again.
+/// Copies an array. Pending wherever a device has to be waited for. Where it is polled, it wakes
+/// nobody: whoever polls it polls it again. Where it is awaited, its waker is called.
 pub(in crate::copy) async fn copy(array: Array, queue: Queue, options: Options) -> Result<Array> {
     let (from, to) = (array.device(), queue.device().id());
     let planned = planned(&array, &queue, &options).await;
@@ -38,43 +37,24 @@ pub(in crate::copy) async fn copy(array: Array, queue: Queue, options: Options) 
     carried_out(plan, walked).await.map_err(|error| error.on_device_if_none(to))
 }
 
-/// Comes back when the answer is yes, or an error. Asks once at each poll.
-async fn until(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
-    poll_fn(|_| match is_so() {
-        Ok(true) => Poll::Ready(Ok(())),
-        Ok(false) => Poll::Pending,
-        Err(error) => Poll::Ready(Err(error)),
-    })
-    .await
-}
-
-/// Comes back at the next poll.
-async fn next_poll() {
-    let mut is_next = false;
-    let _ = until(|| Ok(std::mem::replace(&mut is_next, true))).await;
-}
-
 /// What was in flight, when its queue has passed it.
 async fn passed<T: Send + 'static>(what: InFlight<T>) -> Result<T> {
     let event = what.event().clone();
-    until(|| event.is_complete()).await?;
+    awaited::passed(&event).await?;
     what.into_passed()
 }
 
 /// Memory of the host, when the bytes that come there have arrived.
 async fn arrived<T: Send + 'static>(what: OnItsWay<T>) -> Result<T> {
     let event = what.event().clone();
-    until(|| event.is_complete()).await?;
+    awaited::passed(&event).await?;
     // SAFETY: the event has passed.
     unsafe { what.into_arrived() }
 }
 
-/// Comes back when the queue is ordered behind the array. The host waits for nothing that the queue
-/// can wait for.
+/// Comes back when the queue is ordered behind the array.
 async fn ordered(array: &Array, queue: &Queue) -> Result<()> {
-    let mut seen_to = 0;
-    let is_ordered = || array.tree().is_ordered(queue, &mut seen_to);
-    until(is_ordered).await.map_err(|error| error.at_step(step::ORDER))
+    awaited::ordered(array, queue).await.map_err(|error| error.at_step(step::ORDER))
 }
 
 /// The plan, and what travels if anything does.
@@ -88,7 +68,7 @@ async fn planned(
         return Ok((plan, None));
     }
     if plan.source.is_on_host() {
-        let is_ready = until(|| array.is_ready()).await;
+        let is_ready = awaited::ready(array).await;
         is_ready.map_err(|error| error.at_step(step::WAIT_FOR_SOURCE))?;
         // SAFETY: W1: `choose` chose the source for this array, which is ready by now.
         let walked = unsafe { walk::walk(plan.terms(&[])) }?;
@@ -157,7 +137,14 @@ async unsafe fn read(plan: &mut Plan, spans: &[Span], step: &'static str) -> Res
 }
 
 async fn carried_out(mut plan: Plan, walked: Walked) -> Result<Array> {
-    let mut target = allocated(&mut plan, &walked, next_poll).await?;
+    told!(
+        route = ?plan.route,
+        bytes = walked.pieces.total(),
+        from = %plan.array.device(),
+        to = %plan.queue.device().id(),
+        "copy"
+    );
+    let mut target = allocated(&mut plan, &walked, awaited::next_poll).await?;
     let pieces = walked.pieces.list();
     if pieces.is_empty() {
         // SAFETY: there are no pieces.
@@ -206,7 +193,7 @@ async fn finished(queue: &Queue, last: Option<Event>) -> Result<ReadyWhen> {
         None => queue.record().map_err(|error| error.at_step(step::RECORD))?,
     };
     if queue.device().properties().readiness == Readiness::HostWait {
-        let is_over = until(|| last.is_complete()).await;
+        let is_over = awaited::passed(&last).await;
         is_over.map_err(|error| error.at_step(step::FINISH))?;
         return Ok(ReadyWhen::Now);
     }

@@ -1,12 +1,11 @@
-//! Things that are not needed any more and may not go yet, because a queue still uses them.
+//! Things that the program dropped and that are not released yet, because a queue uses them.
 //!
 //! Dropping an array that was used on a queue, or memory that a queue was told of, waits for
 //! nothing: the thing is held back until the queue has passed the work that was submitted before
-//! the drop. It is released by whatever call into this crate comes by when that is so: a drop, an
-//! import, an allocation, or one of the functions of this module. No thread of this crate does it,
-//! unless a [`ReleaseThread`] is asked for, and a program that stops calling this crate keeps what
-//! is held back at that time. What is held back when the process ends is left to the operating
-//! system.
+//! the drop. A later call into this crate releases the thing: a drop, an import, an allocation, or
+//! one of the functions of this module. No thread of this crate releases anything, unless the
+//! program starts a [`ReleaseThread`]; a program that stops calling this crate keeps what is held
+//! back at that time. What is held back when the process ends is left to the operating system.
 //!
 //! | to | use |
 //! |---|---|

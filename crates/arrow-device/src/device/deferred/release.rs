@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use super::timeline::UsesLeft;
 use crate::process::MadeIn;
 use crate::sync::lock;
+use crate::trace::told;
 use crate::unwind;
 
 /// Counts of one process.
@@ -113,6 +114,7 @@ impl<T: Send> HeldThing for Thing<T> {
 
     fn drop_thing(&self) -> bool {
         let what = lock(&self.what).take();
+        told!("release after the last use");
         unwind::is_well(|| drop(what))
     }
 }

@@ -92,8 +92,11 @@ impl Shortage {
         self.deadline.is_none_or(|deadline| Instant::now() < deadline)
     }
 
-    /// Whether something is still held back, or just being released, whose release may help, and
-    /// the time to wait is not over.
+    /// Whether something is still held back whose release may help, or something is just being
+    /// released and a release may have helped before, and the time to wait is not over.
+    ///
+    /// A thing that another thread is releasing stands on no timeline any more, and its memory is
+    /// not back yet. The question is therefore not whether there is a timeline left.
     pub(crate) fn has_hope(&self) -> bool {
         let holds =
             |(timeline, limit): &(Arc<QueueTimeline>, u64)| timeline.oldest(*limit).is_some();
@@ -102,7 +105,7 @@ impl Shortage {
             self.timelines.iter().any(holds)
                 || super::counts().being_released.load(Ordering::SeqCst) > 0
         };
-        !self.timelines.is_empty() && self.has_time() && is_held()
+        self.queues > 0 && self.has_time() && is_held()
     }
 
     /// Waits until something was released. Returns whether it is worth to try again.

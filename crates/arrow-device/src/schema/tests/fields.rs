@@ -2,7 +2,7 @@
 
 use super::{Verdict, require};
 use crate::schema::examples::{Example, examples};
-use crate::schema::{DataType, Field, Metadata, Text};
+use crate::schema::{DataType, Field, IndexType, Metadata, Text};
 
 /// What an implementation makes of the flags of a field it was handed, when it hands the field on.
 type HandOnFlags<'a> = &'a dyn Fn(&Example, Option<Field>, i64) -> i64;
@@ -104,7 +104,7 @@ type Travel<'a> = &'a dyn Fn(&Field) -> Field;
 
 fn check_extensions(travel: Travel<'_>) -> Verdict {
     let of_another = Metadata::from_pairs([("source", "elsewhere")]).unwrap();
-    let dictionary = DataType::dictionary(DataType::UInt8, DataType::Utf8);
+    let dictionary = DataType::dictionary(IndexType::UInt8, DataType::Utf8);
     let storages = examples().into_iter().map(|example| example.data_type).chain([dictionary]);
     for storage in storages {
         for (name, parameters) in [("arrow.json", &b""[..]), ("nobody.knows", b"\0\xff{}")] {

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::super::examples::examples;
-use super::super::{DataType, Field, Metadata, Schema};
+use super::super::{DataType, Field, IndexType, Metadata, Schema};
 use crate::ErrorKind;
 
 /// What a function returns, if it does so soon. Without an end in sight it fails.
@@ -63,7 +63,7 @@ fn the_debug_text_of_a_type_that_shares_its_fields_is_short() {
 #[test]
 fn types_of_any_depth_are_compared_and_hashed() {
     let levels: [fn(DataType) -> DataType; 2] =
-        [DataType::list, |inner| DataType::dictionary(DataType::Int8, inner)];
+        [DataType::list, |inner| DataType::dictionary(IndexType::Int8, inner)];
     for level in levels {
         let deep = |inner| (0..100_000).fold(inner, |inner, _| level(inner));
         let (one, same, other) =

@@ -2,7 +2,7 @@
 
 use super::examples::examples;
 use super::unaligned;
-use crate::{Array, Batch, Buffer, DataType, Field, UnionMode};
+use crate::{Array, Batch, Buffer, DataType, Field, IndexType, UnionMode};
 
 #[test]
 fn every_type_equals_its_copy_and_none_equals_another() {
@@ -50,7 +50,7 @@ fn what_lies_below_a_null_makes_no_difference() {
 #[test]
 fn dictionaries_and_runs_are_equal_where_their_values_are() {
     let words = |words: [Option<&str>; 3]| Array::from_texts(DataType::Utf8, words).unwrap();
-    let data_type = || DataType::dictionary(DataType::Int8, DataType::Utf8);
+    let data_type = || DataType::dictionary(IndexType::Int8, DataType::Utf8);
     let forth = [Some(0), Some(1), None, Some(2)];
     let forth = Array::from_keys(data_type(), forth, words([Some("a"), Some("b"), None]));
     let back = [Some(2), Some(1), Some(0), None];
@@ -89,7 +89,7 @@ fn a_null_key_is_no_null_of_a_union() {
     let values = values.buffers([Some(Buffer::from(vec![0_i8, 1]))]).children([nulls(), nulls()]);
     let values = values.finish_ready().unwrap();
     let of_key = |key: Option<usize>| {
-        let data_type = DataType::dictionary(DataType::Int8, data_type.clone());
+        let data_type = DataType::dictionary(IndexType::Int8, data_type.clone());
         Array::from_keys(data_type, [key], values.clone()).unwrap()
     };
     let all = [None, Some(0), Some(1)].map(of_key);

@@ -1,6 +1,6 @@
 //! An array of every type, and what its elements read as.
 
-use crate::{Array, DataType, Field, IntervalUnit, TimeUnit, UnionMode};
+use crate::{Array, DataType, Field, IndexType, IntervalUnit, TimeUnit, UnionMode};
 
 /// What an array is built from.
 pub(super) struct Example {
@@ -253,16 +253,7 @@ fn nested() -> Pairs {
         let union = DataType::Union { mode, type_ids: [5, 127].into(), fields: fields().into() };
         all.push((Array::from_variants(union, [127, 5, 127], children()).unwrap(), texts));
     }
-    for index in [
-        DataType::Int8,
-        DataType::Int16,
-        DataType::Int32,
-        DataType::Int64,
-        DataType::UInt8,
-        DataType::UInt16,
-        DataType::UInt32,
-        DataType::UInt64,
-    ] {
+    for index in IndexType::ALL {
         let dictionary = DataType::dictionary(index, DataType::Utf8);
         all.push((
             Array::from_keys(dictionary, [Some(1), None, Some(2), Some(0)], words()).unwrap(),

@@ -3,7 +3,7 @@
 use super::examples::examples;
 use super::{assert_fails, rebuilt};
 use crate::ErrorKind::{InvalidData, LimitExceeded};
-use crate::{Array, ArrayBuilder, Buffer, DataType, Field, HostArray, UnionMode};
+use crate::{Array, ArrayBuilder, Buffer, DataType, Field, HostArray, IndexType, UnionMode};
 
 fn host(builder: ArrayBuilder) -> HostArray {
     builder.finish_ready().unwrap().host().unwrap()
@@ -159,11 +159,11 @@ fn keys_that_lead_outside_are_errors() {
         host(builder.dictionary(Array::nulls(3).unwrap()))
     };
     for wrong in [
-        keys(DataType::Int8, vec![3_i8].into()),
-        keys(DataType::Int8, vec![-1_i8].into()),
-        keys(DataType::UInt8, vec![255_u8].into()),
-        keys(DataType::Int64, vec![i64::MIN].into()),
-        keys(DataType::UInt64, vec![u64::MAX].into()),
+        keys(IndexType::Int8, vec![3_i8].into()),
+        keys(IndexType::Int8, vec![-1_i8].into()),
+        keys(IndexType::UInt8, vec![255_u8].into()),
+        keys(IndexType::Int64, vec![i64::MIN].into()),
+        keys(IndexType::UInt64, vec![u64::MAX].into()),
     ] {
         assert_fails(wrong.follow(0), InvalidData, "is not among 3 values");
         assert_fails(wrong.value(0), InvalidData, "is not among 3 values");

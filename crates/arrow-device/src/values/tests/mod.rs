@@ -1,4 +1,5 @@
 mod comparing;
+mod concat;
 mod examples;
 mod hostile;
 mod refused;

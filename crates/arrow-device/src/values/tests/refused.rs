@@ -2,14 +2,14 @@
 
 use super::assert_fails;
 use crate::ErrorKind::{InvalidArgument, LimitExceeded, SchemaMismatch};
-use crate::{Array, DataType, Field, UnionMode};
+use crate::{Array, DataType, Field, IndexType, UnionMode};
 
 #[test]
 fn another_rust_type_than_the_one_for_the_type_is_refused() {
     let says = "an array of int64 is not made from i32";
     assert_fails(Array::from_values(DataType::Int64, [Some(1)]), InvalidArgument, says);
     for data_type in
-        [DataType::Utf8, DataType::Boolean, DataType::dictionary(DataType::Int32, DataType::Utf8)]
+        [DataType::Utf8, DataType::Boolean, DataType::dictionary(IndexType::Int32, DataType::Utf8)]
     {
         assert_fails(Array::from_values(data_type, [Some(1)]), InvalidArgument, "from i32");
     }
@@ -69,11 +69,11 @@ fn a_key_that_is_not_there_or_not_held_is_refused() {
         let data_type = DataType::dictionary(index, DataType::Null);
         Array::from_keys(data_type, [Some(key)], Array::nulls(1000).unwrap())
     };
-    assert_fails(keys(DataType::Int16, 1000), InvalidArgument, "not among 1000 values");
-    assert_fails(keys(DataType::Int8, 128), LimitExceeded, "128 is more than int8 holds");
-    assert_fails(keys(DataType::UInt8, 256), LimitExceeded, "256 is more than uint8 holds");
-    keys(DataType::Int8, 127).unwrap();
-    keys(DataType::UInt8, 255).unwrap();
+    assert_fails(keys(IndexType::Int16, 1000), InvalidArgument, "not among 1000 values");
+    assert_fails(keys(IndexType::Int8, 128), LimitExceeded, "128 is more than int8 holds");
+    assert_fails(keys(IndexType::UInt8, 256), LimitExceeded, "256 is more than uint8 holds");
+    keys(IndexType::Int8, 127).unwrap();
+    keys(IndexType::UInt8, 255).unwrap();
 }
 
 #[test]

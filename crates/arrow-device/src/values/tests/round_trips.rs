@@ -3,7 +3,7 @@
 use super::examples::examples;
 use super::{texts, unaligned};
 use crate::abi::ArrowDeviceArray;
-use crate::{Array, DataType, Value};
+use crate::{Array, DataType, IndexType, Value};
 
 #[test]
 fn every_type_reads_as_it_was_built() {
@@ -150,7 +150,7 @@ fn unaligned_numbers_are_no_slice_and_can_be_read() {
 #[test]
 fn keys_of_a_dictionary_come_as_numbers() {
     let values = Array::from_bools([Some(true), Some(false)]).unwrap();
-    let data_type = DataType::dictionary(DataType::UInt8, DataType::Boolean);
+    let data_type = DataType::dictionary(IndexType::UInt8, DataType::Boolean);
     let array = Array::from_keys(data_type, [Some(1), None, Some(0)], values).unwrap();
     let host = array.host().unwrap();
     let keys = host.values::<u8>().unwrap();

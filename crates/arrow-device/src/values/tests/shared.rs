@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::{Array, Batch, Buffer, DataType, ErrorKind, Field, UnionMode};
+use crate::{Array, Batch, Buffer, DataType, ErrorKind, Field, IndexType, UnionMode};
 
 /// What a function returns, if it does so soon. Without an end in sight it fails.
 fn soon<T: Send + 'static>(what: &str, function: impl FnOnce() -> T + Send + 'static) -> T {
@@ -33,7 +33,7 @@ fn list_of(items: Array) -> Array {
 }
 
 fn keys_of_the_first(len: usize, values: Array) -> Array {
-    let data_type = DataType::dictionary(DataType::Int32, values.data_type().clone());
+    let data_type = DataType::dictionary(IndexType::Int32, values.data_type().clone());
     Array::from_keys(data_type, vec![Some(0_usize); len], values).unwrap()
 }
 
@@ -177,7 +177,7 @@ fn views_into_many_buffers_are_compared_in_time() {
 // Requirement: SAF-38
 #[test]
 fn lists_that_share_items_in_another_way_on_each_side_are_refused() {
-    const ITEMS: usize = 2000;
+    const ITEMS: usize = 12_000;
     let views = |moved: i32| {
         let items = Array::from_values(DataType::Int64, vec![Some(7_i64); 2 * ITEMS]).unwrap();
         let start = |number: i32| if moved == 0 { 0 } else { number };
@@ -210,7 +210,7 @@ fn a_difference_behind_much_that_is_remembered_is_found() {
         let data_type = DataType::list(DataType::Int64);
         let lists = Array::from_lists(data_type, vec![Some(100); 100], numbers).unwrap();
         let keys = (0..LISTS * 5).map(|key| Some(key % 99)).chain([Some(99)]);
-        let data_type = DataType::dictionary(DataType::Int32, lists.data_type().clone());
+        let data_type = DataType::dictionary(IndexType::Int32, lists.data_type().clone());
         Array::from_keys(data_type, keys, lists).unwrap()
     });
     check("keys of texts", |differs| {
@@ -219,7 +219,7 @@ fn a_difference_behind_much_that_is_remembered_is_found() {
             .map(|number| Some(format!("{long}{}", if number == 99 { differs } else { 7 })));
         let texts = Array::from_texts(DataType::Utf8, texts).unwrap();
         let keys = (0..LISTS * 5).map(|key| Some(key % 99)).chain([Some(99)]);
-        let data_type = DataType::dictionary(DataType::Int32, DataType::Utf8);
+        let data_type = DataType::dictionary(IndexType::Int32, DataType::Utf8);
         Array::from_keys(data_type, keys, texts).unwrap()
     });
     check("list views", |differs| {
@@ -284,7 +284,7 @@ fn an_array_of_a_type_that_shares_its_fields_is_refused() {
             })
         };
         let nulls = || Array::nulls(1).unwrap();
-        let keys = DataType::dictionary(DataType::Int32, shared());
+        let keys = DataType::dictionary(IndexType::Int32, shared());
         [
             Array::builder(shared()).finish_ready().unwrap_err(),
             Array::from_lists(DataType::list(shared()), [Some(1)], nulls()).unwrap_err(),
@@ -298,4 +298,114 @@ fn an_array_of_a_type_that_shares_its_fields_is_refused() {
         assert!(is_refused, "{kind:?}: {error}");
         assert!(error.to_string().len() < 200 << 10);
     }
+}
+
+// Requirement: SAF-38
+#[test]
+fn a_value_that_names_one_text_again_and_again_is_not_made_in_one_piece() -> crate::Result<()> {
+    let text = "x".repeat(1 << 10);
+    let list = |count: usize| -> crate::Result<Array> {
+        let values = Array::from_texts(DataType::Utf8, [Some(&*text)])?;
+        let keys = DataType::dictionary(IndexType::Int8, DataType::Utf8);
+        let keys = Array::from_keys(keys, vec![Some(0); count], values)?;
+        Array::from_lists(DataType::list(keys.data_type().clone()), [Some(count)], keys)
+    };
+    // 64 MiB, and what the array has itself.
+    assert!(list(1 << 16)?.host()?.value(0).is_ok());
+    let many = list((1 << 16) + 200)?;
+    assert_eq!(many.host()?.value(0).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    assert!(many.host()?.preview(0, 10).is_ok());
+    // A text alone may have any length.
+    let one = Array::from_texts(DataType::Utf8, [Some("y".repeat(65 << 20))])?;
+    assert!(one.host()?.value(0).is_ok());
+    Ok(())
+}
+
+// Requirement: SAF-38
+#[test]
+fn views_into_many_buffers_are_read_and_put_together_in_time_for_each_element() {
+    // Each list view names the one text, which lies in the last of many buffers.
+    const BUFFERS: usize = 20_000;
+    let lists = || {
+        let text = b"a text that is longer than a view";
+        let view = [text.len() as i32, i32::from_ne_bytes(*b"a te"), BUFFERS as i32 - 1, 0];
+        let views: Vec<u8> = view.into_iter().flat_map(i32::to_ne_bytes).collect();
+        let data = (0..BUFFERS).map(|_| Some(Buffer::from(text.to_vec())));
+        let buffers = [None, Some(Buffer::from(views))].into_iter().chain(data);
+        let texts = Array::builder(DataType::Utf8View).len(1).buffers(buffers);
+        let places: Vec<(i32, i32)> = vec![(0, 1); 20_000];
+        views_of(texts.finish_ready().unwrap(), &places)
+    };
+    let text = "[\"a text that is longer than a view\"]";
+    let whole = soon("concat", move || Array::concat(&[lists()])).unwrap();
+    assert_eq!(whole.host().unwrap().value(19_999).unwrap().to_string(), text);
+    let last = soon("values", move || {
+        let host = lists().host().unwrap();
+        (0..host.len()).map(|index| host.value(index).unwrap().to_string()).next_back()
+    });
+    assert_eq!(last.as_deref(), Some(text));
+}
+
+// Requirement: SAF-38
+#[test]
+fn one_large_text_named_many_times_is_refused_before_it_is_read() {
+    let error = soon("concat", || {
+        let text = Array::from_texts(DataType::Utf8, [Some("x".repeat(16 << 20))]).unwrap();
+        Array::concat(&[views_of(text, &vec![(0, 1); 20_000])]).unwrap_err()
+    });
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+// Requirement: SAF-38
+#[test]
+fn pieces_of_elements_without_bytes_are_counted() {
+    let error = soon("concat", || {
+        let field = |number: usize| Field::new(number.to_string(), DataType::Null, true);
+        let of = DataType::struct_((0..1000).map(field));
+        let nulls = (0..1000).map(|_| Array::nulls(2).unwrap());
+        let rows = Array::from_fields(of, [true, true], nulls).unwrap();
+        // No two follow each other.
+        Array::concat(&[views_of(rows, &vec![(0, 1); 100_000])]).unwrap_err()
+    });
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+// Requirement: SAF-38
+#[test]
+fn of_a_large_text_a_table_reads_the_beginning() {
+    let table = soon("table", || {
+        let text = Array::from_texts(DataType::Utf8, [Some("é".repeat(10 << 20))]).unwrap();
+        let keys = keys_of_the_first(5_000, text);
+        Batch::from_columns([("text", keys)]).unwrap().to_table(5_000).unwrap()
+    });
+    assert!(table.contains("ééé…"), "{}", table.get(..200).unwrap_or_default());
+}
+
+#[test]
+fn a_beginning_ends_at_a_character_and_says_what_is_wrong_with_it() {
+    let bytes = |text: &[u8]| {
+        let data = [None, Some(vec![0, text.len() as i32].into()), Some(text.to_vec().into())];
+        let array = Array::builder(DataType::Utf8).len(1).buffers(data).finish_ready();
+        array.unwrap().host().unwrap()
+    };
+    let text = "aé".repeat(10);
+    for most in 1..text.len() {
+        let beginning = bytes(text.as_bytes()).preview(0, most).unwrap().to_string();
+        let beginning = beginning.trim_matches('"');
+        assert!(text.starts_with(beginning), "{most}: {beginning}");
+        assert!(beginning.chars().count() >= most.min(text.chars().count()), "{beginning}");
+    }
+    let error = bytes(b"ab\xffcd").preview(0, 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+}
+
+// Requirement: SAF-38
+#[test]
+fn a_description_ends_after_so_many_bytes() {
+    let text = soon("describe", || {
+        let name = "n".repeat(100_000);
+        let columns = (0..1000).map(|_| (name.clone(), Array::nulls(1).unwrap()));
+        Batch::from_columns(columns).unwrap().as_array().describe()
+    });
+    assert!(text.len() <= (16 << 20) + 3 && text.ends_with('…'), "{}", text.len());
 }

@@ -2,7 +2,7 @@
 
 use super::examples::examples;
 use crate::abi::ArrowDeviceArray;
-use crate::{Array, Batch, DataType, Field, Metadata, Schema, UnionMode};
+use crate::{Array, Batch, DataType, Field, IndexType, Metadata, Schema, UnionMode};
 
 #[test]
 fn every_type_can_be_described_and_shown() {
@@ -25,7 +25,7 @@ fn every_type_can_be_described_and_shown() {
 #[test]
 fn a_description_names_every_node_and_buffer() {
     let words = Array::from_texts(DataType::Utf8, [Some("a"), Some("bc")]).unwrap();
-    let keys = DataType::dictionary(DataType::Int8, DataType::Utf8);
+    let keys = DataType::dictionary(IndexType::Int8, DataType::Utf8);
     let keys = Array::from_keys(keys, [Some(1), None], words).unwrap();
     let union = DataType::union(UnionMode::Dense, [Field::new("number", DataType::Int32, true)]);
     let numbers = Array::from_values(DataType::Int32, [Some(1), Some(2)]).unwrap();

@@ -1,0 +1,252 @@
+//! [`MovingArrays`] and [`MappedArrays`]: asynchronous streams whose arrays are copied or changed
+//! on their way.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use futures_core::stream::FusedStream;
+
+use crate::copy::{AwaitedCopy, Options};
+use crate::{Array, Queue, Result};
+
+/// What streams of arrays can do besides: of [`Arrays`](super::Arrays), [`Fed`](super::Fed), or any
+/// other `Stream<Item = Result<Array>>` that is `Unpin`. (`Box::pin` makes one so.)
+///
+/// ```
+/// use arrow_device::async_stream::{ArraysExt, Blocking, feed};
+/// use arrow_device::{Array, DataType, Queue};
+///
+/// let numbers = (0..5_i64).map(|number| Array::from_values(DataType::Int64, [Some(number)]));
+/// let (feeder, arrays) = feed(numbers, 2);
+/// let thread = std::thread::spawn(|| feeder.run());
+/// // On a GPU the queue is another.
+/// let there = arrays.copy_to(&Queue::host()).prefetch(2);
+/// assert_eq!(Blocking::new(there.to_host()).count(), 5);
+/// # thread.join().unwrap();
+/// ```
+pub trait ArraysExt: Stream<Item = Result<Array>> + Unpin + Sized {
+    /// The same arrays on the device of this queue. Each is copied as
+    /// [`Array::copy_to_async`] does, when it is asked for; with [`MovingArrays::prefetch`] the
+    /// next ones are copied while one is used.
+    fn copy_to(self, queue: &Queue) -> MovingArrays<Self> {
+        self.copy_with(queue, &Options::new())
+    }
+
+    /// [`copy_to`](Self::copy_to) with choices.
+    fn copy_with(self, queue: &Queue, options: &Options) -> MovingArrays<Self> {
+        MovingArrays::new(self, Some((queue.clone(), options.clone())), 0)
+    }
+
+    /// The same arrays on the host.
+    fn to_host(self) -> MovingArrays<Self> {
+        self.copy_to(&Queue::host())
+    }
+
+    /// What a function makes of each array. After the first error there is nothing more.
+    ///
+    /// The function runs on the thread that polls the stream, and may not block that thread: it
+    /// submits work, and does not wait. Unlike [`ArrayStream::map_arrays`] this is told no schema,
+    /// because a `Stream` of arrays has none.
+    ///
+    /// ```
+    /// use arrow_device::async_stream::{ArraysExt, Blocking, feed};
+    /// use arrow_device::types::Int64;
+    /// use arrow_device::{Array, Queue};
+    ///
+    /// let numbers = (0..3_i64).map(|_| Array::of::<Int64>([Some(1); 8]));
+    /// let (feeder, arrays) = feed(numbers, 2);
+    /// let thread = std::thread::spawn(|| feeder.run());
+    /// // On a GPU the queue is another, and the function submits work to it.
+    /// let there = arrays.copy_to(&Queue::host()).prefetch(2);
+    /// let halves = there.map_arrays(|array| array.slice(0, 4));
+    /// let lengths = Blocking::new(halves.to_host()).map(|array| array.map(|array| array.len()));
+    /// assert_eq!(lengths.collect::<Result<Vec<_>, _>>()?, [4, 4, 4]);
+    /// # thread.join().unwrap();
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    ///
+    /// [`ArrayStream::map_arrays`]: crate::ArrayStream::map_arrays
+    fn map_arrays<F>(self, change: F) -> MappedArrays<Self, F>
+    where
+        F: FnMut(Array) -> Result<Array>,
+    {
+        MappedArrays { arrays: Some(self), change }
+    }
+
+    /// Asks for up to `ahead` arrays before they are wanted.
+    fn prefetch(self, ahead: usize) -> MovingArrays<Self> {
+        MovingArrays::new(self, None, ahead)
+    }
+}
+
+impl<S: Stream<Item = Result<Array>> + Unpin> ArraysExt for S {}
+
+/// A stream whose arrays are copied, or asked for ahead: made by [`ArraysExt`].
+///
+/// After an error there is nothing more. Dropped, it gives up the copies that are under way.
+pub struct MovingArrays<S> {
+    /// Nothing any more after the end.
+    arrays: Option<S>,
+    to: Option<(Queue, Options)>,
+    ahead: usize,
+    under_way: VecDeque<Moving>,
+}
+
+/// An array on its way.
+enum Moving {
+    Copied(AwaitedCopy),
+    There(Result<Array>),
+}
+
+impl<S: Stream<Item = Result<Array>> + Unpin> MovingArrays<S> {
+    fn new(arrays: S, to: Option<(Queue, Options)>, ahead: usize) -> Self {
+        Self { arrays: Some(arrays), to, ahead, under_way: VecDeque::new() }
+    }
+
+    /// Has up to `ahead` arrays on their way while one is used. There are at most so many besides
+    /// the one that is taken out, and their memory.
+    #[must_use]
+    pub fn prefetch(mut self, ahead: usize) -> Self {
+        self.ahead = ahead;
+        self
+    }
+
+    /// Begins copies until there are so many, as far as there are arrays.
+    fn fill(&mut self, count: usize, context: &mut Context<'_>) {
+        while self.under_way.len() < count
+            && let Some(arrays) = &mut self.arrays
+        {
+            let moving = match Pin::new(arrays).poll_next(context) {
+                Poll::Pending => return,
+                Poll::Ready(None) => {
+                    self.arrays = None;
+                    return;
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.arrays = None;
+                    Moving::There(Err(error))
+                }
+                Poll::Ready(Some(Ok(array))) => match &self.to {
+                    None => Moving::There(Ok(array)),
+                    Some((queue, options)) => match array.copy_polled(queue, options) {
+                        Ok(copy) => Moving::Copied(copy.into_future()),
+                        Err(error) => Moving::There(Err(error)),
+                    },
+                },
+            };
+            self.under_way.push_back(moving);
+        }
+    }
+
+    /// Has every copy go on as far as it can.
+    fn advance(&mut self, context: &mut Context<'_>) {
+        for moving in &mut self.under_way {
+            if let Moving::Copied(copy) = moving
+                && let Poll::Ready(result) = Pin::new(copy).poll(context)
+            {
+                *moving = Moving::There(result);
+            }
+        }
+    }
+}
+
+impl<S: Stream<Item = Result<Array>> + Unpin> Stream for MovingArrays<S> {
+    type Item = Result<Array>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Array>>> {
+        let this = &mut *self;
+        this.fill(this.ahead.max(1), context);
+        this.advance(context);
+        match this.under_way.pop_front() {
+            Some(Moving::There(result)) => {
+                if result.is_err() {
+                    this.arrays = None;
+                    this.under_way.clear();
+                } else {
+                    // The next ones begin before this one is used.
+                    this.fill(this.ahead, context);
+                }
+                Poll::Ready(Some(result))
+            }
+            Some(copying) => {
+                this.under_way.push_front(copying);
+                Poll::Pending
+            }
+            None if this.arrays.is_none() => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<S: Stream<Item = Result<Array>> + Unpin> FusedStream for MovingArrays<S> {
+    fn is_terminated(&self) -> bool {
+        self.arrays.is_none() && self.under_way.is_empty()
+    }
+}
+
+impl<S> fmt::Debug for MovingArrays<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.under_way.len();
+        f.debug_struct("MovingArrays").field("under_way", &count).finish_non_exhaustive()
+    }
+}
+
+/// A stream of what a function makes of arrays: see [`ArraysExt::map_arrays`].
+pub struct MappedArrays<S, F> {
+    /// Nothing any more after the end.
+    arrays: Option<S>,
+    change: F,
+}
+
+/// The function is never pinned.
+impl<S: Unpin, F> Unpin for MappedArrays<S, F> {}
+
+impl<S, F> Stream for MappedArrays<S, F>
+where
+    S: Stream<Item = Result<Array>> + Unpin,
+    F: FnMut(Array) -> Result<Array>,
+{
+    type Item = Result<Array>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Array>>> {
+        let this = &mut *self;
+        let Some(arrays) = &mut this.arrays else { return Poll::Ready(None) };
+        let next = std::task::ready!(Pin::new(arrays).poll_next(context));
+        let changed = next.map(|array| array.and_then(&mut this.change));
+        if !matches!(changed, Some(Ok(_))) {
+            this.arrays = None;
+        }
+        Poll::Ready(changed)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // An error of the function may end the stream sooner.
+        (0, self.arrays.as_ref().map_or(Some(0), |arrays| arrays.size_hint().1))
+    }
+}
+
+impl<S, F> FusedStream for MappedArrays<S, F>
+where
+    S: Stream<Item = Result<Array>> + Unpin,
+    F: FnMut(Array) -> Result<Array>,
+{
+    fn is_terminated(&self) -> bool {
+        self.arrays.is_none()
+    }
+}
+
+impl<S, F> fmt::Debug for MappedArrays<S, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_over = self.arrays.is_none();
+        f.debug_struct("MappedArrays").field("is_over", &is_over).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,467 @@
+//! Who waits for which event, without a blocked thread: the registry behind
+//! [`AwaitedEvent`](super::AwaitedEvent).
+//!
+//! Events stand in lanes, one for each queue, in the order in which the queue passes them; an event
+//! that was recorded elsewhere has a lane of its own. Only the first event of a lane is asked about
+//! ([`thread`]), or announced by its driver ([`notice`]): once it has passed, or cannot pass any
+//! more, all who wait for it are woken, and ask for themselves.
+//!
+//! Whoever announces an event wakes those who wait for it, and asks for the next event of the lane,
+//! which a driver may announce in the same call: both stand in lists, and the thread that came
+//! first [goes on](go_on) until they are empty, in a loop and not in a call within a call.
+//!
+//! No foreign code is called under the lock: wakers and events are dropped, and wakers are called,
+//! after it (SAF-23). A child of `fork` has a fresh registry without a thread (SAF-27).
+
+mod notice;
+mod thread;
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::task::Waker;
+use std::time::Duration;
+
+pub use notice::EventNotice;
+pub(crate) use thread::is_waiter;
+
+use super::driver::EventNotices;
+use crate::clock::Instant;
+use crate::device::deferred::{self, EventPoint};
+use crate::device::nesting;
+use crate::process::{MadeIn, OfProcess, PerProcess};
+use crate::sync::lock;
+use crate::{Event, Result};
+
+static REGISTRY: PerProcess<Registry> = PerProcess::new(Registry::new());
+
+/// The registry of one process, and what its thread sleeps on.
+struct Registry {
+    state: Mutex<RegistryState>,
+    changed: Condvar,
+}
+
+impl Registry {
+    const fn new() -> Self {
+        Self { state: Mutex::new(RegistryState::new()), changed: Condvar::new() }
+    }
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+struct RegistryState {
+    /// A thread was started. It never ends.
+    has_thread: bool,
+    /// The thread sleeps, or is about to.
+    is_asleep: bool,
+    /// Something came that the thread has not looked at.
+    has_news: bool,
+    /// The thread has shares of events in hand, to ask about them.
+    has_events_in_hand: bool,
+    lanes: BTreeMap<LaneKey, EventLane>,
+    /// Who is to be woken when.
+    timers: BTreeMap<(Instant, u64), OfProcess<Waker>>,
+    /// Announced where nothing foreign may be called: the thread wakes these.
+    announced: Vec<Entry>,
+    /// Announced where anything may be called: whoever is at it wakes these.
+    due: VecDeque<Entry>,
+    /// The lanes whose first event somebody has to watch.
+    untended: VecDeque<LaneKey>,
+    /// Events that were given up while the thread had a share of them.
+    given_up: Vec<Event>,
+}
+
+/// A queue's timeline, or an event that stands alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum LaneKey {
+    Queue(u64),
+    Alone(u64),
+}
+
+#[derive(Default)]
+struct EventLane {
+    /// By point and number.
+    entries: BTreeMap<(u64, u64), Entry>,
+    /// The points that the driver was asked to announce and has not announced yet.
+    expected: BTreeSet<u64>,
+    /// The driver would not announce an event of this lane.
+    is_refused: bool,
+}
+
+/// Somebody who waits for an event.
+struct Entry {
+    event: Event,
+    waker: OfProcess<Waker>,
+}
+
+impl Entry {
+    /// Drops the share of the event, and then wakes: whoever wakes up finds no share left here.
+    /// The entry was taken out by [`RegistryState::take_to`].
+    fn wake(self) {
+        thread::let_go(self.event);
+        deferred::count_nested_as_released(true);
+        self.waker.wake();
+    }
+}
+
+impl EventLane {
+    /// The first event, and its point.
+    fn head(&self) -> Option<(u64, &Event)> {
+        let ((point, _), entry) = self.entries.first_key_value()?;
+        Some((*point, &entry.event))
+    }
+
+    /// Takes out whoever waits for this point or one before it.
+    fn take_to(&mut self, point: u64) -> Vec<Entry> {
+        match point.checked_add(1) {
+            None => std::mem::take(&mut self.entries).into_values().collect(),
+            Some(next) => {
+                let later = self.entries.split_off(&(next, 0));
+                std::mem::replace(&mut self.entries, later).into_values().collect()
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.entries.is_empty() && self.expected.is_empty()
+    }
+
+    /// Whether the driver is to be asked to announce the first event.
+    fn wants_notice(&self, key: LaneKey) -> bool {
+        self.head().is_some_and(|(point, event)| {
+            matches!(key, LaneKey::Queue(_))
+                && !self.is_refused
+                && !self.expected.contains(&point)
+                && notices(event) != EventNotices::None
+        })
+    }
+
+    /// Whether the driver is to announce the first event.
+    fn is_expected(&self) -> bool {
+        self.head().is_some_and(|(point, _)| self.expected.contains(&point))
+    }
+}
+
+impl RegistryState {
+    const fn new() -> Self {
+        Self {
+            has_thread: false,
+            is_asleep: false,
+            has_news: false,
+            has_events_in_hand: false,
+            lanes: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            announced: Vec::new(),
+            due: VecDeque::new(),
+            untended: VecDeque::new(),
+            given_up: Vec::new(),
+        }
+    }
+
+    /// Takes out whoever waits for this point of a lane or one before it, to be woken. Their shares
+    /// of events count as being released until then: who waits may ask the event meanwhile, see
+    /// that it has passed, and let go of all other shares.
+    fn take_to(&mut self, key: LaneKey, point: u64) -> Vec<Entry> {
+        let Some(lane) = self.lanes.get_mut(&key) else { return Vec::new() };
+        let taken = lane.take_to(point);
+        self.forget(key);
+        for entry in &taken {
+            deferred::count_nested();
+            // The thread may have the last share then.
+            if self.has_events_in_hand {
+                deferred::count_nested();
+                self.given_up.push(entry.event.clone());
+            }
+        }
+        taken
+    }
+
+    /// Forgets a lane that nobody waits for, and of which nothing is expected.
+    fn forget(&mut self, key: LaneKey) {
+        if self.lanes.get(&key).is_some_and(EventLane::is_over) {
+            self.lanes.remove(&key);
+        }
+    }
+}
+
+/// What the driver of an event's device says of announcements.
+fn notices(event: &Event) -> EventNotices {
+    event.device().properties().event_notices
+}
+
+/// A number that nobody else has, also not in a child of `fork`.
+fn new_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Somebody's place in the registry, which is given up when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    made_in: MadeIn,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Lane(LaneKey, u64, u64),
+    Timer(Instant, u64),
+}
+
+/// Has somebody woken once the event has passed, or cannot pass any more.
+///
+/// Whoever asks the event before this, and is woken after this, misses nothing: the event is asked
+/// again, or announced, after the place was taken.
+pub(crate) fn when_passed(event: &Event, waker: &Waker) -> Result<Ticket> {
+    let number = new_number();
+    let (key, point) = match event.point() {
+        EventPoint::OnQueue(timeline, point) => (LaneKey::Queue(timeline.number()), *point),
+        EventPoint::Alone(_) => (LaneKey::Alone(number), 1),
+    };
+    // A driver that announces where everything may be called needs no thread.
+    let is_announced = matches!(key, LaneKey::Queue(_)) && notices(event) == EventNotices::Anywhere;
+    if !is_announced {
+        thread::start()?;
+    }
+    let entry = Entry { event: event.clone(), waker: OfProcess::new(waker.clone()) };
+    let ticket = Ticket { made_in: MadeIn::this(), place: Place::Lane(key, point, number) };
+    let is_refused = {
+        let mut state = lock(&REGISTRY.get().state);
+        let lane = state.lanes.entry(key).or_default();
+        lane.entries.insert((point, number), entry);
+        lane.is_refused
+    };
+    if is_announced && is_refused {
+        thread::start()?;
+    }
+    tend(key);
+    Ok(ticket)
+}
+
+/// Has somebody woken after this time.
+pub(crate) fn when_over(time: Duration, waker: &Waker) -> Result<Ticket> {
+    thread::start()?;
+    let number = new_number();
+    let now = Instant::now();
+    let at = now.checked_add(time).unwrap_or(now);
+    let waker = OfProcess::new(waker.clone());
+    let mut state = lock(&REGISTRY.get().state);
+    state.timers.insert((at, number), waker);
+    thread::tell(&mut state);
+    Ok(Ticket { made_in: MadeIn::this(), place: Place::Timer(at, number) })
+}
+
+/// Sees to it that somebody watches the first event of a lane: its driver, or the thread.
+fn tend(key: LaneKey) {
+    lock(&REGISTRY.get().state).untended.push_back(key);
+    go_on();
+}
+
+/// So many wakers one within another may go on themselves, on one thread.
+const MOST_WITHIN: usize = 8;
+
+thread_local! {
+    /// How many calls of [`go_on`] the thread is in.
+    static WITHIN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One more call of [`go_on`], until this is dropped.
+struct Within;
+
+impl Within {
+    fn begin() -> Self {
+        WITHIN.set(WITHIN.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        WITHIN.set(WITHIN.get().saturating_sub(1));
+    }
+}
+
+/// Wakes all who are due, and tends all lanes that are to be tended, whoever put them there.
+///
+/// Not within a call of a driver that is asked to announce an event: whoever called the driver goes
+/// on when the call is over. Each thread takes one thing at a time, so that a waker which waits for
+/// something itself, and goes on meanwhile, keeps nothing from others. Where wakers poll their
+/// tasks, which await again, each goes on within the one before: a few levels deep the library's
+/// thread wakes the rest.
+fn go_on() {
+    if notice::is_within_notify() {
+        return;
+    }
+    let is_deep = WITHIN.get() >= MOST_WITHIN && thread::start().is_ok();
+    let _within = Within::begin();
+    loop {
+        let mut state = lock(&REGISTRY.get().state);
+        if is_deep && !state.due.is_empty() {
+            let due = std::mem::take(&mut state.due);
+            state.announced.extend(due);
+            thread::tell(&mut state);
+        } else if let Some(entry) = state.due.pop_front() {
+            drop(state);
+            entry.wake();
+            continue;
+        }
+        let Some(key) = state.untended.pop_front() else { return };
+        let Some(lane) = state.lanes.get_mut(&key) else { continue };
+        let Some((point, event)) = lane.head() else { continue };
+        if lane.expected.contains(&point) {
+            continue;
+        }
+        if !lane.wants_notice(key) {
+            thread::tell(&mut state);
+            continue;
+        }
+        // Somebody else's, perhaps, who is woken meanwhile and lets go of all other shares: this
+        // one counts as being released.
+        let event = event.clone();
+        deferred::count_nested();
+        lane.expected.insert(point);
+        drop(state);
+        notice::ask(key, point, &event);
+        thread::let_go(event);
+        deferred::count_nested_as_released(true);
+    }
+}
+
+/// Drops a waker, which may own a future that has a waker in the registry, and so on.
+fn drop_waker<T: 'static>(waker: T) {
+    let mut waker = ManuallyDrop::new(waker);
+    // SAFETY: dropped once, here.
+    unsafe { nesting::drop_bounded(&mut waker) }
+}
+
+impl Ticket {
+    /// Has this waker woken in the place of the one before; no, where that was woken already.
+    pub(crate) fn renew(&self, waker: &Waker) -> bool {
+        if !self.made_in.is_this() {
+            return false;
+        }
+        let waker = OfProcess::new(waker.clone());
+        let mut state = lock(&REGISTRY.get().state);
+        let known = match self.place {
+            Place::Lane(key, point, number) => {
+                let lane = state.lanes.get_mut(&key);
+                let entry = lane.and_then(|lane| lane.entries.get_mut(&(point, number)));
+                entry.map(|entry| &mut entry.waker)
+            }
+            Place::Timer(at, number) => state.timers.get_mut(&(at, number)),
+        };
+        // A waker is foreign code's, whichever of the two goes, and is dropped after the lock.
+        let (is_known, goes) = match known {
+            Some(known) => (true, std::mem::replace(known, waker)),
+            None => (false, waker),
+        };
+        drop(state);
+        drop(goes);
+        is_known
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        // A child of `fork` has another registry.
+        if !self.made_in.is_this() {
+            return;
+        }
+        let mut state = lock(&REGISTRY.get().state);
+        match self.place {
+            Place::Timer(at, number) => {
+                let waker = state.timers.remove(&(at, number));
+                drop(state);
+                drop_waker(waker);
+            }
+            Place::Lane(key, point, number) => {
+                let Some(lane) = state.lanes.get_mut(&key) else { return };
+                let Some(entry) = lane.entries.remove(&(point, number)) else { return };
+                let was_first = lane.head().is_none_or(|(first, _)| first > point);
+                state.forget(key);
+                let Entry { event, waker } = entry;
+                // The thread may have the last share by now, which counts as being released.
+                let event = if state.has_events_in_hand {
+                    deferred::count_nested();
+                    state.given_up.push(event);
+                    None
+                } else {
+                    Some(event)
+                };
+                drop(state);
+                drop(event);
+                drop_waker(waker);
+                if was_first {
+                    tend(key);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_gives_out_who_waits_for_a_point_or_an_earlier_one() {
+        let mut lane = EventLane::default();
+        // SAFETY: the host's events have no object (UNS-19).
+        let event =
+            || unsafe { Event::adopt(&crate::Device::host(), crate::device::driver::Raw::NULL) };
+        for (point, number) in [(3, 0), (1, 1), (2, 2), (2, 3), (u64::MAX, 4)] {
+            let waker = OfProcess::new(Waker::noop().clone());
+            lane.entries.insert((point, number), Entry { event: event(), waker });
+        }
+        assert_eq!(lane.head().map(|(point, _)| point), Some(1));
+        assert_eq!(lane.take_to(2).len(), 3);
+        assert_eq!(lane.head().map(|(point, _)| point), Some(3));
+        assert_eq!(lane.take_to(u64::MAX).len(), 2);
+        assert!(lane.is_over());
+        lane.expected.insert(7);
+        assert!(!lane.is_over(), "an announcement is on its way");
+    }
+
+    static WAS_LOCKED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+    fn clone_raw(_: *const ()) -> std::task::RawWaker {
+        raw_waker()
+    }
+
+    fn drop_raw(_: *const ()) {
+        // Another test may hold the lock for a moment.
+        let is_free = || REGISTRY.get().state.try_lock().is_ok();
+        let began = Instant::now();
+        while !is_free() {
+            if began.elapsed() > Duration::from_secs(2) {
+                WAS_LOCKED.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// A waker whose every clone is dropped by itself, and uses the registry then.
+    fn raw_waker() -> std::task::RawWaker {
+        static VTABLE: std::task::RawWakerVTable =
+            std::task::RawWakerVTable::new(clone_raw, |_| {}, |_| {}, drop_raw);
+        std::task::RawWaker::new(std::ptr::null(), &VTABLE)
+    }
+
+    // Requirement: SAF-23
+    #[test]
+    fn a_waker_that_is_not_needed_is_dropped_outside_of_the_lock() {
+        let ticket =
+            Ticket { made_in: MadeIn::this(), place: Place::Timer(Instant::now(), u64::MAX) };
+        // SAFETY: `RawWaker`'s contract: all functions may be called on any thread, clones are
+        // wakers of the same kind, and there is nothing to be freed.
+        let waker = unsafe { Waker::from_raw(raw_waker()) };
+        assert!(!ticket.renew(&waker), "nothing waits there");
+        assert!(!WAS_LOCKED.load(Ordering::Relaxed));
+    }
+}

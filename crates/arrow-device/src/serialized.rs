@@ -1,0 +1,123 @@
+//! Schemas and ids of devices in the formats of serde.
+//!
+//! A schema is a list of its fields, each before those below it, with what an `ArrowSchema` says of
+//! each: no format nests as deep as types do, and no reader of a format has to.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::schema::MAX_NODES;
+use crate::{DataType, DeviceId, DeviceType, Error, ErrorKind, Field, Metadata, Result, Schema};
+
+/// A field as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FieldForm {
+    format: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    name: String,
+    flags: i64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    metadata: Vec<(Vec<u8>, Vec<u8>)>,
+    /// So many of the fields that follow, with all below them, are its children.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    children: u32,
+    /// The one behind the children has the values of the dictionary.
+    #[serde(default, skip_serializing_if = "is_false")]
+    dictionary: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_false(is_so: &bool) -> bool {
+    !is_so
+}
+
+impl FieldForm {
+    fn of(field: &Field) -> Self {
+        let data_type = field.data_type();
+        Self {
+            format: data_type.format().to_string(),
+            name: field.name().to_owned(),
+            flags: field.flags(),
+            metadata: field.metadata().into_iter().map(|(k, v)| (k.to_vec(), v.to_vec())).collect(),
+            children: u32::try_from(data_type.child_count()).unwrap_or(u32::MAX),
+            dictionary: data_type.dictionary_values().is_some(),
+        }
+    }
+
+    /// The field, of which those below it are the last of `built`, in their order backwards.
+    fn build(self, built: &mut Vec<Field>) -> Result<Field> {
+        let too_few = || Error::new(ErrorKind::Malformed, "a field of the schema is missing");
+        let count = self.children as usize;
+        let start = built.len().checked_sub(count).ok_or_else(too_few)?;
+        let children: Vec<Field> = built.drain(start..).rev().collect();
+        let dictionary =
+            if self.dictionary { Some(built.pop().ok_or_else(too_few)?) } else { None };
+        let data_type = DataType::from_format(self.format, children, dictionary, self.flags)?;
+        let metadata = Metadata::from_pairs(self.metadata)?;
+        Ok(Field::from_parts(self.name.as_str().into(), data_type, metadata, self.flags))
+    }
+}
+
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut forms = Vec::new();
+        let mut open = vec![self.field()];
+        while let Some(field) = open.pop() {
+            forms.push(FieldForm::of(field));
+            // The first child is taken out first, and the dictionary last.
+            open.extend(field.data_type().dictionary_values());
+            open.extend(field.data_type().children().rev());
+        }
+        forms.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Schema {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let forms = Vec::<FieldForm>::deserialize(deserializer)?;
+        schema_of(forms).map_err(D::Error::custom)
+    }
+}
+
+fn schema_of(forms: Vec<FieldForm>) -> Result<Schema> {
+    if forms.len() > MAX_NODES {
+        let message = format!("a schema has at most {MAX_NODES} fields, and this has more");
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
+    let mut built = Vec::new();
+    // Backwards: what is below a field is there before the field.
+    for form in forms.into_iter().rev() {
+        let field = form.build(&mut built)?;
+        built.push(field);
+    }
+    match (built.pop(), built.is_empty()) {
+        (Some(root), true) => Schema::new(root),
+        _ => Err(Error::new(ErrorKind::Malformed, "the fields of a schema are those below one")),
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeviceIdForm {
+    device_type: i32,
+    device_id: i64,
+}
+
+impl Serialize for DeviceId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        DeviceIdForm { device_type: self.device_type.0, device_id: self.id }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for DeviceId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let form = DeviceIdForm::deserialize(deserializer)?;
+        Ok(Self::new(DeviceType(form.device_type), form.device_id))
+    }
+}

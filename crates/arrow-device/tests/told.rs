@@ -1,0 +1,106 @@
+//! What a subscriber of `tracing` is told.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::copy::Options;
+use arrow_device::deferred::release_finished;
+use arrow_device::types::Int64;
+use arrow_device::{Array, Buffer, DataType, Queue, Schema};
+use arrow_device_testkit::manual::Manual;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// The words of all events and spans.
+#[derive(Clone, Default)]
+struct Words(Arc<Mutex<Vec<String>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.push_str(&format!("{}={value:?} ", field.name()));
+    }
+}
+
+impl Subscriber for Words {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "arrow_device"
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut line = Line(format!("{} ", span.metadata().name()));
+        span.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn a_subscriber_is_told_of_exchanges_copies_and_releases() {
+    let words = Words::default();
+    tracing::subscriber::with_default(words.clone(), || {
+        let numbers = Array::of::<Int64>([Some(1), None]).unwrap();
+        let mut c_array = ArrowDeviceArray::empty();
+        numbers.export(&mut c_array).unwrap();
+        let schema: Schema = numbers.schema().unwrap();
+        // SAFETY: UNS-1 to UNS-6: the struct was exported just now.
+        let again = unsafe { Array::import(&mut c_array, &schema) }.unwrap();
+        let options = Options::new().always(true);
+        again.copy_with(&Queue::host(), &options).unwrap();
+        let mut polled = again.copy_polled(&Queue::host(), &options).unwrap();
+        polled.poll().unwrap().unwrap();
+        Queue::host().synchronize().unwrap();
+        drop((numbers, again));
+    });
+    let words = words.0.lock().unwrap();
+    for expected in ["export", "import", "copy", "bytes=", "route=", "release", "wait"] {
+        assert!(words.iter().any(|line| line.contains(expected)), "{expected}: {words:#?}");
+    }
+}
+
+#[test]
+fn a_subscriber_is_told_of_a_deferred_release_and_of_its_end() {
+    let words = Words::default();
+    // How many lines have all of these, since the last question.
+    let told = |what: &[&str]| {
+        let lines = std::mem::take(&mut *words.0.lock().unwrap());
+        lines.iter().filter(|line| what.iter().all(|what| line.contains(what))).count()
+    };
+    let (manual, device) = Manual::open();
+    let queue = device.open_queue().unwrap();
+    let owner = Arc::new(());
+    let address = std::ptr::without_provenance(0x1000);
+    // SAFETY: UNS-17: nobody reads the buffer.
+    let buffer = unsafe { Buffer::foreign(device.id(), address, 64, owner.clone()) };
+    let array = Array::builder(DataType::Int64).device(device.id()).len(4);
+    let array = array.buffers([None, Some(buffer)]).finish_ready().unwrap();
+    tracing::subscriber::with_default(words.clone(), || {
+        let view = array.on(&queue).unwrap();
+        manual.submit(&queue);
+        drop(view);
+        drop(array);
+        assert_eq!(told(&["deferred release", &format!("device={}", device.id()), "uses=1"]), 1);
+        assert_eq!((release_finished(), told(&["release"])), (0, 0), "the work still runs");
+        manual.complete(&queue);
+        assert_eq!((release_finished(), told(&["release after the last use"])), (1, 1));
+        assert_eq!(Arc::strong_count(&owner), 1);
+    });
+}
