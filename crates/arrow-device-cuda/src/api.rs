@@ -57,6 +57,7 @@ static VENDOR: Vendor = Vendor {
         stream_query: "cuStreamQuery",
         stream_synchronize: "cuStreamSynchronize",
         stream_wait_event: "cuStreamWaitEvent",
+        launch_host_function: "cuLaunchHostFunc",
         stream_is_capturing: "cuStreamIsCapturing",
         exchange_capture_mode: "cuThreadExchangeStreamCaptureMode",
         event_create: "cuEventCreate",

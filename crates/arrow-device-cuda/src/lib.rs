@@ -95,8 +95,8 @@ pub fn open(ordinal: usize) -> Result<Device> {
     open_with(ordinal, Kind::Device)
 }
 
-/// The same with this kind of memory. Its queues are streams of the same device, and reach all
-/// kinds.
+/// Opens a device, as [`open`] does, with this kind of memory. The queues are streams of the same
+/// device, and reach all kinds.
 pub fn open_with(ordinal: usize, kind: Kind) -> Result<Device> {
     open_as(ordinal, Options::new().with_kind(kind))
 }

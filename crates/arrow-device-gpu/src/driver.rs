@@ -9,22 +9,23 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_device::driver::{
-    Allocation, DefaultQueues, Driver, HostAccess, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting, WaitingCopies, not_reachable,
+    Allocation, DefaultQueues, Driver, EventNotice, EventNotices, HostAccess, Properties, Raw,
+    Region, Route, Runtime, Spot, SyncEvent, Waiting, WaitingCopies, not_reachable,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
 use crate::code::NOT_READY;
 use crate::copy_list::address;
 use crate::error::error_on;
+use crate::notices::Announcers;
 use crate::{Api, Code, Functions, Handle, Kind, Options, Pool, ReadyDevice};
 
 /// A stream that does not wait for the legacy default stream.
-const NON_BLOCKING: u32 = 1;
+pub(crate) const NON_BLOCKING: u32 = 1;
 /// An event without a time.
 const WITHOUT_TIME: u32 = 2;
 /// The mode in which a thread's calls do not disturb a capture elsewhere.
@@ -50,6 +51,8 @@ pub struct GpuDriver<A: Api> {
     pub(crate) allocates_in_order: AtomicBool,
     /// Events that nobody has any more.
     events: Mutex<Vec<Raw<Event>>>,
+    /// The streams that announce events.
+    pub(crate) announcers: Arc<Mutex<Announcers>>,
     /// Devices that were asked about, and whether their memory can be reached.
     pub(crate) peers: Mutex<Vec<(i64, bool)>>,
 }
@@ -141,7 +144,8 @@ impl<A: Api> GpuDriver<A> {
             .with_host_access(host_access)
             .with_default_queues(default_queues)
             .with_gathered_writes(kind != Kind::Host)
-            .with_waiting_copies(waiting_copies(kind));
+            .with_waiting_copies(waiting_copies(kind))
+            .with_event_notices(EventNotices::FromCallbacks);
         let pool = match options.pool {
             Some(pool) => pool,
             None => {
@@ -164,6 +168,7 @@ impl<A: Api> GpuDriver<A> {
             batches,
             allocates_in_order: AtomicBool::new(kind == Kind::Device && pool != Pool::None),
             events: Mutex::default(),
+            announcers: Arc::default(),
             peers: Mutex::default(),
         };
         if let (Kind::Device, Pool::Own { keep }) = (kind, pool) {
@@ -259,6 +264,7 @@ impl<A: Api> Drop for GpuDriver<A> {
             let code = unsafe { (self.api.functions().event_destroy)(event.as_ptr()) };
             self.api.succeeded(code);
         }
+        self.close_announcers();
     }
 }
 
@@ -427,6 +433,11 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
             asked += 1;
         }
         Ok(true)
+    }
+
+    unsafe fn notify(&self, event: Raw<Event>, notice: EventNotice) -> Result<bool> {
+        // SAFETY: UNS-22, which the caller keeps.
+        unsafe { self.announce(event.as_ptr(), notice) }
     }
 
     fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {

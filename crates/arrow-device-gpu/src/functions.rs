@@ -7,6 +7,8 @@ use crate::{Code, PoolProperties};
 
 /// A stream, an event, a context, or an address.
 pub type Handle = *mut c_void;
+/// `CUhostFn` and `hipHostFn_t`.
+pub type HostFunction = extern "system" fn(*mut c_void);
 
 /// `CUmemLocation` and `hipMemLocation`.
 #[repr(C)]
@@ -140,6 +142,7 @@ functions! {
         required stream_query: fn(Handle) -> Code,
         required stream_synchronize: fn(Handle) -> Code,
         required stream_wait_event: fn(Handle, Handle, u32) -> Code,
+        optional launch_host_function: fn(Handle, HostFunction, *mut c_void) -> Code,
         optional stream_is_capturing: fn(Handle, *mut i32) -> Code,
         optional exchange_capture_mode: fn(*mut i32) -> Code,
 

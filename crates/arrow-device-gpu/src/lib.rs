@@ -17,6 +17,7 @@ mod error;
 mod functions;
 mod library;
 mod memory;
+mod notices;
 mod options;
 mod peer;
 mod pool;
@@ -28,7 +29,9 @@ pub use copy_list::CopyList;
 pub use diagnosis::{Diagnosis, Listed, diagnose, list};
 pub use driver::GpuDriver;
 pub use error::error;
-pub use functions::{CopyAttributes, FunctionNames, Functions, Handle, MemoryLocation, PoolAccess};
+pub use functions::{
+    CopyAttributes, FunctionNames, Functions, Handle, HostFunction, MemoryLocation, PoolAccess,
+};
 pub use library::{Found, Loaded, ReadyDevice, load};
 pub use options::{Options, Pool};
 pub use pool::PoolProperties;

@@ -10,8 +10,8 @@ use std::sync::MutexGuard;
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Addressing, Allocation, Driver, Filled, HostAccess, Properties, Raw, Region, Route, Runtime,
-    Spot, SyncEvent, Waiting, not_reachable,
+    Addressing, Allocation, Driver, EventNotice, EventNotices, Filled, HostAccess, Properties, Raw,
+    Region, Route, Runtime, Spot, SyncEvent, Waiting, not_reachable,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -87,7 +87,8 @@ impl OpenClDriver {
             .with_alignment(facts.alignment)
             .with_addressing(addressing)
             .with_parts(is_handle)
-            .with_host_access(access);
+            .with_host_access(access)
+            .with_event_notices(EventNotices::FromCallbacks);
         let is_unified = facts.is_unified;
         Ok(Self { api, svm, maps, context, device, id, reachable, is_unified, properties })
     }
@@ -427,6 +428,12 @@ unsafe impl Driver for OpenClDriver {
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.api.await_event(event.as_ptr(), timeout) }
+            .map_err(|error| error.on_device(self.id))
+    }
+
+    unsafe fn notify(&self, event: Raw<Event>, notice: EventNotice) -> Result<bool> {
+        // SAFETY: UNS-22, which the caller keeps.
+        unsafe { self.api.announce(event.as_ptr(), notice) }
             .map_err(|error| error.on_device(self.id))
     }
 

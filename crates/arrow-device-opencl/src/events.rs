@@ -1,8 +1,10 @@
 //! Asking and awaiting a `cl_event`, whoever made it.
 
+use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
 use arrow_device::Result;
+use arrow_device::driver::EventNotice;
 
 use crate::api::{Api, Code, Handle};
 use crate::error::{check, failed};
@@ -14,6 +16,15 @@ const FAILED_IN_WAIT_LIST: Code = -14;
 /// How often a wait with a limit asks again at once, before it begins to pause.
 const EAGER: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(100);
+
+/// `CL_COMPLETE`: the callback of this status is called for failed work, too.
+const COMPLETE: Code = 0;
+
+/// What the runtime calls on a thread of its own, where little may be called.
+extern "system" fn passed(_event: Handle, _status: Code, notice: *mut c_void) {
+    // SAFETY: UNS-35: `announce` gave the pointer to this callback, which the runtime calls once.
+    unsafe { EventNotice::from_raw(notice) }.call();
+}
 
 impl Api {
     /// Has an event that was made on a queue hold that queue, until
@@ -77,6 +88,25 @@ impl Api {
         // SAFETY: the event is alive, as the caller promises.
         let status = unsafe { self.pushed_status_of(event) }?;
         if status < 0 { Err(failed(status, "ask an event")) } else { Ok(status == 0) }
+    }
+
+    /// Has the runtime call the notice when the event has passed or failed, and its queue get on
+    /// with it.
+    ///
+    /// # Safety
+    /// The event is alive.
+    pub(crate) unsafe fn announce(&self, event: Handle, notice: EventNotice) -> Result<bool> {
+        let notice = notice.into_raw();
+        // SAFETY: the event is alive, as the caller promises. A runtime keeps an event that was
+        // released until its work has finished, and calls back then.
+        let code = unsafe { (self.set_event_callback)(event, COMPLETE, passed, notice) };
+        if let Err(error) = check(code, "set an event's callback") {
+            // SAFETY: UNS-35: the pointer was not taken, and nobody else has it.
+            drop(unsafe { EventNotice::from_raw(notice) });
+            return Err(error);
+        }
+        // SAFETY: the event is alive, as the caller promises.
+        unsafe { self.pushed_status_of(event) }.map(|_| true)
     }
 
     /// Waits until it has passed or the time is over; returns whether it has passed. Failed work is

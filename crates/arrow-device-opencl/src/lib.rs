@@ -132,7 +132,8 @@ pub fn open(index: usize) -> Result<Device> {
     open_with(index, Kind::Buffers)
 }
 
-/// The same, with a choice of memory: [`ErrorKind::Unsupported`] where the device does not have it.
+/// Opens a device, as [`open`] does, with a choice of memory: [`ErrorKind::Unsupported`] where the
+/// device does not have it.
 ///
 /// The first choice holds for the device in this process; another one later is
 /// [`ErrorKind::InvalidArgument`].

@@ -58,6 +58,7 @@ static VENDOR: Vendor = Vendor {
         stream_query: "hipStreamQuery",
         stream_synchronize: "hipStreamSynchronize",
         stream_wait_event: "hipStreamWaitEvent",
+        launch_host_function: "hipLaunchHostFunc",
         stream_is_capturing: "hipStreamIsCapturing",
         exchange_capture_mode: "hipThreadExchangeStreamCaptureMode",
         event_create: "hipEventCreateWithFlags",

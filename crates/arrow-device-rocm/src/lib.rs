@@ -90,9 +90,9 @@ pub fn open(ordinal: usize) -> Result<Device> {
     open_with(ordinal, Kind::Device)
 }
 
-/// The same with this kind of memory. Its queues are streams of the same device, and reach all
-/// kinds. [`Kind::Managed`] is [`Unsupported`](arrow_device::ErrorKind::Unsupported), because Arrow
-/// has no type for it.
+/// Opens a device, as [`open`] does, with this kind of memory. The queues are streams of the same
+/// device, and reach all kinds. [`Kind::Managed`] is
+/// [`Unsupported`](arrow_device::ErrorKind::Unsupported), because Arrow has no type for it.
 pub fn open_with(ordinal: usize, kind: Kind) -> Result<Device> {
     open_as(ordinal, Options::new().with_kind(kind))
 }

@@ -220,9 +220,12 @@ impl State {
         let allocation = &self.allocations[number];
         let inside = address - allocation.address as u64;
         let offset = if self.kind.has_handles() { spot.offset } else { inside };
+        let is_named = !self.separate || base == allocation.address;
         let bytes = offset..offset.saturating_add(len);
         let (kind, first) = if self.kind.has_handles() && inside != 0 {
             (Mistake::HandleOffset, None)
+        } else if !is_named {
+            (Mistake::UnnamedPlace, None)
         } else if let Some(freed) = allocation.freed {
             (Mistake::UseAfterFree, Some(self.host_action("free", freed)))
         } else if bytes.end > allocation.len {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use arrow_device::DeviceId;
-use arrow_device::driver::{Addressing, HostAccess, Properties, Readiness};
+use arrow_device::driver::{Addressing, EventNotices, HostAccess, Properties, Readiness};
 
 use crate::Sim;
 use crate::fault::Effect;
@@ -139,6 +139,7 @@ pub(crate) struct Settings {
     pub(crate) loose_events: bool,
     pub(crate) may_wait: bool,
     pub(crate) host_sources_at_submission: bool,
+    pub(crate) event_notices: EventNotices,
     pub(crate) own_code: Range<usize>,
 }
 
@@ -161,6 +162,7 @@ impl Builder {
                 loose_events: false,
                 may_wait: true,
                 host_sources_at_submission: false,
+                event_notices: EventNotices::None,
                 own_code: 0..0,
             },
         }
@@ -185,7 +187,8 @@ impl Builder {
     }
 
     /// Every buffer of an array needs an allocation of its own, although there are addresses, as on
-    /// Hexagon, whose memory travels by file descriptors.
+    /// Hexagon, whose memory travels by file descriptors. Work that names a place by an address
+    /// inside an allocation is a mistake, and so is an array that shows such an address to others.
     pub fn separate(mut self, separate: bool) -> Self {
         self.settings.separate = separate;
         self
@@ -255,6 +258,16 @@ impl Builder {
     /// otherwise copies read in their turn, so that a source that goes or changes too early shows.
     pub fn host_sources_at_submission(mut self, at_submission: bool) -> Self {
         self.settings.host_sources_at_submission = at_submission;
+        self
+    }
+
+    /// Whether the device announces events that somebody awaits, and what may be done there. Unless
+    /// told otherwise it announces none, and a thread of the library waits for them.
+    ///
+    /// A device that announces has a thread that runs what is awaited. Where the host may not wait
+    /// ([`may_wait`](Self::may_wait)) there is none, and [`Sim::run_until_idle`] announces.
+    pub fn event_notices(mut self, event_notices: EventNotices) -> Self {
+        self.settings.event_notices = event_notices;
         self
     }
 

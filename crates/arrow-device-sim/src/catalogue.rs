@@ -14,6 +14,7 @@ pub const ALL: &[Mistake] = &[
     Mistake::UnknownMemory,
     Mistake::UnreachableMemory,
     Mistake::HandleOffset,
+    Mistake::UnnamedPlace,
     Mistake::DeviceAddressOnHost,
     Mistake::OverlappingRegions,
     Mistake::UncopyableRegion,

@@ -160,6 +160,9 @@ impl State {
             }
             _ => 0,
         };
+        if matches!(what, Watched::Exported) {
+            self.judge_names(places, site);
+        }
         for place in places {
             let Some((number, bytes)) = self.watched_bytes(place) else { continue };
             let custody = &mut self.allocations[number].custody;
@@ -180,6 +183,19 @@ impl State {
                 _ => {}
             }
         }
+    }
+
+    /// Reports an array that is shown to others with a buffer inside an allocation, where others
+    /// know memory by where its allocation begins.
+    fn judge_names(&mut self, places: &[WatchedPlace], site: SiteId) {
+        if !self.separate {
+            return;
+        }
+        let mut found = places.iter().filter_map(|place| self.watched_bytes(place));
+        let Some((number, bytes)) = found.find(|(_, bytes)| bytes.start > 0) else { return };
+        let here = self.host_action("exported", site);
+        let report = Report::new(Mistake::UnnamedPlace).about(self.subject(number, bytes));
+        self.report(report.second(here));
     }
 
     /// The bytes of a place. Where only the device has the length, they are all that was shared

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Allocation, Driver, Filled, Properties, Raw, Readiness, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting, Watched, WatchedPlace, not_reachable,
+    Allocation, Driver, EventNotice, Filled, Properties, Raw, Readiness, Region, Route, Runtime,
+    Spot, SyncEvent, Waiting, Watched, WatchedPlace, not_reachable,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -172,6 +172,10 @@ unsafe impl Driver for SimDriver {
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
         self.engine.wait_on_host(event, timeout)
+    }
+
+    unsafe fn notify(&self, event: Raw<Event>, notice: EventNotice) -> Result<bool> {
+        self.engine.notify(event, notice)
     }
 
     fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {

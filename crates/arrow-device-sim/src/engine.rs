@@ -20,6 +20,7 @@ use crate::events::Events;
 use crate::fault::{self, Call, Effect, Faults};
 use crate::host_memory::HostBytes;
 use crate::leaks::Arrays;
+use crate::notices::Expected;
 use crate::queue::{QueueState, Step, Work};
 use crate::queues::Lanes;
 use crate::random::Random;
@@ -37,6 +38,8 @@ pub(crate) struct Engine {
     home: LibraryUse,
     /// Told when work has run, or the thread that runs it has stopped.
     pub(crate) turn: Condvar,
+    /// Told when there is something to announce.
+    pub(crate) expects: Condvar,
     /// Whether work runs when it is submitted.
     is_eager: bool,
     /// Which simulator of the process this is.
@@ -49,6 +52,8 @@ pub(crate) struct Engine {
 /// See the [module](self).
 pub(crate) struct State {
     pub(crate) kind: Kind,
+    /// Whether memory is known by where its allocation begins.
+    pub(crate) separate: bool,
     pub(crate) peer_access: bool,
     /// Which device was given access to which other one's memory of which kind, where not all have
     /// it.
@@ -107,6 +112,10 @@ pub(crate) struct State {
     /// passes.
     pub(crate) work_time: Duration,
     pub(crate) waited: Duration,
+    /// The notices that are to be called.
+    pub(crate) expected: Vec<Expected>,
+    /// A thread calls them.
+    pub(crate) has_announcer: bool,
 }
 
 pub(crate) struct DeviceState {
@@ -134,6 +143,7 @@ impl Engine {
         }
         let state = State {
             kind: settings.kind,
+            separate: settings.separate,
             peer_access: settings.peer_access,
             peers: HashSet::new(),
             loose_events: settings.loose_events,
@@ -169,6 +179,8 @@ impl Engine {
             log: settings.log.then(Vec::new),
             work_time: settings.work_time,
             waited: Duration::ZERO,
+            expected: Vec::new(),
+            has_announcer: false,
         };
         let home = LibraryUse::new();
         // The process that a first call comes from is kept.
@@ -177,6 +189,7 @@ impl Engine {
             state: ForkMutex::new(state),
             home,
             turn: Condvar::new(),
+            expects: Condvar::new(),
             is_eager: settings.schedule == Some(Schedule::Eager),
             number,
             backtraces: settings.backtraces,

@@ -118,6 +118,22 @@ impl State {
         Ok(true)
     }
 
+    /// The queue of an event, and the work that it stands for; nothing for an event of another
+    /// party, or one that stands for nothing.
+    pub(crate) fn point_of(
+        &mut self,
+        event: Raw<Event>,
+        site: RawSite,
+    ) -> Result<Option<(usize, u64)>> {
+        if self.events.is_foreign(event) {
+            return Ok(None);
+        }
+        let site = self.sites.add(site);
+        self.usable(event, "announce an event", site)?;
+        let recorded = self.recorded(event, "announce an event", site)?;
+        Ok(recorded.map(|recorded| (recorded.queue, recorded.work)))
+    }
+
     /// Reports what is no event of ours, or none any more.
     fn usable(&mut self, event: Raw<Event>, what: &'static str, site: SiteId) -> Result<()> {
         let Some(slot) = self.events.slot(event) else {

@@ -149,6 +149,7 @@ mod kernel_work;
 mod leaks;
 mod marks;
 mod memory;
+mod notices;
 mod parts;
 mod pump;
 mod queue;

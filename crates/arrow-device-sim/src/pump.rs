@@ -29,6 +29,7 @@ impl Pump {
                 let state = engine.lock();
                 let state = engine.run_all(state);
                 engine.unlock(state);
+                engine.call_notices();
             }
         };
         let thread = std::thread::Builder::new().name("software-device".into()).spawn(work).ok();

@@ -33,6 +33,9 @@ pub enum Mistake {
     UnreachableMemory,
     /// A handle is used as if it were an address: something was added to it.
     HandleOffset,
+    /// A place inside an allocation is named or shown by its own address, on a device whose memory
+    /// is known by where allocations begin.
+    UnnamedPlace,
     /// A device address is used where host memory belongs.
     DeviceAddressOnHost,
     /// Two regions of one copy touch the same bytes, and one of them is written.
@@ -94,6 +97,7 @@ impl Mistake {
             Self::UnknownMemory => "no memory of this simulator",
             Self::UnreachableMemory => "memory that this device cannot reach",
             Self::HandleOffset => "arithmetic on a handle",
+            Self::UnnamedPlace => "place inside an allocation, which has no name",
             Self::DeviceAddressOnHost => "device address where host memory belongs",
             Self::OverlappingRegions => "overlapping regions in one copy",
             Self::UncopyableRegion => "region that the device cannot copy",
@@ -150,6 +154,9 @@ impl Mistake {
             }
             Self::HandleOffset => {
                 "A handle is a name: a number added to it names something else, or nothing."
+            }
+            Self::UnnamedPlace => {
+                "Memory of this device is known by the address at which its allocation begins: nobody finds it by another one."
             }
             Self::DeviceAddressOnHost => "The host would crash on this address.",
             Self::OverlappingRegions => "The regions of one copy have no order among each other.",
@@ -214,6 +221,10 @@ impl Mistake {
             }
             Self::HandleOffset => {
                 "Pass the handle as it is and the number of bytes beside it (`Spot::offset`)."
+            }
+            Self::UnnamedPlace => {
+                "Give each buffer an allocation of its own, and pass the beginning of the allocation and the number of \
+                 bytes beside it (`Spot::offset`)."
             }
             Self::DeviceAddressOnHost => {
                 "Pass host memory, or choose the route that the memory needs."

@@ -56,6 +56,7 @@ impl Sim {
             let name = format!("software device {}", number + 1);
             let properties = settings.kind.properties(name, settings.parts);
             let properties = properties.with_separate(settings.separate);
+            let properties = properties.with_event_notices(settings.event_notices);
             let driver = SimDriver::new(engine.clone(), number, *id, properties);
             (driver.clone(), Device::new(driver))
         });
@@ -140,6 +141,7 @@ impl Sim {
         let state = self.engine.lock();
         let state = self.engine.run_all(state);
         self.engine.unlock(state);
+        self.engine.call_notices();
     }
 
     /// Starts a thread that runs what is submitted, for code that asks and never waits. It stops

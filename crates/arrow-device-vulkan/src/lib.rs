@@ -180,7 +180,8 @@ pub fn open(index: usize) -> Result<Device> {
     open_with(index, Placement::Automatic)
 }
 
-/// The same, with a choice of memory: [`ErrorKind::Unsupported`] where the device does not have it.
+/// Opens a device, as [`open`] does, with a choice of memory: [`ErrorKind::Unsupported`] where the
+/// device does not have it.
 pub fn open_with(index: usize, placement: Placement) -> Result<Device> {
     let logical = own::open(index)?;
     VulkanDriver::new(logical, placement, None).map(Device::new)

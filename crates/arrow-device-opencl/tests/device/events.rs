@@ -54,6 +54,76 @@ fn read_on(queue: &Queue, array: &Array) -> Vec<u8> {
     bytes
 }
 
+struct Tell(std::sync::Mutex<std::sync::mpsc::Sender<()>>);
+
+impl std::task::Wake for Tell {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.lock().unwrap().send(()).unwrap();
+    }
+}
+
+/// A waker, and who is told of it.
+fn telling() -> (std::task::Waker, std::sync::mpsc::Receiver<()>) {
+    let (tell, told) = std::sync::mpsc::channel();
+    (std::sync::Arc::new(Tell(std::sync::Mutex::new(tell))).into(), told)
+}
+
+fn poll_once<F: Future + Unpin>(
+    future: &mut F,
+    waker: &std::task::Waker,
+) -> std::task::Poll<F::Output> {
+    std::pin::Pin::new(future).poll(&mut std::task::Context::from_waker(waker))
+}
+
+// Requirement: SAF-40
+#[test]
+fn whoever_awaits_an_event_is_told_by_the_runtime() {
+    let Some((cl, _, queue)) = bench() else { return };
+    let (array, mut gate) = gated(&cl, &queue);
+    let (waker, told) = telling();
+    let mut ready = array.until_ready();
+    let mut fetched = array.to_host_async();
+    assert!(poll_once(&mut ready, &waker).is_pending());
+    assert!(poll_once(&mut fetched, &waker).is_pending());
+    assert!(told.recv_timeout(Duration::from_millis(30)).is_err(), "told too early");
+    gate.open().unwrap();
+    told.recv_timeout(Duration::from_secs(20)).unwrap();
+    arrow_device::async_stream::block_on(ready).unwrap();
+    let fetched = arrow_device::async_stream::block_on(fetched).unwrap();
+    let sevens = Array::from_values(DataType::UInt8, [Some(7_u8); SIZE]).unwrap();
+    assert!(fetched.equals(&sevens).unwrap());
+}
+
+// Requirement: SAF-40
+#[test]
+fn an_awaited_event_may_go_before_the_runtime_tells_of_it() {
+    let Some((cl, _, queue)) = bench() else { return };
+    for _ in 0..20 {
+        let (array, mut gate) = gated(&cl, &queue);
+        let (waker, told) = telling();
+        let event = queue.record().unwrap();
+        let mut awaited = event.into_future();
+        assert!(poll_once(&mut awaited, &waker).is_pending());
+        drop((awaited, waker));
+        gate.open().unwrap();
+        array.wait().unwrap();
+        assert!(told.recv_timeout(Duration::from_millis(1)).is_err(), "nobody waits any more");
+    }
+}
+
+#[test]
+fn whoever_awaits_failed_work_gets_the_error() {
+    let Some((cl, _, queue)) = bench() else { return };
+    let (_variable, mut gate, array) = behind_user_event(&cl, &queue);
+    let mut ready = array.until_ready();
+    let (waker, told) = telling();
+    assert!(poll_once(&mut ready, &waker).is_pending());
+    gate.end(-5).unwrap();
+    told.recv_timeout(Duration::from_secs(20)).unwrap();
+    let error = arrow_device::async_stream::block_on(ready).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WorkFailed);
+}
+
 // Requirement: ARR-20
 #[test]
 fn an_event_passes_when_its_work_has() {

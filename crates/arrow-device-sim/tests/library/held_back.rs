@@ -1,8 +1,10 @@
 //! Waiting until everything is released makes software devices work, whoever submitted the work.
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use arrow_device::{Array, DataType, deferred};
+use arrow_device::copy::Options;
+use arrow_device::{Array, Buffer, DataType, Memory, deferred};
 use arrow_device_sim::{Call, Schedule, Sim};
 use arrow_device_testkit::process::alone;
 
@@ -61,5 +63,55 @@ fn waiting_until_all_is_released_makes_a_device_work_that_records_no_ends() {
         // The ends of the views and of the memory; the order of the queues is recorded before.
         (2..=4).for_each(|nth| sim.fail(Call::Record, nth));
         sim
+    });
+}
+
+/// Memory that goes when its owner has taken some time.
+struct Slow {
+    begun: mpsc::Sender<()>,
+    _memory: Memory,
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.begun.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+// Requirement: SAF-22
+#[test]
+fn a_polled_copy_hopes_for_memory_that_another_thread_is_just_releasing() {
+    // In a process of its own: what other tests hold back would be hoped for as well.
+    alone(|| {
+        let sim = Sim::builder().memory_limit(4096).backtraces(false).build();
+        let queue = sim.device().open_queue().unwrap();
+        let numbers = Array::from_values(DataType::Int64, (0..300_i64).map(Some)).unwrap();
+        let mut memory = queue.allocate(2400).unwrap();
+        let address = memory.spot(&queue).unwrap().base.as_ptr().cast_const().cast();
+        let (begun, has_begun) = mpsc::channel();
+        let owner = Slow { begun, _memory: memory };
+        // SAFETY: the owner has the memory (UNS-16).
+        let buffer = unsafe { Buffer::foreign(sim.device().id(), address, 2400, owner) };
+        let array = Array::builder(DataType::Int64).len(300).buffers([None, Some(buffer)]);
+        let array = array.finish_ready().unwrap();
+        let view = array.on(&queue).unwrap();
+        sim.kernel("work").launch(&queue, |_| {}).unwrap();
+        drop((view, array));
+
+        let mut copy = numbers.copy_polled(&queue, &Options::new()).unwrap();
+        assert!(copy.poll().unwrap().is_none(), "the memory is held back");
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                sim.run_until_idle();
+                deferred::release_finished();
+            });
+            has_begun.recv().unwrap();
+            // The owner stands on no timeline any more, and its memory is not there yet.
+            while copy.poll().unwrap().is_none() {
+                sim.run_until_idle();
+                std::thread::yield_now();
+            }
+        });
     });
 }

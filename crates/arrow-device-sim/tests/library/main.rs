@@ -10,15 +10,19 @@
 
 mod arrays;
 mod async_streams;
+mod awaits;
 mod copies;
 #[cfg(not(miri))]
 mod dlpack;
 mod executor;
+mod exported_again;
 mod failures;
 #[cfg(all(unix, not(miri)))]
 mod fork;
 #[cfg(not(miri))]
 mod held_back;
+#[cfg(not(miri))]
+mod moving_streams;
 mod one_queue;
 mod opening;
 #[cfg(not(miri))]

@@ -195,7 +195,7 @@ pub(super) fn produced(sim: &Sim, queue: &Queue, id: DeviceId) -> Array {
 
 /// Numbers as those of [`produced`], with an event that is shown or without one; and whether the
 /// array was released before the kernel had ended.
-fn produced_with(
+pub(super) fn produced_with(
     sim: &Sim,
     queue: &Queue,
     id: DeviceId,

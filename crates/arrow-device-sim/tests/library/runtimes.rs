@@ -21,12 +21,12 @@ use arrow_device_sim::{Kind, Sim};
 use crate::opening::{Renamed, produced};
 
 /// A device that does not tell whose memory is whose.
-fn untold(sim: &Sim, id: DeviceId) -> Device {
+pub(crate) fn untold(sim: &Sim, id: DeviceId) -> Device {
     Device::new(Renamed { tells: false, ..Renamed::new(sim.device().driver().clone(), id) })
 }
 
 /// Numbers of a producer's in memory of the simulator, which are ready.
-fn ready_numbers(sim: &Sim, id: DeviceId) -> Array {
+pub(crate) fn ready_numbers(sim: &Sim, id: DeviceId) -> Array {
     let queue = sim.device().open_queue().unwrap();
     let array = produced(sim, &queue, id);
     queue.synchronize().unwrap();
@@ -34,7 +34,7 @@ fn ready_numbers(sim: &Sim, id: DeviceId) -> Array {
 }
 
 /// An error where the device of this queue takes the array for its own.
-fn refusal(array: &Array, queue: &Queue) -> Option<ErrorKind> {
+pub(crate) fn refusal(array: &Array, queue: &Queue) -> Option<ErrorKind> {
     let view = array.on(queue).map(drop);
     let host = array.to_host().map(drop);
     assert_eq!(view.is_ok(), host.is_ok(), "a view: {view:?}, a copy: {host:?}");

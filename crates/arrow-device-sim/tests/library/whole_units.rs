@@ -157,6 +157,24 @@ fn an_odd_copy_comes_behind_the_work_that_was_submitted() {
     });
 }
 
+/// Both halves of a unit come by the host from the beginnings of other units. Nothing of the unit
+/// has to be read, and the halves have to be there when the host puts them together.
+#[test]
+fn a_unit_is_put_together_of_halves_that_have_come() {
+    sweep(|sim, _| {
+        let queue = sim.device().open_queue().unwrap();
+        let ((_one, from), (_two, to)) = (filled(&queue, &[1; LEN]), filled(&queue, &[2; LEN]));
+        sim.fill(&queue, from, 8, 7).unwrap();
+        sim.fill(&queue, at(from, 8), 8, 9).unwrap();
+        let halves = regions(from, to, &[(0, 32, 2), (8, 34, 2)]);
+        unsafe { queue.copy(Route::Within, &halves) }.unwrap();
+        let mut after = vec![2; LEN];
+        after[32..34].fill(7);
+        after[34..36].fill(9);
+        assert_eq!(read(&queue, to), after);
+    });
+}
+
 #[test]
 fn a_write_of_fewer_bytes_leaves_those_that_were_written() {
     sweep(|sim, _| {

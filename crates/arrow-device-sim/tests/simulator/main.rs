@@ -18,6 +18,7 @@ mod leaks;
 mod lost;
 mod mistakes;
 mod model;
+mod names;
 mod order;
 mod out_of_memory;
 mod places;

@@ -5,7 +5,7 @@ use arrow_device::{Buffer, ErrorKind, Memory};
 use arrow_device_sim::{Builder, Kind, Mistake, Schedule, Sim, catalogue};
 
 use crate::support::{Bench, at, forgotten, host, host_mut, region};
-use crate::{fillings, host_memory, leaks, places, units};
+use crate::{fillings, host_memory, leaks, names, places, units};
 
 /// A thousand and a little: in seconds, because nothing here sleeps.
 const SEEDS: u64 = if cfg!(miri) { 3 } else { 1024 };
@@ -39,6 +39,7 @@ fn all() -> impl Iterator<Item = &'static Twins> {
         .chain(leaks::TWINS)
         .chain(fillings::TWINS)
         .chain(units::TWINS)
+        .chain(names::TWINS)
 }
 
 fn discrete() -> Builder {

@@ -1,7 +1,7 @@
 //! What copies cost, in numbers that do not vary: bytes, regions, submissions, allocations.
 
 use arrow_device::copy::{Cut, Options, Plan, Way};
-use arrow_device::{Array, Batch, Buffer, DataType, Device, Field, Queue};
+use arrow_device::{Array, Batch, Buffer, DataType, Device, Field, IndexType, Queue};
 use arrow_device_sim::{Kind, Protection, Sim};
 use arrow_device_testkit::oracle;
 use arrow_device_testkit::trips::{assert_is, imported};
@@ -130,7 +130,7 @@ fn what_occurs_twice_moves_once() {
     let values = words(1000);
     let keys = |key: usize| {
         Array::from_keys(
-            DataType::dictionary(DataType::Int32, DataType::Utf8),
+            DataType::dictionary(IndexType::Int32, DataType::Utf8),
             [Some(key), Some(key + 1)],
             values.clone(),
         )
