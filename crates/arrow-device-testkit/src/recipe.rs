@@ -1,7 +1,7 @@
 //! Arrays of every type as plain bytes: built from them, changed byte by byte, and read with every
 //! index checked.
 
-use arrow_device::{Array, DataType, Field, UnionMode};
+use arrow_device::{Array, DataType, Field, IndexType, UnionMode};
 
 /// An array that is not put together yet.
 #[derive(Clone, Debug)]
@@ -154,11 +154,11 @@ impl ArrayRecipe {
                 self.children[child].read(place);
             }
             DataType::Dictionary { index, .. } => {
-                let key = match **index {
-                    DataType::Int8 | DataType::UInt8 => {
+                let key = match index {
+                    IndexType::Int8 | IndexType::UInt8 => {
                         self.buffers[1].as_ref().unwrap()[at] as usize
                     }
-                    DataType::Int32 => self.i32(1, at),
+                    IndexType::Int32 => self.i32(1, at),
                     _ => self.i64(1, at),
                 };
                 self.dictionary.as_ref().unwrap().read(key);
@@ -285,7 +285,7 @@ pub fn map() -> ArrayRecipe {
 /// Keys into words; that of the null element leads nowhere.
 pub fn dictionary() -> ArrayRecipe {
     let keys = [[0b1011_u8].bytes(), [3_i8, 0, -7, 3].bytes()];
-    ArrayRecipe::new(DataType::dictionary(DataType::Int8, DataType::Utf8), 4, keys)
+    ArrayRecipe::new(DataType::dictionary(IndexType::Int8, DataType::Utf8), 4, keys)
         .dictionary(text())
 }
 
@@ -347,7 +347,7 @@ pub fn samples() -> Vec<ArrayRecipe> {
             .children([views()]);
     let keys = [None, [1_u64, 0, 2].bytes()];
     let nested_dictionary =
-        ArrayRecipe::new(DataType::dictionary(DataType::UInt64, list(text()).data_type), 3, keys)
+        ArrayRecipe::new(DataType::dictionary(IndexType::UInt64, list(text()).data_type), 3, keys)
             .dictionary(list(text()));
     let large_list_view = ArrayRecipe::new(
         DataType::large_list_view(DataType::Int32),

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use arrow_device::abi::{
     ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowDeviceArray,
@@ -86,6 +87,7 @@ struct SinkState {
     refuse_schema: Option<i32>,
     refuse_task: Option<(i64, i32)>,
     kept_text: Option<*const c_char>,
+    linger: Duration,
 }
 
 // SAFETY: what is shared is under the lock; the structs belong to the test.
@@ -113,6 +115,12 @@ impl Sink {
         let inner = Arc::new(SharedSink { handler, window, fault, books, state });
         unsafe { (*handler).private_data = Arc::as_ptr(&inner).cast_mut().cast() };
         Self(inner)
+    }
+
+    /// The same, which stays in `on_next_task` for this long, so that two calls at once are seen.
+    pub fn lingering(self, time: Duration) -> Self {
+        self.0.state.lock().unwrap().linger = time;
+        self
     }
 
     /// The handler, for a producer.
@@ -425,6 +433,10 @@ unsafe extern "C" fn on_next_task(
 ) -> c_int {
     let sink = inner(handler);
     sink.enter("on_next_task");
+    let linger = sink.state.lock().unwrap().linger;
+    if !linger.is_zero() {
+        std::thread::sleep(linger);
+    }
     if task.is_null() {
         let mut state = sink.state.lock().unwrap();
         if state.failed_extract {

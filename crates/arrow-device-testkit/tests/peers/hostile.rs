@@ -20,7 +20,7 @@ fn every_hostile_struct_has_a_name_of_its_own_and_their_number_is_pinned() {
     let schemas = all.iter().filter(|hostile| hostile.is_schema()).count();
     let refusals = all.iter().filter(|hostile| hostile.owed != Owed::Acceptance).count();
     println!("{} hostile structs, {schemas} of them schemas; {refusals} owed a refusal", all.len());
-    assert_eq!((all.len(), schemas, refusals), (2371, 1259, 2255));
+    assert_eq!((all.len(), schemas, refusals), (2373, 1259, 2257));
     let names: BTreeSet<&str> = all.iter().map(|hostile| hostile.name.as_str()).collect();
     assert_eq!(names.len(), all.len());
 }
