@@ -1,14 +1,14 @@
 //! Conversion between `arrow-device` and arrow-rs, without copying.
 //!
-//! arrow-rs computes on the host; `arrow-device` carries arrays between runtimes and devices. Here
-//! the one's arrays, record batches, readers and types become the other's and stay where they are
-//! in memory.
+//! arrow-rs computes on the host; `arrow-device` carries arrays between runtimes and devices. This
+//! crate makes arrays, record batches, readers and types of either library from those of the other.
+//! The data stays where it is in memory.
 //!
 //! arrow-rs has a new major each quarter, and to the compiler the types of two majors have nothing
-//! in common. So there is a module for each of the last three, `v58`, `v59` and `v60`, switched on
-//! by a feature of the same name: `arrow-58`, `arrow-59`, `arrow-60`. None is on by default,
-//! because only the user knows which one the rest of the program uses. All of them can be on at
-//! once, and then an array goes from one major to another through this crate.
+//! in common. So there is a module for each of the last three: `v58`, switched on by the feature
+//! `arrow-58`, `v59` by `arrow-59`, and `v60` by `arrow-60`. None is on by default, because only
+//! the user knows which major the rest of the program uses. All of them can be on at once, and then
+//! an array goes from one major to another through this crate.
 #![cfg_attr(feature = "arrow-60", doc = "```")]
 #![cfg_attr(not(feature = "arrow-60"), doc = "```ignore")]
 //! use std::sync::Arc;
@@ -29,23 +29,75 @@
 //!
 //! With two majors in one file, name the trait: `v58::ToArrow::to_arrow(&ours)`.
 //!
+//! # Streams
+//!
+//! | of arrow-rs | to arrays, which go to a device | and back, from the host |
+//! |---|---|---|
+//! | `RecordBatchReader` | `ArrayStream::from_arrow(reader)` | `Reader::new(stream.to_host())` |
+//! | a `Stream` of `Result<RecordBatch, E>` | `AsyncArrays::from_arrow((schema, stream))` | `AsyncReader::new(schema, stream.to_host())` |
+//!
+//! [`ArrayStream::copy_to`](arrow_device::ArrayStream::copy_to) moves the arrays of the one,
+//! [`ArraysExt::copy_to`](arrow_device::async_stream::ArraysExt::copy_to) those of the other, and
+//! `prefetch` copies the next arrays while one is used. All of these streams are lazy, keep the
+//! schema with its metadata where there is no batch at all, and end after the first error.
+#![cfg_attr(feature = "arrow-60", doc = "```")]
+#![cfg_attr(not(feature = "arrow-60"), doc = "```ignore")]
+//! use arrow_array_60::{RecordBatch, RecordBatchReader};
+//! use arrow_device::async_stream::ArraysExt as _;
+//! use arrow_device::{ArrayStream, Queue, Result};
+//! use arrow_device_arrow::v60::{AsyncArrays, AsyncReader, FromArrow as _, Reader};
+//! use arrow_schema_60::{ArrowError, SchemaRef};
+//! use futures_core::Stream;
+//!
+//! /// Batches that a device has seen.
+//! fn through<R>(reader: R, queue: &Queue) -> Result<impl RecordBatchReader + use<R>>
+//! where
+//!     R: RecordBatchReader + Send + 'static,
+//! {
+//!     let there = ArrayStream::from_arrow(reader)?.copy_to(queue).prefetch(2);
+//!     Reader::new(there.to_host().prefetch(2))
+//! }
+//!
+//! /// The same, without a blocked thread.
+//! fn through_async<S>(
+//!     schema: SchemaRef,
+//!     batches: S,
+//!     queue: &Queue,
+//! ) -> Result<impl Stream<Item = Result<RecordBatch, ArrowError>> + use<S>>
+//! where
+//!     S: Stream<Item = Result<RecordBatch, ArrowError>> + Unpin,
+//! {
+//!     let arrays = AsyncArrays::from_arrow((schema, batches))?;
+//!     let schema = arrays.schema().clone();
+//!     let there = arrays.copy_to(queue).prefetch(2);
+//!     AsyncReader::new(schema, there.to_host().prefetch(2))
+//! }
+//! ```
+//!
+//! `ErrorExt` converts errors both ways. arrow-rs has no structs for arrays on a device. Once
+//! arrow-rs declares the structs of the C interface, no conversion is needed: a pointer to such a
+//! struct is a pointer to [`abi::ArrowDeviceArray`](arrow_device::abi::ArrowDeviceArray), for
+//! [`Array::import`](arrow_device::Array::import) and
+//! [`Array::export`](arrow_device::Array::export).
+//!
 //! # How it works, and what it costs
 //!
-//! **From arrow-rs**, through one block of C structs, which is imported. Our schema leads the walk:
-//! each array is looked at as the one that its type says, without a share of it. Numbers and text
-//! of a batch are then right by the way in which they were written, and are not checked again;
-//! where anything else is among the columns all are, as in any import. A batch, however wide, is
-//! three allocations. arrow-rs's own way to C structs is not used: it goes through `ArrayData`,
-//! allocates seven times a column, and copies bitmaps that begin in the middle of a byte. No data
-//! is looked at, because arrow-rs vouches for it.
+//! **From arrow-rs**, the conversion writes one block of C structs and imports it. The schema leads
+//! the walk: each array is read as the type says, by reference. The structs of numbers and text are
+//! right by construction and are not checked again; where a batch has columns of any other type,
+//! all columns are checked, as in any import. A batch, however wide, is at most three allocations.
+//! arrow-rs's own way to C structs is not used: it goes through `ArrayData`, allocates seven times
+//! a column, and copies bitmaps that begin in the middle of a byte. No data is looked at, because
+//! arrow-rs vouches for it.
 //!
-//! **To arrow-rs**, through `ArrayData` and `Buffer`s that hold a share of our array. arrow-rs has
-//! an object for each array and each buffer, so this allocates about seven times a column. Its C
-//! importer is not used: it does not look at the data, and its arrays rely on that. Here `ToArrow`
-//! checks all of it first, at the cost of [`Array::validate`](arrow_device::Array::validate): a
-//! pass over offsets, keys, views and text, nothing for numbers; and for text and views with nulls
-//! a second pass, because arrow-rs reads them where they are null, too. Whoever knows that the data
-//! is valid says so with `ToArrowUnchecked`.
+//! **To arrow-rs**, the conversion makes `ArrayData` and `Buffer`s that share ownership of the
+//! array. arrow-rs has an object for each array and each buffer, so this allocates about seven
+//! times a column. The C importer of arrow-rs is not used: it does not look at the data, and arrays
+//! of arrow-rs rely on valid data. `ToArrow` checks all data first, at the cost of
+//! [`Array::validate`](arrow_device::Array::validate): a pass over offsets, keys, views and text,
+//! and nothing for numbers. Text and views with nulls take a second pass, because arrow-rs also
+//! reads the elements that are null. Whoever knows that the data is valid says so with
+//! `ToArrowUnchecked`.
 //!
 //! Four things are copied, and nothing else:
 //!

@@ -10,4 +10,4 @@ mod arrow {
 #[path = "major/mod.rs"]
 mod major;
 
-pub use major::{FromArrow, Reader, ToArrow, ToArrowUnchecked};
+pub use major::{AsyncArrays, AsyncReader, ErrorExt, FromArrow, Reader, ToArrow, ToArrowUnchecked};

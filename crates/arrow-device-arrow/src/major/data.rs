@@ -31,13 +31,19 @@ pub(super) enum Trust {
 
 /// The array, once it is ready, if it is where arrow-rs can read it.
 pub(super) fn readable(array: &Array) -> Result<HostArray> {
+    check_place(array)?;
+    array.host()
+}
+
+/// Whether the array is where arrow-rs can read it, ready or not.
+pub(super) fn check_place(array: &Array) -> Result<()> {
     if array.device().device_type != DeviceType::CPU {
         let message = "arrow-rs reads host memory only; copy the array with `to_host` first";
         return Err(Error::new(ErrorKind::Unsupported, message)
             .during("to_arrow")
             .on_device(array.device()));
     }
-    array.host()
+    Ok(())
 }
 
 /// # Safety

@@ -2,7 +2,8 @@
 //! `super::arrow` is the major.
 //!
 //! `types` has types and schemas, `parts` knows the arrays of arrow-rs, `source` shows them as C
-//! structs, `data` shows ours as `ArrayData`.
+//! structs, `data` shows ours as `ArrayData`. `reader` has synchronous streams, `async_arrays` and
+//! `async_reader` asynchronous ones, and `errors` the errors of both.
 
 use std::sync::Arc;
 
@@ -14,15 +15,21 @@ use super::arrow::array::{Array as _, ArrayRef, RecordBatch};
 use super::arrow::schema as rs;
 use crate::block::{Needs, Room, TreeBlock};
 
+mod async_arrays;
+mod async_reader;
 mod data;
+mod errors;
 mod parts;
 mod reader;
 mod source;
 mod types;
 
+pub use async_arrays::AsyncArrays;
+pub use async_reader::AsyncReader;
+pub use errors::ErrorExt;
 pub use reader::Reader;
 
-/// Made of something of arrow-rs.
+/// A type of `arrow-device` that is made of one of arrow-rs.
 ///
 /// | of | made |
 /// |---|---|
@@ -33,6 +40,7 @@ pub use reader::Reader;
 /// | `(&Field, ArrayRef)` | [`Array`], with the field's name, nullability and metadata |
 /// | `RecordBatch` | [`Batch`] |
 /// | a `RecordBatchReader` | [`ArrayStream`](arrow_device::ArrayStream) |
+/// | `(SchemaRef, S)` with a stream `S` of results of `RecordBatch`es | [`AsyncArrays`] |
 /// | `(&Schema, RecordBatch)` with a [`Schema`] of ours | [`Batch`]: for many batches of one schema, which is then converted once |
 ///
 /// Arrays keep their memory. An error of kind [`InvalidArgument`](ErrorKind::InvalidArgument) says
@@ -41,22 +49,23 @@ pub use reader::Reader;
 /// [`SchemaMismatch`](ErrorKind::SchemaMismatch) that an array is of another type than its field or
 /// schema.
 pub trait FromArrow<T>: Sized {
-    /// The same, of `arrow-device`.
+    /// Makes the value of `arrow-device`.
     fn from_arrow(value: T) -> Result<Self>;
 }
 
-/// Has something of arrow-rs that is the same.
+/// A type of `arrow-device` that becomes one of arrow-rs.
 ///
 /// [`DataType`], [`Field`] and [`Schema`] become those of arrow-rs, an [`Array`] an `ArrayRef`, a
-/// [`Batch`] a `RecordBatch`. (A stream is used up by its reader: see [`Reader`].)
+/// [`Batch`] a `RecordBatch`. (A stream is used up by its reader: see [`Reader`] and
+/// [`AsyncReader`].)
 ///
 /// An array has to lie in host memory. Its event is waited for, and all of its data is checked, at
 /// the cost of [`Array::validate`]; arrow-rs relies on it.
 pub trait ToArrow {
-    /// What it is in arrow-rs.
+    /// The type of the value in arrow-rs.
     type Arrow;
 
-    /// The same, of arrow-rs.
+    /// Makes the value of arrow-rs.
     ///
     /// # Errors
     /// * [`Unsupported`](ErrorKind::Unsupported): arrow-rs has no place for something of the type,
@@ -65,7 +74,7 @@ pub trait ToArrow {
     fn to_arrow(&self) -> Result<Self::Arrow>;
 }
 
-/// Has something of arrow-rs that is the same, without a look at the data.
+/// A type of `arrow-device` that becomes one of arrow-rs without a check of the data.
 pub trait ToArrowUnchecked: ToArrow {
     /// [`to_arrow`](ToArrow::to_arrow) for data that is known to be valid.
     ///

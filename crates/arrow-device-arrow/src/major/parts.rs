@@ -272,7 +272,7 @@ fn known_parts<'a>(data_type: &'a DataType, array: &'a dyn Array) -> Option<Arra
         }
         DataType::Dictionary { index, values, .. } => {
             let dictionary = array.as_any_dictionary_opt()?;
-            let keys = leaf(index, dictionary.keys())?.parts();
+            let keys = leaf(index.data_type(), dictionary.keys())?.parts();
             let below = Below::Values(values.data_type(), &**dictionary.values());
             Some(ArrayParts { below, ..keys })
         }

@@ -2,20 +2,22 @@
 
 use std::fmt;
 
-use arrow_device::{ArrayStream, Batch, DeviceType, Error, ErrorKind, Result, Schema};
+use arrow_device::{Array, ArrayStream, Batch, DeviceType, Error, ErrorKind, Result, Schema};
 
 use super::arrow::array::{RecordBatch, RecordBatchReader};
 use super::arrow::schema::{ArrowError, SchemaRef};
 use super::data::Trust;
-use super::{FromArrow, ToArrow, record_batch, types};
+use super::{ErrorExt as _, FromArrow, ToArrow, record_batch, types};
 
-/// An error of the reader becomes [`Error::other`], with its causes.
+/// Nothing is read before the first array is asked for. An error of the reader becomes one of this
+/// library by [`ErrorExt::from_arrow_error`](super::ErrorExt::from_arrow_error).
 impl<R: RecordBatchReader + Send + 'static> FromArrow<R> for ArrayStream {
     fn from_arrow(reader: R) -> Result<Self> {
         let schema = types::schema_from(&reader.schema())?;
         let of_batches = schema.clone();
-        let batches =
-            reader.map(move |batch| Batch::from_arrow((&of_batches, batch.map_err(Error::other)?)));
+        let batches = reader.map(move |batch| {
+            Batch::from_arrow((&of_batches, batch.map_err(Error::from_arrow_error)?))
+        });
         Ok(Self::new(schema, DeviceType::CPU, batches))
     }
 }
@@ -24,13 +26,54 @@ impl<R: RecordBatchReader + Send + 'static> FromArrow<R> for ArrayStream {
 ///
 /// Each batch is converted as by [`to_arrow`](ToArrow::to_arrow), and so all of its data is
 /// checked. An error is an `ArrowError::ExternalError` with our [`Error`] in it; after the first
-/// one there is nothing more.
+/// one there is nothing more. A stream of arrays on a device is read with
+/// `Reader::new(stream.to_host())`.
 pub struct Reader {
-    schema: SchemaRef,
-    ours: Schema,
+    target: Target,
     /// Nothing any more after the end.
     batches: Option<ArrayStream>,
+}
+
+/// What the batches of a stream become.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) schema: SchemaRef,
+    ours: Schema,
     trust: Trust,
+}
+
+impl Target {
+    pub(super) fn new(ours: Schema, trust: Trust) -> Result<Self> {
+        Ok(Self { schema: ours.to_arrow()?, ours, trust })
+    }
+
+    /// Makes a record batch of an array on the host, for whose data the caller has waited, or else
+    /// this waits.
+    ///
+    /// # Safety
+    /// With [`Trust::Promised`] the array is valid (UNS-28).
+    pub(super) unsafe fn batch(&self, array: Array) -> Result<RecordBatch> {
+        let batch = Batch::try_from(array)?;
+        if self.trust == Trust::Checked {
+            batch.as_array().validate().map_err(|error| error.during("to_arrow"))?;
+        }
+        // SAFETY: all of it was checked just now, or is promised by the caller.
+        let converted = unsafe { record_batch(&batch, self.schema.clone(), self.trust) };
+        converted.map_err(|error| {
+            let (ours, given) = (self.ours.data_type(), batch.as_array().data_type());
+            if ours == given {
+                return error;
+            }
+            let message = format!("a batch of the stream has the type {given}, not {ours}");
+            Error::new(ErrorKind::SchemaMismatch, message).during("to_arrow")
+        })
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.ours, f)
+    }
 }
 
 impl Reader {
@@ -44,7 +87,7 @@ impl Reader {
         Self::with_trust(stream, Trust::Checked)
     }
 
-    /// The same, without a look at the data.
+    /// The batches of a stream of structs, as of [`new`](Self::new), without a check of the data.
     ///
     /// # Safety
     /// Each batch is valid, as
@@ -61,20 +104,14 @@ impl Reader {
             );
             return Err(Error::new(ErrorKind::Unsupported, message).during("to_arrow"));
         }
-        let ours = stream.schema().clone();
-        Ok(Self { schema: ours.to_arrow()?, ours, batches: Some(stream), trust })
+        let target = Target::new(stream.schema().clone(), trust)?;
+        Ok(Self { target, batches: Some(stream) })
     }
 
     fn read(&mut self) -> Option<Result<RecordBatch>> {
         let array = self.batches.as_mut()?.next()?;
-        Some(array.and_then(Batch::try_from).and_then(|batch| {
-            if self.trust == Trust::Checked {
-                batch.as_array().validate().map_err(|error| error.during("to_arrow"))?;
-            }
-            // SAFETY: all of it was checked just now, or is promised by the caller of
-            // `new_unchecked`.
-            unsafe { record_batch(&batch, self.schema.clone(), self.trust) }
-        }))
+        // SAFETY: UNS-28, which the caller of `new_unchecked` promises where nothing is checked.
+        Some(array.and_then(|array| unsafe { self.target.batch(array) }))
     }
 }
 
@@ -86,18 +123,18 @@ impl Iterator for Reader {
         if !matches!(next, Some(Ok(_))) {
             self.batches = None;
         }
-        next.map(|batch| batch.map_err(|error| ArrowError::ExternalError(Box::new(error))))
+        next.map(|batch| batch.map_err(Error::into_arrow_error))
     }
 }
 
 impl RecordBatchReader for Reader {
     fn schema(&self) -> SchemaRef {
-        self.schema.clone()
+        self.target.schema.clone()
     }
 }
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reader({})", self.ours)
+        write!(f, "Reader({:?})", self.target)
     }
 }

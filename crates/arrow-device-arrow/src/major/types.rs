@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow_device::{
-    DataType, Error, ErrorKind, Field, IntervalUnit, Metadata, Result, Schema, TimeUnit, UnionMode,
+    DataType, Error, ErrorKind, Field, IndexType, IntervalUnit, Metadata, Result, Schema, TimeUnit,
+    UnionMode,
 };
 
 use super::arrow::schema as rs;
@@ -154,7 +155,7 @@ fn nested_type_from(data_type: &rs::DataType, room: TypeRoom<'_>) -> Result<Data
             }
         }
         rs::DataType::Dictionary(index, values) => DataType::dictionary(
-            nested_type_from(index, TypeRoom { levels: 0, ..room })?,
+            IndexType::try_from(&nested_type_from(index, TypeRoom { levels: 0, ..room })?)?,
             nested_type_from(values, room.deeper()?)?,
         ),
         rs::DataType::RunEndEncoded(run_ends, values) => {
@@ -211,7 +212,7 @@ pub(super) fn is_laid_out_as(ours: &DataType, theirs: &rs::DataType) -> bool {
                 && fields.iter().zip(others.iter()).all(|(field, (_, other))| is_item(field, other))
         }
         (DataType::Dictionary { index, values, .. }, rs::DataType::Dictionary(key, value)) => {
-            is_laid_out_as(index, key) && is_laid_out_as(values.data_type(), value)
+            is_laid_out_as(index.data_type(), key) && is_laid_out_as(values.data_type(), value)
         }
         (
             DataType::RunEndEncoded { run_ends, values },
@@ -319,7 +320,7 @@ pub(super) fn data_type_to(data_type: &DataType) -> Result<rs::DataType> {
             rs::DataType::Union(members.collect::<Result<_>>()?, mode)
         }
         DataType::Dictionary { index, values, .. } => {
-            let index = data_type_to(index)?;
+            let index = data_type_to(index.data_type())?;
             rs::DataType::Dictionary(Box::new(index), Box::new(dictionary_values_to(values)?))
         }
         DataType::RunEndEncoded { run_ends, values } => {

@@ -1,9 +1,13 @@
 //! What crosses from one major of arrow-rs to another, through C structs, and back.
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device::{Array, Schema};
+use arrow_device::async_stream::{ArraysExt as _, Blocking};
+use arrow_device::{Array, Error, ErrorKind, Schema};
 use arrow_device_arrow::{v58 as ours58, v59 as ours59, v60 as ours60};
+use arrow_device_sim::Sim;
 
+use super::v58::each::batches as batches58;
+use super::v60::each::batches as batches60;
 use super::v60::each::samples::samples;
 
 /// Hands an array over as C structs, as to another library in the process.
@@ -43,4 +47,28 @@ fn every_type_goes_through_all_majors_and_its_memory_is_released_at_the_end() {
         count += 1;
     }
     assert!(count > 60 || cfg!(miri), "only {count} types");
+}
+
+#[test]
+fn a_stream_of_one_major_is_read_as_one_of_another_and_so_are_its_errors() {
+    let sim = Sim::builder().backtraces(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let lost = Error::new(ErrorKind::DeviceLost, "pulled out").from_vendor(7, "gone");
+    let mut sent: Vec<_> = batches58::batches().into_iter().map(Ok).collect();
+    sent.push(Err(ours58::ErrorExt::into_arrow_error(lost)));
+    let given = batches58::Given::new(sent);
+    let arrays: ours58::AsyncArrays<_> =
+        ours58::FromArrow::from_arrow((batches58::schema(), given)).unwrap();
+    let schema = arrays.schema().clone();
+    let moved = arrays.copy_to(&queue).prefetch(2).to_host().prefetch(2);
+    let reader = ours60::AsyncReader::new(schema, moved).unwrap();
+    assert_eq!(reader.schema(), batches60::schema());
+    let mut reader = Blocking::new(reader);
+    for expected in batches60::batches() {
+        assert_eq!(reader.next().unwrap().unwrap(), expected);
+    }
+    let error = reader.next().unwrap().unwrap_err();
+    let error: Error = ours60::ErrorExt::from_arrow_error(error);
+    assert_eq!((error.kind(), error.vendor().unwrap().code), (ErrorKind::DeviceLost, 7));
+    assert!(reader.next().is_none());
 }

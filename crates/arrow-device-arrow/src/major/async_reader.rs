@@ -1,0 +1,146 @@
+//! Asynchronous streams of our arrays as streams of record batches of arrow-rs.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use arrow_device::{Array, ArrayReady, Error, Result, Schema};
+use futures_core::Stream;
+use futures_core::stream::FusedStream;
+
+use super::ErrorExt as _;
+use super::arrow::array::RecordBatch;
+use super::arrow::schema::{ArrowError, SchemaRef};
+use super::data::{self, Trust};
+use super::reader::Target;
+
+/// An asynchronous stream of arrays or batches, as a stream of `Result<RecordBatch, ArrowError>`
+/// that has a [`schema`](Self::schema): what [`Reader`](super::Reader) is to an
+/// [`ArrayStream`](arrow_device::ArrayStream).
+///
+/// The stream is any `Stream<Item = Result<Array>>` or of [`Batch`](arrow_device::Batch)es that is
+/// `Unpin` (`Box::pin` makes one so), whose data is on the host: arrays on a device come through
+/// [`to_host`](arrow_device::async_stream::ArraysExt::to_host), with
+/// [`prefetch`](arrow_device::async_stream::ArraysExt::prefetch) if the next ones are to be on
+/// their way meanwhile. Data that is not there yet is awaited, and no thread is blocked. Each batch
+/// is then converted as by [`to_arrow`](super::ToArrow::to_arrow), on the thread that polls, and so
+/// all of its data is checked.
+///
+/// An error is an `ArrowError::ExternalError` with our [`Error`] in it, or with
+/// [`with_errors`](Self::with_errors) what another library makes of that. After the first one there
+/// is nothing more; the stream of arrays is dropped.
+pub struct AsyncReader<S, E = ArrowError> {
+    target: Target,
+    /// Nothing any more after the end.
+    arrays: Option<S>,
+    /// The next array, whose data is awaited.
+    awaited: Option<(Array, ArrayReady)>,
+    errors: PhantomData<fn() -> E>,
+}
+
+impl<S> AsyncReader<S> {
+    /// The batches of a stream of structs of this schema in host memory.
+    ///
+    /// # Errors
+    /// [`Unsupported`](arrow_device::ErrorKind::Unsupported): arrow-rs has no place for something
+    /// of the type. [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch): the schema is not
+    /// one of structs.
+    pub fn new(schema: Schema, arrays: S) -> Result<Self> {
+        Self::with_trust(schema, arrays, Trust::Checked)
+    }
+
+    /// The batches of a stream of structs, as of [`new`](Self::new), without a check of the data.
+    ///
+    /// # Safety
+    /// Each array is valid, as
+    /// [`to_arrow_unchecked`](super::ToArrowUnchecked::to_arrow_unchecked) says (UNS-28).
+    pub unsafe fn new_unchecked(schema: Schema, arrays: S) -> Result<Self> {
+        Self::with_trust(schema, arrays, Trust::Promised)
+    }
+
+    fn with_trust(schema: Schema, arrays: S, trust: Trust) -> Result<Self> {
+        let target = Target::new(schema, trust)?;
+        Ok(Self { target, arrays: Some(arrays), awaited: None, errors: PhantomData })
+    }
+}
+
+impl<S, E> AsyncReader<S, E> {
+    /// The schema of every batch, also where there is none.
+    pub fn schema(&self) -> SchemaRef {
+        self.target.schema.clone()
+    }
+
+    /// The same stream with the errors of another library, as a `RecordBatchStreamAdapter` of
+    /// DataFusion wants them: `with_errors::<DataFusionError>()`.
+    pub fn with_errors<F: From<ArrowError>>(self) -> AsyncReader<S, F> {
+        let Self { target, arrays, awaited, .. } = self;
+        AsyncReader { target, arrays, awaited, errors: PhantomData }
+    }
+
+    /// The next batch, once its array has come and is ready.
+    fn poll_batch<A: Into<Array>>(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<RecordBatch>>>
+    where
+        S: Stream<Item = Result<A>> + Unpin,
+    {
+        let Some(arrays) = &mut self.arrays else { return Poll::Ready(None) };
+        let (_, ready) = match &mut self.awaited {
+            Some(awaited) => awaited,
+            None => match ready!(Pin::new(arrays).poll_next(context)) {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(array)) => {
+                    let array = array.into();
+                    if let Err(error) = data::check_place(&array) {
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    let ready = array.until_ready();
+                    self.awaited.insert((array, ready))
+                }
+            },
+        };
+        let waited = ready!(Pin::new(ready).poll(context));
+        let Some((array, _)) = self.awaited.take() else { return Poll::Ready(None) };
+        // SAFETY: UNS-28, which the caller of `new_unchecked` promises where nothing is checked.
+        Poll::Ready(Some(waited.and_then(|()| unsafe { self.target.batch(array) })))
+    }
+}
+
+impl<S, A, E> Stream for AsyncReader<S, E>
+where
+    S: Stream<Item = Result<A>> + Unpin,
+    A: Into<Array>,
+    E: From<ArrowError>,
+{
+    type Item = Result<RecordBatch, E>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let next = ready!(this.poll_batch(context));
+        if !matches!(next, Some(Ok(_))) {
+            this.arrays = None;
+            this.awaited = None;
+        }
+        Poll::Ready(next.map(|batch| batch.map_err(Error::into_arrow_error).map_err(E::from)))
+    }
+}
+
+impl<S, A, E> FusedStream for AsyncReader<S, E>
+where
+    S: Stream<Item = Result<A>> + Unpin,
+    A: Into<Array>,
+    E: From<ArrowError>,
+{
+    fn is_terminated(&self) -> bool {
+        self.arrays.is_none()
+    }
+}
+
+impl<S, E> fmt::Debug for AsyncReader<S, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AsyncReader({:?})", self.target)
+    }
+}

@@ -1,0 +1,218 @@
+//! Errors of streams, both ways.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use arrow_device::async_stream::{ArraysExt, Blocking};
+use arrow_device::{Array, ArrayStream, DataType, Error, ErrorKind, Field, NodePath, Schema};
+use arrow_device_sim::Sim;
+use futures_core::Stream as _;
+use futures_core::stream::FusedStream as _;
+
+use super::arrow::array::RecordBatchIterator;
+use super::arrow::schema::ArrowError;
+use super::batches::{Given, batch, no_columns, schema};
+use super::ours::{AsyncArrays, AsyncReader, ErrorExt, FromArrow as _, Reader};
+
+/// The error in one of arrow-rs.
+fn inner(error: ArrowError) -> Error {
+    let ArrowError::ExternalError(inner) = error else { panic!("{error} is none of ours") };
+    *inner.downcast().unwrap()
+}
+
+#[test]
+fn each_error_of_arrow_rs_has_its_kind_and_keeps_its_text() {
+    let text = || "what went wrong".to_owned();
+    let lost = std::io::Error::from_raw_os_error(12);
+    let table = [
+        (ArrowError::NotYetImplemented(text()), ErrorKind::Unsupported),
+        (ArrowError::MemoryError(text()), ErrorKind::OutOfMemory),
+        (ArrowError::SchemaError(text()), ErrorKind::SchemaMismatch),
+        (ArrowError::InvalidArgumentError(text()), ErrorKind::InvalidArgument),
+        (ArrowError::DictionaryKeyOverflowError, ErrorKind::LimitExceeded),
+        (ArrowError::RunEndIndexOverflowError, ErrorKind::LimitExceeded),
+        (ArrowError::OffsetOverflowError(7), ErrorKind::LimitExceeded),
+        (ArrowError::ComputeError(text()), ErrorKind::Peer),
+        (ArrowError::DivideByZero, ErrorKind::Peer),
+        (ArrowError::ParseError(text()), ErrorKind::Peer),
+        #[cfg(unix)]
+        (ArrowError::IoError(text(), lost), ErrorKind::OutOfMemory),
+    ];
+    for (theirs, kind) in table {
+        let said = theirs.to_string();
+        let ours = Error::from_arrow_error(theirs);
+        assert_eq!((ours.kind(), ours.message()), (kind, &*said));
+        // And from there as any error of ours.
+        assert_eq!(inner(ours.into_arrow_error()).kind(), kind);
+    }
+    let io = ArrowError::IoError(text(), std::io::Error::other("the disk"));
+    assert_eq!(Error::from_arrow_error(io).source().unwrap().to_string(), "the disk");
+}
+
+#[test]
+fn an_error_of_ours_comes_back_as_it_was() {
+    let there = Error::new(ErrorKind::DeviceLost, "pulled out").during("copy").from_vendor(7, "x");
+    let there = there.at(NodePath::ROOT);
+    let said = there.to_string();
+    let theirs = there.into_arrow_error();
+    assert_eq!(theirs.source().unwrap().to_string(), said);
+    let back = Error::from_arrow_error(theirs);
+    assert_eq!((back.kind(), back.operation()), (ErrorKind::DeviceLost, Some("copy")));
+    assert_eq!((back.to_string(), back.vendor().unwrap().code), (said, 7));
+    // Also inside of another one of arrow-rs.
+    let twice = ArrowError::ExternalError(Box::new(back.into_arrow_error()));
+    assert_eq!(Error::from_arrow_error(twice).vendor().unwrap().code, 7);
+}
+
+/// An engine's error, made of one of arrow-rs.
+#[derive(Debug)]
+struct Engine(ArrowError);
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the engine stopped")
+    }
+}
+
+impl StdError for Engine {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.0)
+    }
+}
+
+impl From<ArrowError> for Engine {
+    fn from(error: ArrowError) -> Self {
+        Self(error)
+    }
+}
+
+#[test]
+fn an_error_in_the_middle_is_told_and_is_the_last_thing() {
+    let fails = || Err(ArrowError::MemoryError("no more".into()));
+    let sent = || vec![Ok(batch(2)), fails(), Ok(batch(2))];
+    let given = Given::new(sent());
+    let asked = given.asked();
+    let arrays = AsyncArrays::from_arrow((schema(), given)).unwrap();
+    assert!(!arrays.is_terminated());
+    let mut arrays = Blocking::new(arrays);
+    assert_eq!(arrays.next().unwrap().unwrap().len(), 2);
+    assert_eq!(Arc::strong_count(&asked), 2);
+    let error = arrays.next().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.message()), (ErrorKind::OutOfMemory, "Memory error: no more"));
+    assert_eq!(Arc::strong_count(&asked), 1, "the stream is dropped at once");
+    let mut arrays = arrays.into_inner().unwrap();
+    assert!(arrays.is_terminated());
+    let end = Pin::new(&mut arrays).poll_next(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(end, Poll::Ready(None)));
+
+    let given = Given::new(sent());
+    let asked = given.asked();
+    let arrays = AsyncArrays::from_arrow((schema(), given)).unwrap();
+    let ours = arrays.schema().clone();
+    let mut reader = Blocking::new(AsyncReader::new(ours, arrays.to_host().prefetch(5)).unwrap());
+    assert_eq!(reader.next().unwrap().unwrap(), batch(2));
+    assert_eq!(inner(reader.next().unwrap().unwrap_err()).kind(), ErrorKind::OutOfMemory);
+    assert_eq!(Arc::strong_count(&asked), 1);
+    assert!(reader.next().is_none());
+
+    let reader = RecordBatchIterator::new(sent(), schema());
+    let mut reader = Reader::new(ArrayStream::from_arrow(reader).unwrap()).unwrap();
+    assert!(reader.next().unwrap().is_ok());
+    assert_eq!(inner(reader.next().unwrap().unwrap_err()).kind(), ErrorKind::OutOfMemory);
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn an_engine_has_its_own_errors_in_both_directions() {
+    let lost = || Error::new(ErrorKind::DeviceLost, "pulled out").into_arrow_error();
+    let sent = vec![Ok(batch(1)), Err(Engine(lost()))];
+    let arrays = AsyncArrays::from_arrow((schema(), Given::new(sent))).unwrap();
+    let reader = AsyncReader::new(arrays.schema().clone(), arrays).unwrap();
+    let mut reader = Blocking::new(reader.with_errors::<Engine>());
+    assert_eq!(reader.next().unwrap().unwrap(), batch(1));
+    let Engine(error) = reader.next().unwrap().unwrap_err();
+    let error = inner(error);
+    assert_eq!((error.kind(), error.message()), (ErrorKind::DeviceLost, "the engine stopped"));
+    assert!(error.source().unwrap().to_string().contains("pulled out"));
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn a_batch_of_another_type_ends_the_stream() {
+    let sent = || vec![Ok::<_, ArrowError>(batch(2)), Ok(no_columns(2)), Ok(batch(2))];
+    let mut arrays =
+        Blocking::new(AsyncArrays::from_arrow((schema(), Given::new(sent()))).unwrap());
+    assert!(arrays.next().unwrap().is_ok());
+    let error = arrays.next().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+    assert!(arrays.next().is_none());
+
+    // Arrays that are not what the reader was told.
+    let numbers = Array::from_values(DataType::Int64, [Some(1_i64)]);
+    let texts = Array::from_texts(DataType::Utf8, [Some("one")]);
+    let batches =
+        [numbers, texts].map(|column| arrow_device::Batch::from_columns([("x", column.unwrap())]));
+    let ours = Schema::batch([Field::new("x", DataType::Int64, true)]).unwrap();
+    let mut reader = Blocking::new(AsyncReader::new(ours, Given::new(batches)).unwrap());
+    assert_eq!(reader.next().unwrap().unwrap().num_rows(), 1);
+    let error = inner(reader.next().unwrap().unwrap_err());
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn arrays_on_a_device_are_refused_where_nobody_brings_them_to_the_host() {
+    // No wait is possible here, and none is needed to refuse.
+    let sim = Sim::builder().backtraces(false).may_wait(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let sent = vec![Ok::<_, ArrowError>(batch(2))];
+    let arrays = AsyncArrays::from_arrow((schema(), Given::new(sent))).unwrap();
+    let ours = arrays.schema().clone();
+    let mut reader = AsyncReader::new(ours, arrays.copy_to(&queue)).unwrap();
+    assert!(!reader.is_terminated());
+    let mut poll = || Pin::new(&mut reader).poll_next(&mut Context::from_waker(Waker::noop()));
+    let answers = std::iter::repeat_with(&mut poll).take(10);
+    let refused = answers.filter_map(|answer| match answer {
+        Poll::Ready(Some(Err(error))) => Some(inner(error)),
+        _ => None,
+    });
+    let error = { refused }.next().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert_eq!(error.device(), Some(queue.device().id()));
+    assert!(matches!(poll(), Poll::Ready(None)));
+    assert!(reader.is_terminated());
+}
+
+#[test]
+fn wrong_data_ends_the_reader() {
+    let ours = Schema::batch([Field::new("word", DataType::Utf8, true)]).unwrap();
+    let of_batches = ours.clone();
+    let batches = [[0, 1, 2], [0, 2, 1], [0, 1, 2]].map(|offsets| {
+        let buffers = [None, Some(offsets.to_vec().into()), Some(vec![b'a'; 2].into())];
+        let words = Array::builder(DataType::Utf8).len(2).buffers(buffers).finish_ready()?;
+        arrow_device::Batch::new(of_batches.clone(), [words])
+    });
+    let mut reader = Blocking::new(AsyncReader::new(ours, Given::new(batches)).unwrap());
+    assert_eq!(reader.next().unwrap().unwrap().num_rows(), 2);
+    let error = inner(reader.next().unwrap().unwrap_err());
+    assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn an_error_of_the_device_reaches_the_engine() {
+    let sim = Sim::builder().backtraces(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let sent: Vec<_> = (0..5).map(|_| Ok::<_, ArrowError>(batch(3))).collect();
+    let arrays = AsyncArrays::from_arrow((schema(), Given::new(sent))).unwrap();
+    let ours = arrays.schema().clone();
+    let there = arrays.copy_to(&queue).to_host();
+    let mut reader = Blocking::new(AsyncReader::new(ours, there).unwrap());
+    assert_eq!(reader.next().unwrap().unwrap(), batch(3));
+    sim.lose_device();
+    assert_eq!(inner(reader.next().unwrap().unwrap_err()).kind(), ErrorKind::DeviceLost);
+    assert!(reader.next().is_none());
+}
