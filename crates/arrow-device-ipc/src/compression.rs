@@ -1,0 +1,177 @@
+//! Packing and unpacking single buffers.
+//!
+//! A packed buffer begins with its unpacked length, eight bytes; -1 says that the rest is not
+//! packed after all.
+
+use arrow_device::{Buffer, Error, Result};
+use arrow_ipc as fb;
+
+use crate::framing::HostMemory;
+use crate::options::Compression;
+use crate::problem::{limited, malformed, no_memory, unsupported};
+
+/// What is before the bytes of a packed buffer.
+const PREFIX: u64 = 8;
+
+/// How the buffers of a message are packed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Codec {
+    Lz4,
+    Zstd,
+}
+
+impl Codec {
+    pub(crate) fn of(batch: fb::RecordBatch<'_>) -> Result<Option<Self>> {
+        let Some(compression) = batch.compression() else { return Ok(None) };
+        if compression.method() != fb::BodyCompressionMethod::BUFFER {
+            return Err(unsupported("a body that is compressed in an unknown way"));
+        }
+        match compression.codec() {
+            fb::CompressionType::LZ4_FRAME => Ok(Some(Self::Lz4)),
+            fb::CompressionType::ZSTD => Ok(Some(Self::Zstd)),
+            other => Err(unsupported(format!("compression of the unknown number {}", other.0))),
+        }
+    }
+
+    /// The bytes of a buffer. `left` is how many more may be unpacked.
+    pub(crate) fn unpack(self, packed: Buffer, left: &mut u64) -> Result<Option<Buffer>> {
+        let len = packed.extent().at_least();
+        let packed = HostMemory::new(packed)?;
+        let prefix = packed.with(0, PREFIX, |bytes| bytes.first_chunk().copied())?;
+        let Some(prefix) = prefix.flatten() else {
+            return Err(malformed(format!("a compressed buffer of {len} bytes has no length")));
+        };
+        let unpacked = match i64::from_le_bytes(prefix) {
+            -1 if len == PREFIX => return Ok(None),
+            -1 => return packed.part(PREFIX, len - PREFIX).map(Some),
+            unpacked => u64::try_from(unpacked).map_err(|_| {
+                malformed(format!("a compressed buffer says that it has {unpacked} bytes"))
+            })?,
+        };
+        if unpacked == 0 {
+            return Ok(None);
+        }
+        if unpacked > *left {
+            let message = format!(
+                "a compressed buffer says that it has {unpacked} bytes, and {left} more are allowed"
+            );
+            return Err(limited(message));
+        }
+        *left -= unpacked;
+        let room = usize::try_from(unpacked).map_err(|_| no_memory(unpacked))?;
+        let bytes = packed.with(PREFIX, len - PREFIX, |bytes| self.unpacked(bytes, room))?;
+        let bytes = bytes.ok_or_else(|| malformed("a compressed buffer is not there"))??;
+        if bytes.len() != room {
+            let message = format!(
+                "a compressed buffer says that it has {unpacked} bytes, and has {}",
+                bytes.len()
+            );
+            return Err(malformed(message));
+        }
+        Ok(Some(Buffer::from(bytes)))
+    }
+
+    fn unpacked(self, packed: &[u8], room: usize) -> Result<Vec<u8>> {
+        match self {
+            Self::Lz4 => unpack_lz4(packed, room),
+            Self::Zstd => unpack_zstd(packed, room),
+        }
+    }
+}
+
+/// So much room; where there is none, an error.
+#[cfg(any(feature = "lz4", feature = "zstd"))]
+fn reserved(room: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(room).map_err(|_| no_memory(room as u64))?;
+    Ok(bytes)
+}
+
+#[cfg(feature = "lz4")]
+fn unpack_lz4(packed: &[u8], room: usize) -> Result<Vec<u8>> {
+    use std::io::Read as _;
+
+    let mut bytes = reserved(room)?;
+    let broken = |error: std::io::Error| malformed(format!("a buffer is no LZ4 frame: {error}"));
+    let mut decoder = lz4_flex::frame::FrameDecoder::new(packed);
+    decoder.by_ref().take(room as u64).read_to_end(&mut bytes).map_err(broken)?;
+    if decoder.read(&mut [0]).map_err(broken)? != 0 {
+        return Err(malformed(format!("a compressed buffer has more than its {room} bytes")));
+    }
+    Ok(bytes)
+}
+
+#[cfg(not(feature = "lz4"))]
+fn unpack_lz4(_: &[u8], _: usize) -> Result<Vec<u8>> {
+    Err(left_out("lz4"))
+}
+
+#[cfg(feature = "zstd")]
+fn unpack_zstd(packed: &[u8], room: usize) -> Result<Vec<u8>> {
+    let mut bytes = reserved(room)?;
+    let broken = |error: std::io::Error| malformed(format!("a buffer is no ZSTD frame: {error}"));
+    let mut decompressor = zstd::bulk::Decompressor::new().map_err(broken)?;
+    decompressor.decompress_to_buffer(packed, &mut bytes).map_err(broken)?;
+    Ok(bytes)
+}
+
+#[cfg(not(feature = "zstd"))]
+fn unpack_zstd(_: &[u8], _: usize) -> Result<Vec<u8>> {
+    Err(left_out("zstd"))
+}
+
+#[cfg(not(all(feature = "lz4", feature = "zstd")))]
+fn left_out(feature: &str) -> Error {
+    unsupported(format!("this build does not have the feature `{feature}`"))
+}
+
+impl Compression {
+    pub(crate) fn number(self) -> fb::CompressionType {
+        match self {
+            Self::Lz4 => fb::CompressionType::LZ4_FRAME,
+            Self::Zstd { .. } => fb::CompressionType::ZSTD,
+        }
+    }
+
+    /// A buffer as it travels: packed, or as it was where packing makes it no smaller.
+    pub(crate) fn pack(self, bytes: &[u8]) -> Result<Vec<u8>> {
+        let mut packed = (bytes.len() as i64).to_le_bytes().to_vec();
+        match self {
+            Self::Lz4 => pack_lz4(bytes, &mut packed)?,
+            Self::Zstd { level } => pack_zstd(bytes, level, &mut packed)?,
+        }
+        if packed.len() >= bytes.len() + PREFIX as usize {
+            packed.clear();
+            packed.extend_from_slice(&(-1_i64).to_le_bytes());
+            packed.extend_from_slice(bytes);
+        }
+        Ok(packed)
+    }
+}
+
+#[cfg(feature = "lz4")]
+fn pack_lz4(bytes: &[u8], packed: &mut Vec<u8>) -> Result<()> {
+    use std::io::Write as _;
+
+    let mut encoder = lz4_flex::frame::FrameEncoder::new(packed);
+    encoder.write_all(bytes).map_err(Error::other)?;
+    encoder.finish().map_err(Error::other)?;
+    Ok(())
+}
+
+#[cfg(not(feature = "lz4"))]
+fn pack_lz4(_: &[u8], _: &mut Vec<u8>) -> Result<()> {
+    Err(left_out("lz4"))
+}
+
+#[cfg(feature = "zstd")]
+fn pack_zstd(bytes: &[u8], level: i32, packed: &mut Vec<u8>) -> Result<()> {
+    let compressed = zstd::bulk::compress(bytes, level).map_err(Error::other)?;
+    packed.extend_from_slice(&compressed);
+    Ok(())
+}
+
+#[cfg(not(feature = "zstd"))]
+fn pack_zstd(_: &[u8], _: i32, _: &mut Vec<u8>) -> Result<()> {
+    Err(left_out("zstd"))
+}

@@ -1,0 +1,229 @@
+//! Making arrays of the header of a record batch and the bytes of its body.
+//!
+//! A header has two lists: a node for each column and all below it, parents before their children,
+//! with its length and its count of nulls; and a place in the body for each buffer, in the order of
+//! the nodes. Both are walked once, along the [`Shape`] of the columns. What is not asked for is
+//! counted and passed over.
+
+use std::ops::Range;
+
+use arrow_device::{Array, Buffer, BufferKind, DataType, Layout, Result};
+use arrow_ipc as fb;
+
+use crate::compression::Codec;
+use crate::dictionaries::Dictionaries;
+use crate::problem::{malformed, within};
+use crate::ranges::Body;
+use crate::shape::{Shape, ShapeKind};
+
+/// A walk along the nodes and buffers of a batch.
+pub(crate) struct Walk<'a> {
+    nodes: flatbuffers::Vector<'a, fb::FieldNode>,
+    next_node: usize,
+    buffers: flatbuffers::Vector<'a, fb::Buffer>,
+    next_buffer: usize,
+    variadic_counts: Option<flatbuffers::Vector<'a, i64>>,
+    next_variadic: usize,
+    /// In version 4, unions have a bitmap that says nothing.
+    unions_have_bitmaps: bool,
+}
+
+/// What the buffers of a walk are made of.
+pub(crate) struct Bytes<'a> {
+    pub(crate) body: &'a Body,
+    pub(crate) codec: Option<Codec>,
+    /// How many bytes may still be unpacked.
+    pub(crate) left: u64,
+    pub(crate) dictionaries: &'a Dictionaries,
+}
+
+/// The length of an array and how many of its elements are null.
+#[derive(Clone, Copy)]
+struct Counts {
+    len: usize,
+    nulls: usize,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(batch: fb::RecordBatch<'a>, version: fb::MetadataVersion) -> Result<Self> {
+        let (Some(nodes), Some(buffers)) = (batch.nodes(), batch.buffers()) else {
+            return Err(malformed("a record batch has no list of nodes or of buffers"));
+        };
+        let variadic_counts = batch.variadicBufferCounts();
+        let unions_have_bitmaps = version == fb::MetadataVersion::V4;
+        Ok(Self {
+            nodes,
+            next_node: 0,
+            buffers,
+            next_buffer: 0,
+            variadic_counts,
+            next_variadic: 0,
+            unions_have_bitmaps,
+        })
+    }
+
+    /// That nothing is left.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let (nodes, buffers) = (self.nodes.len(), self.buffers.len());
+        if (self.next_node, self.next_buffer) == (nodes, buffers) {
+            return Ok(());
+        }
+        let message = format!(
+            "a record batch has {nodes} nodes and {buffers} buffers, and the schema {} and {}",
+            self.next_node, self.next_buffer
+        );
+        Err(malformed(message))
+    }
+
+    fn counts(&mut self) -> Result<Counts> {
+        let number = self.next_node;
+        if number >= self.nodes.len() {
+            let message = format!("the schema has more columns than the batch's {number} nodes");
+            return Err(malformed(message));
+        }
+        self.next_node += 1;
+        let node = self.nodes.get(number);
+        let (len, nulls) = (node.length(), node.null_count());
+        let counts = (usize::try_from(len), usize::try_from(nulls));
+        let (Ok(len), Ok(nulls)) = counts else {
+            return Err(malformed(format!("node {number} has {len} elements and {nulls} nulls")));
+        };
+        if nulls > len {
+            return Err(malformed(format!("node {number} has {nulls} nulls in {len} elements")));
+        }
+        Ok(Counts { len, nulls })
+    }
+
+    /// Where the next buffer lies in the body.
+    fn place(&mut self) -> Result<Range<u64>> {
+        let number = self.next_buffer;
+        if number >= self.buffers.len() {
+            let message = format!("the schema needs more than the batch's {number} buffers");
+            return Err(malformed(message));
+        }
+        self.next_buffer += 1;
+        let buffer = self.buffers.get(number);
+        let (offset, len) = (buffer.offset(), buffer.length());
+        let start = u64::try_from(offset).ok();
+        let end =
+            start.zip(u64::try_from(len).ok()).and_then(|(start, len)| start.checked_add(len));
+        let (Some(start), Some(end)) = (start, end) else {
+            let message = format!("buffer {number} has {len} bytes from byte {offset} on");
+            return Err(malformed(message));
+        };
+        Ok(start..end)
+    }
+
+    /// How many data buffers the next array of views has.
+    fn variadic_count(&mut self) -> Result<usize> {
+        let number = self.next_variadic;
+        let counts = self.variadic_counts.filter(|counts| number < counts.len());
+        let Some(counts) = counts else {
+            return Err(malformed("a batch with views does not say how many buffers they have"));
+        };
+        self.next_variadic += 1;
+        let count = counts.get(number);
+        let left = self.buffers.len() - self.next_buffer;
+        usize::try_from(count).ok().filter(|count| *count <= left).ok_or_else(|| {
+            malformed(format!("views have {count} data buffers, and {left} are left"))
+        })
+    }
+
+    /// Passes over an array. Tells where its buffers are, if that is asked.
+    pub(crate) fn skip(
+        &mut self,
+        shape: &Shape,
+        places: &mut Option<&mut Vec<Range<u64>>>,
+    ) -> Result<()> {
+        self.counts()?;
+        let layout = Layout::of(shape.data_type());
+        let mut count = layout.buffers().len() + usize::from(self.has_idle_bitmap(shape));
+        if layout.is_variadic() {
+            count += self.variadic_count()?;
+        }
+        for _ in 0..count {
+            let place = self.place()?;
+            if let Some(places) = places {
+                places.push(place);
+            }
+        }
+        match &shape.kind {
+            ShapeKind::Plain(children) => {
+                children.iter().try_for_each(|child| self.skip(child, places))
+            }
+            ShapeKind::Dictionary { .. } => Ok(()),
+        }
+    }
+
+    fn has_idle_bitmap(&self, shape: &Shape) -> bool {
+        self.unions_have_bitmaps && matches!(shape.data_type(), DataType::Union { .. })
+    }
+
+    /// The bytes of the next buffer; nothing where it has none.
+    fn buffer(&mut self, bytes: &mut Bytes<'_>) -> Result<Option<Buffer>> {
+        let number = self.next_buffer;
+        let place = self.place()?;
+        let mut buffer = || -> Result<Option<Buffer>> {
+            if place.is_empty() {
+                return Ok(None);
+            }
+            let part = bytes.body.part(place.start, place.end - place.start)?;
+            match bytes.codec {
+                Some(codec) => codec.unpack(part, &mut bytes.left),
+                None => Ok(Some(part)),
+            }
+        };
+        buffer().map_err(|error| within(error, &format!("buffer {number}")))
+    }
+
+    /// The next array, whose buffers are parts of the body or were unpacked from there.
+    pub(crate) fn array(&mut self, shape: &Shape, bytes: &mut Bytes<'_>) -> Result<Array> {
+        let made = self.unnamed_array(shape, bytes);
+        let name = shape.field().name();
+        made.map_err(
+            |error| if name.is_empty() { error } else { within(error, &format!("`{name}`")) },
+        )
+    }
+
+    fn unnamed_array(&mut self, shape: &Shape, bytes: &mut Bytes<'_>) -> Result<Array> {
+        let Counts { len, nulls } = self.counts()?;
+        let layout = Layout::of(shape.data_type());
+        if self.has_idle_bitmap(shape) {
+            self.place()?;
+        }
+        let mut buffers = Vec::with_capacity(layout.buffers().len());
+        for kind in layout.buffers() {
+            if *kind == BufferKind::Validity && nulls == 0 {
+                self.place()?;
+                buffers.push(None);
+            } else {
+                buffers.push(self.buffer(bytes)?);
+            }
+        }
+        if layout.is_variadic() {
+            for _ in 0..self.variadic_count()? {
+                buffers.push(self.buffer(bytes)?);
+            }
+        }
+        let mut builder = Array::builder(&shape.schema).len(len).buffers(buffers);
+        if layout.has_validity() {
+            builder = builder.null_count(nulls);
+        }
+        match &shape.kind {
+            ShapeKind::Plain(children) => {
+                let children = children.iter().map(|child| self.array(child, bytes));
+                builder.children(children.collect::<Result<Vec<_>>>()?).finish_ready()
+            }
+            ShapeKind::Dictionary { id, values } => {
+                let known = bytes.dictionaries.get(*id);
+                let dictionary = match known {
+                    Some(dictionary) => dictionary.clone(),
+                    // Where all are null, the values may come later, or never.
+                    None if nulls == len => Array::empty(&values.schema)?,
+                    None => return Err(malformed(format!("dictionary {id} did not come before"))),
+                };
+                builder.dictionary(dictionary).finish_ready()
+            }
+        }
+    }
+}

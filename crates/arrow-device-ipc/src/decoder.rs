@@ -1,0 +1,271 @@
+//! [`Decoder`]: messages in, batches out, wherever the messages come from.
+
+use std::ops::Range;
+
+use arrow_device::{Array, Batch, Buffer, Error, ErrorKind, Metadata, Result, Schema};
+use arrow_ipc as fb;
+
+use crate::compression::Codec;
+use crate::decode::{Bytes, Walk};
+use crate::dictionaries::Dictionaries;
+use crate::framing::{body_len, verified};
+use crate::options::ReadOptions;
+use crate::problem::{malformed, unsupported, within};
+use crate::ranges::Body;
+use crate::schema_from;
+use crate::shape::Shape;
+
+/// Makes batches of the messages of a stream that come by a way of their own, as those of Flight
+/// do.
+///
+/// The messages are given in the order in which they were written, each as its header and its body:
+/// the first one has the schema. The body is host memory of any kind, at any address; the arrays
+/// keep it.
+///
+/// ```
+/// use arrow_device::{Array, Batch, Buffer, DataType};
+/// use arrow_device_ipc::{Decoded, Decoder, Encoder, ReadOptions, WriteOptions};
+///
+/// let numbers = Array::from_values(DataType::Int64, [Some(1_i64), None])?;
+/// let batch = Batch::from_columns([("n", numbers)])?;
+/// let mut encoder = Encoder::new(&batch.schema()?, WriteOptions::new())?;
+/// let mut decoder = Decoder::new(ReadOptions::new());
+/// decoder.decode(&encoder.schema_message()?, Buffer::from(Vec::<u8>::new()))?;
+/// for message in encoder.encode(&batch)? {
+///     let body = Buffer::from(message.body_bytes()?);
+///     if let Decoded::Batch { batch: again, .. } = decoder.decode(message.header(), body)? {
+///         assert!(again.as_array().equals(batch.as_array())?);
+///     }
+/// }
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Decoder {
+    options: ReadOptions,
+    known: Option<Columns>,
+    /// How many messages came.
+    count: u64,
+}
+
+/// What a message was.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Decoded {
+    /// The schema, which [`Decoder::schema`] has from now on.
+    Schema,
+    /// Values of a dictionary, for the batches that come behind.
+    Dictionary,
+    /// A batch.
+    Batch {
+        /// The columns that were asked for.
+        batch: Batch,
+        /// What the message says besides.
+        metadata: Metadata,
+    },
+}
+
+/// The columns of a stream.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    all: Vec<Shape>,
+    /// The numbers of those that are asked for; nothing where all are.
+    wanted: Option<Vec<usize>>,
+    /// For each column, whether it is asked for.
+    are_wanted: Vec<bool>,
+    /// Of the batches that are given.
+    schema: Schema,
+    dictionaries: Dictionaries,
+}
+
+impl Columns {
+    pub(crate) fn of(schema: fb::Schema<'_>, options: &ReadOptions) -> Result<Self> {
+        let (all, metadata) = schema_from::columns(schema)?;
+        let wanted = options.columns.clone();
+        let known = |number: &usize| {
+            let missing = || {
+                let message = format!("column {number} is asked for, and there are {}", all.len());
+                Error::new(ErrorKind::InvalidArgument, message).during("read IPC")
+            };
+            all.get(*number).ok_or_else(missing)
+        };
+        let (schema, dictionaries) = match &wanted {
+            None => (schema_from::batch_schema(&all, metadata)?, Dictionaries::of(&all, &all)?),
+            Some(wanted) => {
+                let columns = wanted.iter().map(known).collect::<Result<Vec<_>>>()?;
+                let schema = schema_from::batch_schema(columns.iter().copied(), metadata)?;
+                (schema, Dictionaries::of(&all, columns)?)
+            }
+        };
+        let mut are_wanted = vec![wanted.is_none(); all.len()];
+        for number in wanted.iter().flatten() {
+            if let Some(is_wanted) = are_wanted.get_mut(*number) {
+                *is_wanted = true;
+            }
+        }
+        Ok(Self { all, wanted, are_wanted, schema, dictionaries })
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Where the bytes lie that a batch needs, of those that its message has.
+    pub(crate) fn places(&self, message: &fb::Message<'_>) -> Result<Option<Vec<Range<u64>>>> {
+        let (Some(batch), Some(_)) = (message.header_as_record_batch(), &self.wanted) else {
+            return Ok(None);
+        };
+        let mut walk = Walk::new(batch, message.version())?;
+        let mut places = Vec::new();
+        for (column, is_wanted) in self.all.iter().zip(&self.are_wanted) {
+            let mut places = is_wanted.then_some(&mut places);
+            walk.skip(column, &mut places)?;
+        }
+        Ok(Some(places))
+    }
+
+    /// Puts together the dictionaries that came since the last time: before a batch is read.
+    pub(crate) fn put_together(&mut self) -> Result<()> {
+        self.dictionaries.put_together()
+    }
+
+    pub(crate) fn batch(
+        &self,
+        message: &fb::Message<'_>,
+        body: &Body,
+        options: &ReadOptions,
+    ) -> Result<Batch> {
+        let Some(batch) = message.header_as_record_batch() else {
+            return Err(malformed("a record batch is not there"));
+        };
+        let rows = batch.length();
+        let rows = usize::try_from(rows)
+            .map_err(|_| malformed(format!("a record batch has {rows} rows")))?;
+        let mut walk = Walk::new(batch, message.version())?;
+        let (codec, left) = (Codec::of(batch)?, options.max_unpacked);
+        let mut bytes = Bytes { body, codec, left, dictionaries: &self.dictionaries };
+        let mut columns = Vec::with_capacity(self.all.len());
+        for (shape, is_wanted) in self.all.iter().zip(&self.are_wanted) {
+            if *is_wanted {
+                let column = walk.array(shape, &mut bytes)?;
+                if column.len() != rows {
+                    let (name, len) = (shape.field().name(), column.len());
+                    let message = format!("`{name}` has {len} rows, and the batch {rows}");
+                    return Err(malformed(message));
+                }
+                columns.push(Some(column));
+            } else {
+                walk.skip(shape, &mut None)?;
+                columns.push(None);
+            }
+        }
+        walk.finish()?;
+        let columns = match &self.wanted {
+            None => columns.into_iter().flatten().collect(),
+            Some(wanted) => wanted
+                .iter()
+                .filter_map(|number| columns.get(*number).cloned().flatten())
+                .collect::<Vec<_>>(),
+        };
+        let whole = Array::builder(&self.schema).len(rows).buffers([None]);
+        let whole = whole.children(columns).finish_ready()?;
+        if options.validates {
+            whole.validate()?;
+        }
+        Batch::try_from(whole)
+    }
+
+    pub(crate) fn take_dictionary(
+        &mut self,
+        message: &fb::Message<'_>,
+        body: &Body,
+        options: &ReadOptions,
+    ) -> Result<()> {
+        let dictionary = message.header_as_dictionary_batch();
+        let batch = dictionary.and_then(|dictionary| dictionary.data());
+        let (Some(dictionary), Some(batch)) = (dictionary, batch) else {
+            return Err(malformed("the values of a dictionary are not there"));
+        };
+        let id = dictionary.id();
+        self.dictionaries.put_together_below(id)?;
+        let Some(values) = self.dictionaries.wanted(id)? else { return Ok(()) };
+        let mut walk = Walk::new(batch, message.version())?;
+        let (codec, left) = (Codec::of(batch)?, options.max_unpacked);
+        let mut bytes = Bytes { body, codec, left, dictionaries: &self.dictionaries };
+        let named = |error| within(error, &format!("dictionary {id}"));
+        let array = walk.array(values, &mut bytes).map_err(named)?;
+        walk.finish().map_err(named)?;
+        if options.validates {
+            array.validate().map_err(named)?;
+        }
+        self.dictionaries.put(id, array, dictionary.isDelta());
+        Ok(())
+    }
+}
+
+impl Decoder {
+    /// A decoder that has seen nothing.
+    pub fn new(options: ReadOptions) -> Self {
+        Self { options, known: None, count: 0 }
+    }
+
+    /// The schema of the batches, of the columns that are asked for. Nothing before its message
+    /// came.
+    pub fn schema(&self) -> Option<&Schema> {
+        self.known.as_ref().map(Columns::schema)
+    }
+
+    /// Takes the next message.
+    ///
+    /// # Errors
+    /// * [`Malformed`](arrow_device::ErrorKind::Malformed): the message breaks a rule of the
+    ///   format, or the body is shorter than the header says.
+    /// * [`LimitExceeded`](arrow_device::ErrorKind::LimitExceeded): the message is larger than the
+    ///   options allow.
+    /// * [`Unsupported`](arrow_device::ErrorKind::Unsupported): another version of the format, the
+    ///   other byte order, an unknown compression, a tensor.
+    pub fn decode(&mut self, header: &[u8], body: Buffer) -> Result<Decoded> {
+        self.decode_body(header, &Body::Whole(body))
+    }
+
+    pub(crate) fn decode_body(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {
+        let number = self.count;
+        self.count += 1;
+        let decoded = self.decode_next(header, body);
+        decoded.map_err(|error| within(error, &format!("message {number}")))
+    }
+
+    fn decode_next(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {
+        let message = verified(header)?;
+        let len = body_len(&message, &self.options)?;
+        if body.len() < len {
+            let there = body.len();
+            return Err(malformed(format!("the body has {there} of its {len} bytes")));
+        }
+        match (message.header_type(), &mut self.known) {
+            (fb::MessageHeader::Schema, known @ None) => {
+                let schema = message.header_as_schema();
+                let schema = schema.ok_or_else(|| malformed("the schema is not there"))?;
+                *known = Some(Columns::of(schema, &self.options)?);
+                Ok(Decoded::Schema)
+            }
+            (fb::MessageHeader::Schema, Some(_)) => Err(malformed("a second schema")),
+            (fb::MessageHeader::DictionaryBatch, Some(known)) => {
+                known.take_dictionary(&message, body, &self.options)?;
+                Ok(Decoded::Dictionary)
+            }
+            (fb::MessageHeader::RecordBatch, Some(known)) => {
+                known.put_together()?;
+                let batch = known.batch(&message, body, &self.options)?;
+                let metadata = schema_from::metadata(message.custom_metadata())?;
+                Ok(Decoded::Batch { batch, metadata })
+            }
+            (fb::MessageHeader::DictionaryBatch | fb::MessageHeader::RecordBatch, None) => {
+                Err(malformed("data before the schema"))
+            }
+            (fb::MessageHeader::Tensor | fb::MessageHeader::SparseTensor, _) => {
+                Err(unsupported("a tensor; only tables are read"))
+            }
+            (other, _) => Err(malformed(format!("a message of the unknown kind {}", other.0))),
+        }
+    }
+}

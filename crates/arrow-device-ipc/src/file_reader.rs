@@ -1,0 +1,377 @@
+//! [`FileReader`]: the file format.
+//!
+//! The end of a file has a table of its messages. Dictionaries are read when the file is opened, a
+//! batch when it is asked for; of a batch whose columns are not all asked for, only the bytes of
+//! those that are.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_device::{
+    ArrayStream, Batch, Buffer, DeviceType, Error, ErrorKind, Metadata, Queue, Result, Schema,
+};
+use arrow_ipc as fb;
+
+use crate::decoder::Columns;
+use crate::file_writer::MAGIC;
+use crate::framing::{CONTINUATION, HostMemory, body_len, header_len, verified, verifier_limits};
+use crate::options::ReadOptions;
+use crate::problem::{limited, malformed, no_memory, not_read, within};
+use crate::ranges::{Body, joined};
+use crate::schema_from;
+
+/// What can be read at any place, by several threads at once.
+pub trait ReadAt: Send + Sync {
+    /// How many bytes there are.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether there is no byte.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Fills the bytes with those from `offset` on. An error where there are fewer.
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+impl ReadAt for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    #[cfg(unix)]
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(self, bytes, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_exact_at(&self, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match std::os::windows::fs::FileExt::seek_read(self, bytes, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    bytes = bytes.get_mut(count..).unwrap_or_default();
+                    offset += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(not(any(unix, windows)))]
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        use std::io::{Read as _, Seek as _};
+
+        // Nothing else moves this handle's place: the platform has one thread.
+        let mut file = self;
+        file.seek(io::SeekFrom::Start(offset))?;
+        file.read_exact(bytes)
+    }
+}
+
+/// Where a file is.
+enum FileBytes {
+    At(Box<dyn ReadAt>),
+    Memory(HostMemory),
+}
+
+impl FileBytes {
+    fn len(&self) -> Result<u64> {
+        match self {
+            Self::At(file) => file.len().map_err(not_read),
+            Self::Memory(memory) => Ok(memory.len()),
+        }
+    }
+
+    /// A copy of some bytes, of which the length was held against that of the file.
+    fn read(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
+        match self {
+            Self::At(file) => {
+                let room = usize::try_from(len).map_err(|_| no_memory(len))?;
+                let mut bytes = Vec::new();
+                bytes.try_reserve_exact(room).map_err(|_| no_memory(len))?;
+                bytes.resize(room, 0);
+                file.read_exact_at(&mut bytes, offset).map_err(|error| match error.kind() {
+                    io::ErrorKind::UnexpectedEof => {
+                        malformed(format!("the file ends before byte {}", offset + len))
+                    }
+                    _ => not_read(error),
+                })?;
+                Ok(bytes)
+            }
+            Self::Memory(memory) => {
+                let bytes = memory.with(offset, len, <[u8]>::to_vec)?;
+                bytes
+                    .ok_or_else(|| malformed(format!("the file ends before byte {}", offset + len)))
+            }
+        }
+    }
+
+    /// Some bytes, where they lie if that is memory.
+    fn part(&self, offset: u64, len: u64) -> Result<Buffer> {
+        match self {
+            Self::At(_) => self.read(offset, len).map(Buffer::from),
+            Self::Memory(memory) => memory.part(offset, len),
+        }
+    }
+}
+
+/// Where a message is in a file.
+#[derive(Clone, Copy)]
+struct Block {
+    offset: u64,
+    /// Of the header and what is before it.
+    header: u64,
+    body: u64,
+}
+
+/// Reads the file format. Clones read the same file.
+///
+/// ```no_run
+/// use arrow_device::Queue;
+/// use arrow_device_ipc::{FileReader, ReadOptions};
+///
+/// let file = FileReader::open("taxi.arrow", ReadOptions::new().columns([1]))?;
+/// // On a GPU the queue is another.
+/// let queue = Queue::host();
+/// let last = file.batch_count().saturating_sub(1);
+/// let batch = file.batch(last)?.copy_to(&queue)?;
+/// println!("{} of {} rows", batch.row_count(), file.row_count()?);
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct FileReader {
+    inner: Arc<OpenFile>,
+}
+
+struct OpenFile {
+    bytes: FileBytes,
+    columns: Columns,
+    batches: Vec<Block>,
+    metadata: Metadata,
+    options: ReadOptions,
+}
+
+impl FileReader {
+    /// Opens a file, and reads its table and its dictionaries.
+    pub fn open(path: impl AsRef<Path>, options: ReadOptions) -> Result<Self> {
+        Self::new(File::open(path).map_err(not_read)?, options)
+    }
+
+    /// Reads what can be read at any place, and not only a file.
+    pub fn new(file: impl ReadAt + 'static, options: ReadOptions) -> Result<Self> {
+        Self::of(FileBytes::At(Box::new(file)), options)
+    }
+
+    /// Reads a file that lies in host memory, for example because it is mapped. Nothing is copied,
+    /// and the memory is kept as long as an array of it is there.
+    pub fn in_memory(bytes: Buffer, options: ReadOptions) -> Result<Self> {
+        Self::of(FileBytes::Memory(HostMemory::new(bytes)?), options)
+    }
+
+    fn of(bytes: FileBytes, options: ReadOptions) -> Result<Self> {
+        let len = bytes.len()?;
+        let (marks, length) = (MAGIC.len() as u64, 4);
+        if len < 2 * marks + length {
+            return Err(malformed(format!("{len} bytes are no Arrow file")));
+        }
+        let end = bytes.read(len - marks - length, marks + length)?;
+        let (footer_len, mark) = (end.first_chunk().copied(), end.get(4..));
+        if bytes.read(0, marks)? != MAGIC || mark != Some(MAGIC) {
+            let message = "an Arrow file begins and ends with `ARROW1`; a stream does not, and a file that was not finished has no end";
+            return Err(malformed(message));
+        }
+        let footer_len = i32::from_le_bytes(footer_len.unwrap_or_default());
+        let footer_len = u64::try_from(footer_len).ok();
+        let footer_len = footer_len.filter(|footer| *footer <= len - 2 * marks - length);
+        let footer_len =
+            footer_len.ok_or_else(|| malformed("the table at the end is not there"))?;
+        if footer_len > options.max_header {
+            let most = options.max_header;
+            return Err(limited(format!("a table of {footer_len} bytes, and {most} are allowed")));
+        }
+        let footer = bytes.read(len - marks - length - footer_len, footer_len)?;
+        let footer = fb::root_as_footer_with_opts(&verifier_limits(footer.len()), &footer)
+            .map_err(|error| malformed(format!("the table at the end is broken: {error}")))?;
+        let schema = footer.schema().ok_or_else(|| malformed("the file has no schema"))?;
+        let columns = Columns::of(schema, &options)?;
+        let batches = blocks(footer.recordBatches(), len)?;
+        let dictionaries = blocks(footer.dictionaries(), len)?;
+        // Each adds to what the one before has left, so that none may be named twice.
+        let bytes_of = |block: &Block| block.header.saturating_add(block.body);
+        let together = dictionaries.iter().map(bytes_of).fold(0, u64::saturating_add);
+        if together > len {
+            return Err(malformed("the table at the end names bytes of dictionaries twice"));
+        }
+        let metadata = schema_from::metadata(footer.custom_metadata())?;
+        let mut open = OpenFile { bytes, columns, batches, metadata, options };
+        for (number, block) in dictionaries.into_iter().enumerate() {
+            let taken = open.take_dictionary(block);
+            taken.map_err(|error| within(error, &format!("dictionary message {number}")))?;
+        }
+        open.columns.put_together()?;
+        Ok(Self { inner: Arc::new(open) })
+    }
+
+    /// The schema of the batches, of the columns that are asked for.
+    pub fn schema(&self) -> &Schema {
+        self.inner.columns.schema()
+    }
+
+    /// What the file says of itself, besides the schema.
+    pub fn metadata(&self) -> &Metadata {
+        &self.inner.metadata
+    }
+
+    /// How many batches there are.
+    pub fn batch_count(&self) -> usize {
+        self.inner.batches.len()
+    }
+
+    /// How many rows all batches have together. Reads the header of each.
+    pub fn row_count(&self) -> Result<u64> {
+        let mut all = 0_u64;
+        for (number, block) in self.inner.batches.iter().enumerate() {
+            let header = self.inner.header(*block)?;
+            let batch = verified(&header)?.header_as_record_batch();
+            let rows = batch.and_then(|batch| u64::try_from(batch.length()).ok());
+            let sum = rows.and_then(|rows| all.checked_add(rows));
+            all = sum.ok_or_else(|| {
+                let message = format!("the file does not tell a number of rows at batch {number}");
+                malformed(message)
+            })?;
+        }
+        Ok(all)
+    }
+
+    /// A batch, by its number. Its buffers lie in memory that was read for it, or in the file where
+    /// that lies in memory.
+    pub fn batch(&self, number: usize) -> Result<Batch> {
+        let Some(block) = self.inner.batches.get(number) else {
+            let message =
+                format!("batch {number} is asked for, and there are {}", self.batch_count());
+            return Err(Error::new(ErrorKind::InvalidArgument, message).during("read IPC"));
+        };
+        self.inner.batch(*block).map_err(|error| within(error, &format!("batch {number}")))
+    }
+
+    /// Some of the batches, one after the other, in host memory.
+    pub fn batches(
+        &self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = Result<Batch>> + Send + use<> {
+        let file = self.clone();
+        let end = range.end.min(file.batch_count());
+        (range.start..end).map(move |number| file.batch(number))
+    }
+
+    /// All batches as a stream, in host memory.
+    pub fn stream(&self) -> ArrayStream {
+        let batches = self.batches(0..self.batch_count());
+        ArrayStream::new(self.schema().clone(), DeviceType::CPU, batches)
+    }
+
+    /// All batches as a stream of the device of this queue. Each is read and copied when it is
+    /// asked for: in one allocation, by one submission.
+    pub fn on(&self, queue: &Queue) -> ArrayStream {
+        let (device_type, queue) = (queue.device().id().device_type, queue.clone());
+        let batches = self.batches(0..self.batch_count());
+        let batches = batches.map(move |batch| batch?.copy_to(&queue));
+        ArrayStream::new(self.schema().clone(), device_type, batches)
+    }
+}
+
+impl fmt::Debug for FileReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FileReader({} batches of {})", self.batch_count(), self.schema())
+    }
+}
+
+/// The blocks of a table, which lie inside the file.
+fn blocks(table: Option<flatbuffers::Vector<'_, fb::Block>>, file: u64) -> Result<Vec<Block>> {
+    let block = |block: &fb::Block| {
+        let numbers = (
+            u64::try_from(block.offset()),
+            u64::try_from(block.metaDataLength()),
+            u64::try_from(block.bodyLength()),
+        );
+        let (Ok(offset), Ok(header), Ok(body)) = numbers else {
+            return Err(malformed("the table at the end has a negative number"));
+        };
+        let end = offset.checked_add(header).and_then(|end| end.checked_add(body));
+        match end {
+            Some(end) if end <= file => Ok(Block { offset, header, body }),
+            _ => Err(malformed("the table at the end names bytes behind the end of the file")),
+        }
+    };
+    table.into_iter().flatten().map(block).collect()
+}
+
+impl OpenFile {
+    /// The header of a message, without what is before it.
+    fn header(&self, block: Block) -> Result<Vec<u8>> {
+        if block.header > self.options.max_header {
+            let (len, most) = (block.header, self.options.max_header);
+            return Err(limited(format!("a header of {len} bytes, and {most} are allowed")));
+        }
+        let mut bytes = self.bytes.read(block.offset, block.header)?;
+        let skipped = if bytes.starts_with(&CONTINUATION) { 4 } else { 0 };
+        let length = bytes.get(skipped..).and_then(|rest| rest.first_chunk().copied());
+        let length = length.ok_or_else(|| malformed("a message has no length"))?;
+        let len = header_len(length, &self.options)?;
+        let start = skipped as u64 + 4;
+        if len > block.header - start {
+            let there = block.header;
+            return Err(malformed(format!("a header of {len} bytes, in a block of {there}")));
+        }
+        bytes.drain(..skipped + 4);
+        Ok(bytes)
+    }
+
+    /// The length of a body, by the table and by the header.
+    fn body_len(&self, block: Block, message: &fb::Message<'_>) -> Result<u64> {
+        let len = body_len(message, &self.options)?;
+        if len > block.body {
+            let there = block.body;
+            return Err(malformed(format!("a body of {len} bytes, in a block of {there}")));
+        }
+        Ok(len)
+    }
+
+    fn batch(&self, block: Block) -> Result<Batch> {
+        let header = self.header(block)?;
+        let message = verified(&header)?;
+        let len = self.body_len(block, &message)?;
+        let start = block.offset + block.header;
+        let body = match (&self.bytes, self.columns.places(&message)?) {
+            (FileBytes::At(_), Some(places)) => {
+                let mut parts = Vec::new();
+                for range in joined(places) {
+                    if range.end > len {
+                        let end = range.end;
+                        return Err(malformed(format!("a buffer ends at byte {end} of {len}")));
+                    }
+                    let part = self.bytes.part(start + range.start, range.end - range.start)?;
+                    parts.push((range.start, part));
+                }
+                Body::Parts { len, parts }
+            }
+            _ => Body::Whole(self.bytes.part(start, len)?),
+        };
+        self.columns.batch(&message, &body, &self.options)
+    }
+
+    fn take_dictionary(&mut self, block: Block) -> Result<()> {
+        let header = self.header(block)?;
+        let message = verified(&header)?;
+        let len = self.body_len(block, &message)?;
+        let body = Body::Whole(self.bytes.part(block.offset + block.header, len)?);
+        self.columns.take_dictionary(&message, &body, &self.options)
+    }
+}

@@ -1,0 +1,214 @@
+//! Messages one behind the other: four bytes that say "a message", four with the length of its
+//! header, the header, padding, the body.
+//!
+//! A length of zero ends a stream, and so does the end of the input before a message. Before
+//! version 0.15 a message began with the length at once.
+
+use std::io::Read;
+
+use arrow_device::{Array, Buffer, DataType, HostArray, Result};
+use arrow_ipc as fb;
+
+use crate::options::ReadOptions;
+use crate::problem::{limited, malformed, no_memory, not_read, unsupported};
+use crate::ranges::Body;
+
+/// What comes before the length of a header.
+pub(crate) const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// No more than this is taken at once on the word of another party.
+const STEP: u64 = 16 << 20;
+
+/// A message: its header, and where its body is.
+pub(crate) struct Message {
+    pub(crate) header: Vec<u8>,
+    pub(crate) body: Body,
+}
+
+/// Where the messages of a stream come from.
+pub(crate) trait Messages {
+    /// The next one; nothing at the end.
+    fn next(&mut self, options: &ReadOptions) -> Result<Option<Message>>;
+}
+
+/// How large and how deep a header of so many bytes, or the table of a file, may be in itself.
+/// Tables may share what is below them: the verifier looks at what is shared each time.
+pub(crate) fn verifier_limits(len: usize) -> flatbuffers::VerifierOptions {
+    flatbuffers::VerifierOptions {
+        max_depth: 256,
+        max_tables: 1 << 22,
+        max_apparent_size: len.saturating_mul(4).max(1 << 28),
+        ..flatbuffers::VerifierOptions::default()
+    }
+}
+
+/// Verifies a header. No number in it is believed before.
+pub(crate) fn verified(header: &[u8]) -> Result<fb::Message<'_>> {
+    let message = fb::root_as_message_with_opts(&verifier_limits(header.len()), header)
+        .map_err(|error| malformed(format!("the header of a message is broken: {error}")))?;
+    match message.version() {
+        fb::MetadataVersion::V4 | fb::MetadataVersion::V5 => Ok(message),
+        other => {
+            let number = i32::from(other.0) + 1;
+            Err(unsupported(format!("version {number} of the format; 4 and 5 are known")))
+        }
+    }
+}
+
+/// The length of the body that a header announces.
+pub(crate) fn body_len(message: &fb::Message<'_>, options: &ReadOptions) -> Result<u64> {
+    let len = message.bodyLength();
+    let len = u64::try_from(len).map_err(|_| malformed(format!("a body of {len} bytes")))?;
+    if len > options.max_message {
+        let most = options.max_message;
+        return Err(limited(format!("a body of {len} bytes, and {most} are allowed")));
+    }
+    Ok(len)
+}
+
+/// The length of a header, from the four bytes that say it.
+pub(crate) fn header_len(bytes: [u8; 4], options: &ReadOptions) -> Result<u64> {
+    let len = i32::from_le_bytes(bytes);
+    let len = u64::try_from(len).map_err(|_| malformed(format!("a header of {len} bytes")))?;
+    if len > options.max_header {
+        let most = options.max_header;
+        return Err(limited(format!("a header of {len} bytes, and {most} are allowed")));
+    }
+    Ok(len)
+}
+
+/// The length of the next header, from words of four bytes; nothing at the end of a stream.
+fn next_header(
+    mut word: impl FnMut() -> Result<Option<[u8; 4]>>,
+    options: &ReadOptions,
+) -> Result<Option<u64>> {
+    let Some(mut first) = word()? else { return Ok(None) };
+    if first == CONTINUATION {
+        let missing = || malformed("the input ends before the length of a header");
+        first = word()?.ok_or_else(missing)?;
+    }
+    let len = header_len(first, options)?;
+    Ok((len > 0).then_some(len))
+}
+
+/// Messages that are read one after the other, each body into memory of its own.
+pub(crate) struct ReadMessages<R>(pub(crate) R);
+
+impl<R: Read> ReadMessages<R> {
+    /// So many bytes. Memory is taken as they come.
+    fn bytes(&mut self, len: u64, what: &str) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < len {
+            let there = bytes.len() as u64;
+            // What has come lets twice as much be believed.
+            let step = (len - there).min(STEP.max(there));
+            let room = usize::try_from(step).map_err(|_| no_memory(len))?;
+            bytes.try_reserve_exact(room).map_err(|_| no_memory(len))?;
+            let read = self.0.by_ref().take(step).read_to_end(&mut bytes).map_err(not_read)?;
+            if (read as u64) < step {
+                let there = bytes.len();
+                let message = format!("the input ends {there} bytes into {what} of {len} bytes");
+                return Err(malformed(message));
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Four bytes; nothing at the end of the input.
+    fn word(&mut self) -> Result<Option<[u8; 4]>> {
+        let mut word = Vec::with_capacity(4);
+        self.0.by_ref().take(4).read_to_end(&mut word).map_err(not_read)?;
+        match *word {
+            [] => Ok(None),
+            [a, b, c, d] => Ok(Some([a, b, c, d])),
+            _ => Err(malformed("the input ends in the middle of a length")),
+        }
+    }
+}
+
+impl<R: Read> Messages for ReadMessages<R> {
+    fn next(&mut self, options: &ReadOptions) -> Result<Option<Message>> {
+        let Some(len) = next_header(|| self.word(), options)? else { return Ok(None) };
+        let header = self.bytes(len, "a header")?;
+        let body_len = body_len(&verified(&header)?, options)?;
+        let body = self.bytes(body_len, "a body")?;
+        Ok(Some(Message { header, body: Body::Whole(Buffer::from(body)) }))
+    }
+}
+
+/// Bytes in host memory, to be looked at and to be named.
+pub(crate) struct HostMemory {
+    array: HostArray,
+    buffer: Buffer,
+}
+
+impl HostMemory {
+    pub(crate) fn new(buffer: Buffer) -> Result<Self> {
+        let len = buffer.extent().at_least();
+        let len = usize::try_from(len).map_err(|_| no_memory(len))?;
+        let bytes = (len > 0).then(|| buffer.clone());
+        let array = Array::builder(DataType::UInt8).len(len).device(buffer.device());
+        let array = array.buffers([None, bytes]).finish_ready()?.host()?;
+        Ok(Self { array, buffer })
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.array.len() as u64
+    }
+
+    /// Looks at some of the bytes.
+    pub(crate) fn with<T>(
+        &self,
+        offset: u64,
+        len: u64,
+        look: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        let bytes = self.array.buffer(1)?;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = usize::try_from(offset.saturating_add(len)).unwrap_or(usize::MAX);
+        Ok(bytes.get(start..end).map(look))
+    }
+
+    /// Names some of the bytes.
+    pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Buffer> {
+        self.buffer.slice(offset, len)
+    }
+}
+
+/// Messages in memory, whose bodies stay where they are.
+pub(crate) struct MessagesInMemory {
+    pub(crate) memory: HostMemory,
+    pub(crate) at: u64,
+}
+
+impl MessagesInMemory {
+    fn word(&mut self) -> Result<Option<[u8; 4]>> {
+        if self.at >= self.memory.len() {
+            return Ok(None);
+        }
+        let word = self.memory.with(self.at, 4, |word| word.first_chunk().copied())?;
+        let Some(Some(word)) = word else {
+            return Err(malformed("the input ends in the middle of a length"));
+        };
+        self.at += 4;
+        Ok(Some(word))
+    }
+}
+
+impl Messages for MessagesInMemory {
+    fn next(&mut self, options: &ReadOptions) -> Result<Option<Message>> {
+        let Some(len) = next_header(|| self.word(), options)? else { return Ok(None) };
+        let header = self.memory.with(self.at, len, <[u8]>::to_vec)?;
+        let Some(header) = header else {
+            return Err(malformed(format!("the input ends within a header of {len} bytes")));
+        };
+        self.at += len;
+        let body_len = body_len(&verified(&header)?, options)?;
+        if body_len > self.memory.len() - self.at {
+            return Err(malformed(format!("the input ends within a body of {body_len} bytes")));
+        }
+        let body = self.memory.part(self.at, body_len)?;
+        self.at += body_len;
+        Ok(Some(Message { header, body: Body::Whole(body) }))
+    }
+}

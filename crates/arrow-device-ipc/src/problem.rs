@@ -1,0 +1,51 @@
+//! The errors of reading and writing.
+
+use arrow_device::{Error, ErrorKind};
+
+/// Something in a message breaks a rule of the format.
+#[cold]
+pub(crate) fn malformed(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Malformed, message.into()).during("read IPC")
+}
+
+/// A message has what the format allows and this crate, or this build of it, does not read.
+#[cold]
+pub(crate) fn unsupported(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Unsupported, message.into()).during("read IPC")
+}
+
+/// A message asks for more than the reader's options allow.
+#[cold]
+pub(crate) fn limited(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::LimitExceeded, message.into()).during("read IPC")
+}
+
+/// The file or the connection failed.
+#[cold]
+pub(crate) fn not_read(error: std::io::Error) -> Error {
+    Error::other(error).during("read IPC")
+}
+
+/// The file or the connection failed.
+#[cold]
+pub(crate) fn not_written(error: std::io::Error) -> Error {
+    Error::other(error).during("write IPC")
+}
+
+/// What was to be written cannot be.
+#[cold]
+pub(crate) fn refused(kind: ErrorKind, message: impl Into<String>) -> Error {
+    Error::new(kind, message.into()).during("write IPC")
+}
+
+/// An error that says where in the input it was seen.
+pub(crate) fn within(error: Error, place: &str) -> Error {
+    let message = format!("{place}: {}", error.message());
+    Error::new(error.kind(), message).during("read IPC")
+}
+
+/// The host has no room for so many bytes.
+#[cold]
+pub(crate) fn no_memory(len: u64) -> Error {
+    Error::new(ErrorKind::OutOfMemory, format!("no memory for {len} bytes")).during("read IPC")
+}

@@ -1,0 +1,87 @@
+//! [`Body`]: the bytes of a message, all of them or those that are needed.
+
+use std::ops::Range;
+
+use arrow_device::{Buffer, Result};
+
+use crate::problem::malformed;
+
+/// Ranges that are no further apart are read together.
+const GAP: u64 = 64 << 10;
+
+/// The body of a message.
+pub(crate) enum Body {
+    Whole(Buffer),
+    /// Parts of a body of this length, by where they begin.
+    Parts {
+        len: u64,
+        parts: Vec<(u64, Buffer)>,
+    },
+}
+
+impl Body {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Whole(buffer) => buffer.extent().at_least(),
+            Self::Parts { len, .. } => *len,
+        }
+    }
+
+    /// Some of the bytes, where they lie.
+    pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Buffer> {
+        let end = offset.checked_add(len).filter(|end| *end <= self.len());
+        let outside = || {
+            let body = self.len();
+            malformed(format!("{len} bytes from byte {offset} on, in a body of {body} bytes"))
+        };
+        let end = end.ok_or_else(outside)?;
+        match self {
+            Self::Whole(buffer) => buffer.slice(offset, len),
+            Self::Parts { parts, .. } => {
+                let after = parts.partition_point(|(start, _)| *start <= offset);
+                let part = after.checked_sub(1).and_then(|index| parts.get(index));
+                let (start, buffer) = part.ok_or_else(outside)?;
+                if end - start > buffer.extent().at_least() {
+                    return Err(outside());
+                }
+                buffer.slice(offset - start, len)
+            }
+        }
+    }
+}
+
+/// Ranges in order, those together that are near each other.
+pub(crate) fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end.saturating_add(GAP) => {
+                last.end = last.end.max(range.end);
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_joined_where_they_are_near_and_found_in_their_parts() {
+        let far = 10 * GAP;
+        let ranges = joined(vec![far..far + 8, 8..16, 3..3, 0..4, 12..20]);
+        assert_eq!(ranges, [0..20, far..far + 8]);
+        let parts = ranges.iter().map(|range| {
+            let bytes: Vec<u8> = (range.start..range.end).map(|byte| byte as u8).collect();
+            (range.start, Buffer::from(bytes))
+        });
+        let body = Body::Parts { len: far + 8, parts: parts.collect() };
+        assert_eq!(body.part(far + 2, 6).unwrap().extent().at_least(), 6);
+        assert!(body.part(16, 8).is_err() && body.part(far - 1, 2).is_err());
+        assert!(body.part(far + 4, 5).is_err() && body.part(u64::MAX, 2).is_err());
+    }
+}

@@ -1,0 +1,66 @@
+//! [`Shape`]: a field as IPC sees it. A dictionary has a number there, by which its values travel
+//! in messages of their own.
+
+use arrow_device::{DataType, Field, Result, Schema};
+
+/// A field, what it is made of, and which dictionary its values are in.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    /// The schema of an array of this field alone.
+    pub(crate) schema: Schema,
+    pub(crate) kind: ShapeKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ShapeKind {
+    /// A column with these children.
+    Plain(Vec<Shape>),
+    /// Indices into the dictionary of this number.
+    Dictionary { id: i64, values: Box<Shape> },
+}
+
+impl Shape {
+    pub(crate) fn plain(field: Field, children: Vec<Self>) -> Result<Self> {
+        Ok(Self { schema: Schema::new(field)?, kind: ShapeKind::Plain(children) })
+    }
+
+    pub(crate) fn dictionary(field: Field, id: i64, values: Self) -> Result<Self> {
+        let kind = ShapeKind::Dictionary { id, values: Box::new(values) };
+        Ok(Self { schema: Schema::new(field)?, kind })
+    }
+
+    pub(crate) fn field(&self) -> &Field {
+        self.schema.field()
+    }
+
+    pub(crate) fn data_type(&self) -> &DataType {
+        self.schema.data_type()
+    }
+
+    /// The shape of a field that is to be written. Dictionaries get the next numbers, those inside
+    /// of others first.
+    pub(crate) fn of(field: &Field, next_id: &mut i64) -> Result<Self> {
+        if let DataType::Dictionary { values, .. } = field.data_type() {
+            let values = Self::of(values, next_id)?;
+            let id = *next_id;
+            *next_id += 1;
+            return Self::dictionary(field.clone(), id, values);
+        }
+        let children = field.data_type().children().map(|child| Self::of(child, next_id));
+        let children = children.collect::<Result<_>>()?;
+        Self::plain(field.clone(), children)
+    }
+
+    /// The dictionaries in here, those inside of others first.
+    pub(crate) fn dictionaries<'a>(&'a self, found: &mut Vec<(i64, &'a Shape)>) {
+        match &self.kind {
+            ShapeKind::Plain(children) => {
+                children.iter().for_each(|child| child.dictionaries(found));
+            }
+            ShapeKind::Dictionary { id, values } => {
+                values.dictionaries(found);
+                found.push((*id, values));
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! [`StreamReader`]: the stream format.
+
+use std::fmt;
+use std::io::Read;
+
+use arrow_device::{ArrayStream, Batch, Buffer, DeviceType, Metadata, Queue, Result, Schema};
+
+use crate::decoder::{Decoded, Decoder};
+use crate::framing::{HostMemory, Messages, MessagesInMemory, ReadMessages};
+use crate::options::ReadOptions;
+use crate::problem::malformed;
+
+/// Reads the stream format: an iterator of batches.
+///
+/// The buffers of a batch lie in the body of its message, in host memory, and keep it. An error
+/// ends the stream.
+///
+/// ```no_run
+/// use std::fs::File;
+/// use std::io::BufReader;
+///
+/// use arrow_device::Queue;
+/// use arrow_device_ipc::{ReadOptions, StreamReader};
+///
+/// let input = BufReader::new(File::open("taxi.arrows").map_err(arrow_device::Error::other)?);
+/// let reader = StreamReader::new(input, ReadOptions::new().columns([0, 3]))?;
+/// // On a GPU the queue is another.
+/// let queue = Queue::host();
+/// for batch in reader.on(&queue).into_batches() {
+///     println!("{} rows on {}", batch?.row_count(), queue.device().id());
+/// }
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+pub struct StreamReader {
+    messages: Box<dyn Messages + Send>,
+    decoder: Decoder,
+    options: ReadOptions,
+    schema: Schema,
+    metadata: Metadata,
+    is_at_end: bool,
+}
+
+impl StreamReader {
+    /// Reads the schema. Each body is read into memory of its own.
+    pub fn new(input: impl Read + Send + 'static, options: ReadOptions) -> Result<Self> {
+        Self::of(Box::new(ReadMessages(input)), options)
+    }
+
+    /// Reads a stream that lies in host memory: a mapped file, a packet. Nothing is copied, and the
+    /// memory is kept as long as an array of it is there.
+    pub fn in_memory(bytes: Buffer, options: ReadOptions) -> Result<Self> {
+        Self::of(Box::new(MessagesInMemory { memory: HostMemory::new(bytes)?, at: 0 }), options)
+    }
+
+    fn of(mut messages: Box<dyn Messages + Send>, options: ReadOptions) -> Result<Self> {
+        let mut decoder = Decoder::new(options.clone());
+        let Some(message) = messages.next(&options)? else {
+            return Err(malformed("there is no schema: the stream is empty"));
+        };
+        let first = decoder.decode_body(&message.header, &message.body)?;
+        let (Decoded::Schema, Some(schema)) = (first, decoder.schema().cloned()) else {
+            return Err(malformed("a stream begins with its schema"));
+        };
+        let metadata = Metadata::EMPTY;
+        Ok(Self { messages, decoder, options, schema, metadata, is_at_end: false })
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// What the message of the latest batch said besides.
+    pub fn batch_metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The batches as a stream, in host memory.
+    pub fn into_stream(self) -> ArrayStream {
+        ArrayStream::new(self.schema.clone(), DeviceType::CPU, self)
+    }
+
+    /// The batches as a stream of the device of this queue. Each is copied when it is asked for: in
+    /// one allocation, by one submission, straight from the body.
+    pub fn on(self, queue: &Queue) -> ArrayStream {
+        let (schema, queue) = (self.schema.clone(), queue.clone());
+        let device_type = queue.device().id().device_type;
+        let batches = self.map(move |batch| batch?.copy_to(&queue));
+        ArrayStream::new(schema, device_type, batches)
+    }
+
+    fn read(&mut self) -> Result<Option<Batch>> {
+        while let Some(message) = self.messages.next(&self.options)? {
+            match self.decoder.decode_body(&message.header, &message.body)? {
+                Decoded::Batch { batch, metadata } => {
+                    self.metadata = metadata;
+                    return Ok(Some(batch));
+                }
+                Decoded::Schema | Decoded::Dictionary => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for StreamReader {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_at_end {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.is_at_end = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+impl std::iter::FusedIterator for StreamReader {}
+
+impl fmt::Debug for StreamReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StreamReader({})", self.schema)
+    }
+}

@@ -1,0 +1,398 @@
+//! [`Encoder`]: batches in, messages out. [`StreamWriter`]: the stream format.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::Write;
+
+use arrow_device::{Array, Batch, ErrorKind, HostArray, Metadata, Result, Schema};
+use arrow_ipc as fb;
+use flatbuffers::FlatBufferBuilder;
+
+use crate::encode::{Piece, Pieces};
+use crate::framing::CONTINUATION;
+use crate::options::{Compression, WriteOptions};
+use crate::problem::{not_written, refused};
+use crate::schema_to;
+use crate::shape::{Shape, ShapeKind};
+
+/// Makes messages of batches, for those who send them by a way of their own, as Flight does.
+///
+/// See [`Decoder`](crate::Decoder) for an example.
+pub struct Encoder {
+    columns: Vec<Shape>,
+    schema: Schema,
+    options: WriteOptions,
+    /// What was written of each dictionary.
+    written: HashMap<i64, Array>,
+    /// Whether a dictionary may be replaced by another.
+    replaces: bool,
+}
+
+/// A message that was made and not yet sent. It keeps the arrays whose bytes it has.
+pub struct EncodedMessage {
+    header: Vec<u8>,
+    pieces: Vec<Piece>,
+    alignment: u64,
+    body_len: u64,
+    is_dictionary: bool,
+}
+
+/// What a message has besides its pieces.
+enum Content<'a> {
+    Batch(&'a Metadata),
+    Dictionary { id: i64, is_delta: bool },
+}
+
+impl Encoder {
+    /// For batches of this schema.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported): the schema has what IPC has no place for, which is
+    /// a dictionary of a dictionary and metadata that is no text.
+    pub fn new(schema: &Schema, options: WriteOptions) -> Result<Self> {
+        let mut next_id = 0;
+        let columns = schema.columns().iter().map(|column| Shape::of(column, &mut next_id));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let (schema, written) = (schema.clone(), HashMap::new());
+        let encoder = Self { columns, schema, options, written, replaces: true };
+        encoder.schema_message()?;
+        Ok(encoder)
+    }
+
+    /// For a file, which has one dictionary for a column, which only grows.
+    pub(crate) fn for_file(schema: &Schema, options: WriteOptions) -> Result<Self> {
+        Ok(Self { replaces: false, ..Self::new(schema, options.deltas(true))? })
+    }
+
+    /// The header of the first message, which has no body.
+    pub fn schema_message(&self) -> Result<Vec<u8>> {
+        let mut builder = FlatBufferBuilder::new();
+        let schema = self.write_schema(&mut builder)?;
+        let args = fb::MessageArgs {
+            version: fb::MetadataVersion::V5,
+            header_type: fb::MessageHeader::Schema,
+            header: Some(schema.as_union_value()),
+            bodyLength: 0,
+            custom_metadata: None,
+        };
+        let message = fb::Message::create(&mut builder, &args);
+        builder.finish(message, None);
+        Ok(builder.finished_data().to_vec())
+    }
+
+    pub(crate) fn write_schema<'a>(
+        &self,
+        builder: &mut FlatBufferBuilder<'a>,
+    ) -> Result<flatbuffers::WIPOffset<fb::Schema<'a>>> {
+        schema_to::schema(builder, &self.columns, self.schema.metadata())
+    }
+
+    /// The messages of a batch: dictionaries that are new or that have changed, then the batch.
+    ///
+    /// A batch that the host cannot read is copied to the host first, and only its live elements
+    /// are.
+    ///
+    /// # Errors
+    /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch): the batch is of another type.
+    /// * [`InvalidData`](ErrorKind::InvalidData): offsets lead outside.
+    pub fn encode(&mut self, batch: &Batch) -> Result<Vec<EncodedMessage>> {
+        self.encode_with_metadata(batch, &Metadata::EMPTY)
+    }
+
+    /// [`encode`](Self::encode), and what the message of the batch says besides.
+    pub fn encode_with_metadata(
+        &mut self,
+        batch: &Batch,
+        metadata: &Metadata,
+    ) -> Result<Vec<EncodedMessage>> {
+        let (expected, given) = (self.schema.data_type(), batch.as_array().data_type());
+        if !expected.equals_ignoring_metadata(given) {
+            let message = format!("a batch of {given}, and the schema is {expected}");
+            return Err(refused(ErrorKind::SchemaMismatch, message));
+        }
+        let batch = match batch.as_array().host() {
+            Ok(_) => batch.clone(),
+            Err(error) if error.kind() == ErrorKind::Unsupported => batch.to_host()?,
+            Err(error) => return Err(error),
+        };
+        let columns = batch.columns()?.iter().map(Array::host).collect::<Result<Vec<_>>>()?;
+        let mut messages = Vec::new();
+        let shapes = std::mem::take(&mut self.columns);
+        let dictionaries = shapes.iter().zip(&columns).try_for_each(|(shape, column)| {
+            self.write_dictionaries(shape, column, &mut messages).map(drop)
+        });
+        self.columns = shapes;
+        dictionaries?;
+        let mut pieces = Pieces::default();
+        columns.iter().try_for_each(|column| pieces.add(column))?;
+        let rows = batch.row_count();
+        messages.push(self.message(pieces, rows, &Content::Batch(metadata))?);
+        Ok(messages)
+    }
+
+    /// Tells whether a dictionary in here was written, other than more values of it.
+    fn write_dictionaries(
+        &mut self,
+        shape: &Shape,
+        array: &HostArray,
+        messages: &mut Vec<EncodedMessage>,
+    ) -> Result<bool> {
+        let (id, values) = match &shape.kind {
+            ShapeKind::Plain(children) => {
+                let mut has_changed = false;
+                for (index, child) in children.iter().enumerate() {
+                    has_changed |=
+                        self.write_dictionaries(child, &array.child(index)?, messages)?;
+                }
+                return Ok(has_changed);
+            }
+            ShapeKind::Dictionary { id, values } => (*id, values),
+        };
+        let Some(dictionary) = array.dictionary() else {
+            return Err(refused(ErrorKind::SchemaMismatch, "the dictionary is missing"));
+        };
+        // The values may point into dictionaries of their own, which come first.
+        let has_changed = self.write_dictionaries(values, &dictionary, messages)?;
+        let before = self.written.get(&id);
+        if !has_changed && before.is_some_and(|before| before.is_same(dictionary.array())) {
+            return Ok(false);
+        }
+        let mut start = 0;
+        if let (Some(before), false) = (before, has_changed) {
+            let (old, new) = (before.len(), dictionary.len());
+            if old <= new && dictionary.array().slice(0, old)?.equals(before)? {
+                start = old;
+            }
+            if start > 0 && start == new {
+                return Ok(false);
+            }
+        }
+        let is_delta = start > 0 && self.options.writes_deltas;
+        if before.is_some() && !is_delta && !self.replaces {
+            let message = "a dictionary has changed, and a file has one for each column, which only grows; write a stream";
+            return Err(refused(ErrorKind::Unsupported, message));
+        }
+        let part = if is_delta {
+            dictionary.slice(start, dictionary.len() - start)?
+        } else {
+            dictionary.clone()
+        };
+        let mut pieces = Pieces::default();
+        pieces.add(&part)?;
+        let content = Content::Dictionary { id, is_delta };
+        messages.push(self.message(pieces, part.len(), &content)?);
+        self.written.insert(id, dictionary.array().clone());
+        Ok(!is_delta)
+    }
+
+    fn message(
+        &self,
+        pieces: Pieces,
+        rows: usize,
+        content: &Content<'_>,
+    ) -> Result<EncodedMessage> {
+        let Pieces { nodes, mut buffers, variadic_counts } = pieces;
+        if let Some(compression) = self.options.compression {
+            for piece in &mut buffers {
+                if piece.len() > 0 {
+                    *piece = Piece::Own(piece.with(|bytes| compression.pack(bytes))??);
+                }
+            }
+        }
+        let alignment = self.options.alignment;
+        let mut places = Vec::with_capacity(buffers.len());
+        let mut body_len = 0_u64;
+        for piece in &buffers {
+            let len = piece.len() as u64;
+            places.push(fb::Buffer::new(body_len as i64, len as i64));
+            body_len += len.next_multiple_of(alignment);
+        }
+        let mut builder = FlatBufferBuilder::new();
+        let nodes: Vec<fb::FieldNode> =
+            nodes.into_iter().map(|(len, nulls)| fb::FieldNode::new(len, nulls)).collect();
+        let (nodes, places) = (builder.create_vector(&nodes), builder.create_vector(&places));
+        let counts = (!variadic_counts.is_empty()).then(|| builder.create_vector(&variadic_counts));
+        let compression = self.options.compression.map(|compression| {
+            let args = fb::BodyCompressionArgs {
+                codec: Compression::number(compression),
+                method: fb::BodyCompressionMethod::BUFFER,
+            };
+            fb::BodyCompression::create(&mut builder, &args)
+        });
+        let args = fb::RecordBatchArgs {
+            length: rows as i64,
+            nodes: Some(nodes),
+            buffers: Some(places),
+            compression,
+            variadicBufferCounts: counts,
+        };
+        let batch = fb::RecordBatch::create(&mut builder, &args);
+        let (header_type, header, custom_metadata) = match content {
+            Content::Batch(metadata) => {
+                let pairs = schema_to::pairs(&mut builder, metadata)?;
+                (fb::MessageHeader::RecordBatch, batch.as_union_value(), pairs)
+            }
+            Content::Dictionary { id, is_delta } => {
+                let args =
+                    fb::DictionaryBatchArgs { id: *id, data: Some(batch), isDelta: *is_delta };
+                let dictionary = fb::DictionaryBatch::create(&mut builder, &args);
+                (fb::MessageHeader::DictionaryBatch, dictionary.as_union_value(), None)
+            }
+        };
+        let args = fb::MessageArgs {
+            version: fb::MetadataVersion::V5,
+            header_type,
+            header: Some(header),
+            bodyLength: body_len as i64,
+            custom_metadata,
+        };
+        let message = fb::Message::create(&mut builder, &args);
+        builder.finish(message, None);
+        Ok(EncodedMessage {
+            header: builder.finished_data().to_vec(),
+            pieces: buffers,
+            alignment,
+            body_len,
+            is_dictionary: matches!(content, Content::Dictionary { .. }),
+        })
+    }
+}
+
+impl fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Encoder({})", self.schema)
+    }
+}
+
+impl EncodedMessage {
+    /// The header, as it is verified and read by the other side.
+    pub fn header(&self) -> &[u8] {
+        &self.header
+    }
+
+    /// How many bytes the body has.
+    pub fn body_len(&self) -> u64 {
+        self.body_len
+    }
+
+    /// Whether the message has values of a dictionary and no batch.
+    pub fn is_dictionary(&self) -> bool {
+        self.is_dictionary
+    }
+
+    /// Writes the body, buffer by buffer, from where the buffers lie.
+    pub fn write_body(&self, to: &mut impl Write) -> Result<()> {
+        for piece in &self.pieces {
+            piece.with(|bytes| to.write_all(bytes))?.map_err(not_written)?;
+            let len = piece.len() as u64;
+            write_zeros(to, len.next_multiple_of(self.alignment) - len)?;
+        }
+        Ok(())
+    }
+
+    /// The body in one piece.
+    pub fn body_bytes(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(usize::try_from(self.body_len).unwrap_or(0));
+        self.write_body(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl fmt::Debug for EncodedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EncodedMessage({} + {} bytes)", self.header.len(), self.body_len)
+    }
+}
+
+/// At most 64 bytes of padding.
+fn write_zeros(to: &mut impl Write, count: u64) -> Result<()> {
+    let zeros = [0; 64];
+    let count = usize::try_from(count).unwrap_or(0);
+    to.write_all(zeros.get(..count).unwrap_or(&zeros)).map_err(not_written)
+}
+
+/// Writes a header so that its body begins at a multiple of the alignment. Tells how many bytes
+/// that took.
+pub(crate) fn write_header(
+    to: &mut impl Write,
+    at: u64,
+    header: &[u8],
+    alignment: u64,
+) -> Result<u64> {
+    let end = at + 8 + header.len() as u64;
+    let padding = end.next_multiple_of(alignment) - end;
+    let len = header.len() as u64 + padding;
+    let len = i32::try_from(len).map_err(|_| {
+        refused(ErrorKind::LimitExceeded, format!("a header of {len} bytes; IPC has 2 GiB at most"))
+    })?;
+    to.write_all(&CONTINUATION).map_err(not_written)?;
+    to.write_all(&len.to_le_bytes()).map_err(not_written)?;
+    to.write_all(header).map_err(not_written)?;
+    write_zeros(to, padding)?;
+    Ok(8 + u64::from(len.unsigned_abs()))
+}
+
+/// Writes the stream format.
+///
+/// ```
+/// use arrow_device::{Array, Batch, DataType};
+/// use arrow_device_ipc::{Compression, StreamWriter, WriteOptions};
+///
+/// let words = Array::from_texts(DataType::Utf8, [Some("words"), None])?;
+/// let batch = Batch::from_columns([("w", words)])?;
+/// let options = WriteOptions::new().compression(Some(Compression::Lz4));
+/// let mut writer = StreamWriter::new(Vec::new(), &batch.schema()?, options)?;
+/// writer.write(&batch)?;
+/// let bytes = writer.finish()?;
+/// assert!(bytes.ends_with(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]));
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StreamWriter<W: Write> {
+    output: W,
+    encoder: Encoder,
+    /// How many bytes were written.
+    at: u64,
+}
+
+impl<W: Write> StreamWriter<W> {
+    /// Writes the schema.
+    pub fn new(mut output: W, schema: &Schema, options: WriteOptions) -> Result<Self> {
+        let encoder = Encoder::new(schema, options)?;
+        let at = write_header(&mut output, 0, &encoder.schema_message()?, options.alignment)?;
+        Ok(Self { output, encoder, at })
+    }
+
+    /// Writes a batch, wherever it lies.
+    ///
+    /// # Errors
+    /// As of [`Encoder::encode`], after which nothing of the batch was written, and those of the
+    /// output, after which the stream is broken.
+    pub fn write(&mut self, batch: &Batch) -> Result<()> {
+        self.write_with_metadata(batch, &Metadata::EMPTY)
+    }
+
+    /// [`write`](Self::write), and what the message of the batch says besides.
+    pub fn write_with_metadata(&mut self, batch: &Batch, metadata: &Metadata) -> Result<()> {
+        for message in self.encoder.encode_with_metadata(batch, metadata)? {
+            let alignment = message.alignment;
+            self.at += write_header(&mut self.output, self.at, message.header(), alignment)?;
+            message.write_body(&mut self.output)?;
+            self.at += message.body_len();
+        }
+        Ok(())
+    }
+
+    /// Writes the end of the stream, and gives the output back.
+    pub fn finish(mut self) -> Result<W> {
+        write_end(&mut self.output)?;
+        self.output.flush().map_err(not_written)?;
+        Ok(self.output)
+    }
+}
+
+/// What ends a stream.
+pub(crate) fn write_end(to: &mut impl Write) -> Result<()> {
+    to.write_all(&CONTINUATION).map_err(not_written)?;
+    to.write_all(&[0; 4]).map_err(not_written)
+}

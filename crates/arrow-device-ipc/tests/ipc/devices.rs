@@ -1,0 +1,108 @@
+//! Streams and files onto the software device and back.
+
+use std::fs;
+use std::io::Cursor;
+
+use arrow_device::copy::Options;
+use arrow_device::{Array, Batch, Buffer, DataType};
+use arrow_device_ipc::{
+    Compression, FileReader, FileWriter, ReadOptions, StreamReader, WriteOptions,
+};
+use arrow_device_sim::{Call, Kind, Sim};
+use arrow_device_testkit::golden;
+
+use crate::support::{read, read_at, written};
+
+#[test]
+fn golden_streams_go_onto_devices_and_back() {
+    for kind in [Kind::Discrete, Kind::Handles, Kind::HostReadable] {
+        let sim = Sim::builder().kind(kind).build();
+        let queue = sim.device().open_queue().unwrap();
+        for path in golden::streams() {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let bytes = fs::read(&path).unwrap();
+            let (schema, expected) = read(&bytes).unwrap();
+            let odd = [&[0_u8][..], &bytes].concat();
+            let odd = Buffer::from(odd).slice(1, bytes.len() as u64).unwrap();
+            let reader = StreamReader::in_memory(odd, ReadOptions::new()).unwrap();
+            let there = reader.on(&queue).into_batches().collect::<Result<Vec<Batch>, _>>();
+            let there = there.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(there.iter().all(|batch| batch.device() == sim.device().id()), "{name}");
+            let back = written(&schema, &there, WriteOptions::new());
+            let (_, found) = read(&back).unwrap();
+            assert_eq!(found.len(), expected.len(), "{name}");
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!(found.as_array().equals(expected.as_array()).unwrap(), "{name}");
+            }
+            // Slices on the device are cut there.
+            let slices: Vec<Batch> = there
+                .iter()
+                .map(|batch| batch.slice(batch.row_count() / 2, batch.row_count() / 3).unwrap())
+                .collect();
+            let (_, found) = read(&written(&schema, &slices, WriteOptions::new())).unwrap();
+            for (found, whole) in found.iter().zip(&expected) {
+                let rows = whole.row_count();
+                let expected = whole.slice(rows / 2, rows / 3).unwrap();
+                assert!(found.as_array().equals(expected.as_array()).unwrap(), "{name}");
+            }
+        }
+        drop(queue);
+        let reports = sim.finish();
+        assert!(reports.is_empty(), "{reports:?}");
+    }
+}
+
+#[test]
+fn a_batch_is_one_allocation_and_one_copy_from_where_it_lies() {
+    let texts: Vec<Option<String>> = (0..500).map(|number| Some(number.to_string())).collect();
+    let column = |number: i64| {
+        let array = if number % 2 == 0 {
+            Array::from_values(DataType::Int64, (0..500).map(|row| Some(row * number))).unwrap()
+        } else {
+            Array::from_texts(DataType::Utf8, texts.iter().map(|text| text.as_deref())).unwrap()
+        };
+        (format!("c{number}"), array)
+    };
+    let batch = Batch::from_columns((0..100).map(column)).unwrap();
+    let schema = batch.schema().unwrap();
+    let stream = written(&schema, &[batch.clone(), batch.clone()], WriteOptions::new());
+    let mut writer = FileWriter::new(Vec::new(), &schema, WriteOptions::new()).unwrap();
+    writer.write(&batch).unwrap();
+    let file = writer.finish().unwrap();
+
+    let sim = Sim::builder().log(true).build();
+    let queue = sim.device().open_queue().unwrap();
+    let in_memory = read_at(&stream, 1).unwrap().1;
+    let plan = in_memory[0].as_array().plan_copy(&queue, &Options::new()).unwrap();
+    assert_eq!((plan.submissions(), plan.allocations()), (1, 1), "{plan}");
+    drop(plan);
+    let reader = StreamReader::in_memory(Buffer::from(stream), ReadOptions::new()).unwrap();
+    let mut on_device = reader.on(&queue).into_batches();
+    let file = FileReader::in_memory(Buffer::from(file), ReadOptions::new()).unwrap();
+    let mut of_file = file.on(&queue).into_batches();
+    on_device.next().unwrap().unwrap();
+    for of_stream in [true, false] {
+        // A second allocation would fail, and the batch with it.
+        sim.fail(Call::Allocate, 2);
+        let next = if of_stream { on_device.next() } else { of_file.next() };
+        let there = next.unwrap().unwrap();
+        assert!(there.to_host().unwrap().as_array().equals(batch.as_array()).unwrap());
+        assert!(sim.device().allocate(64).is_err(), "the second allocation was still to come");
+    }
+}
+
+#[test]
+fn compressed_streams_go_onto_the_device_too() {
+    let sim = Sim::builder().build();
+    let queue = sim.device().open_queue().unwrap();
+    let numbers = Array::from_values(DataType::Int32, (0..10_000).map(|row| Some(row % 7)));
+    let batch = Batch::from_columns([("n", numbers.unwrap())]).unwrap();
+    for compression in [Compression::Lz4, Compression::Zstd { level: 3 }] {
+        let there = batch.copy_to(&queue).unwrap();
+        let options = WriteOptions::new().compression(Some(compression));
+        let bytes = written(&batch.schema().unwrap(), &[there], options);
+        let reader = StreamReader::new(Cursor::new(bytes), ReadOptions::new()).unwrap();
+        let found = reader.on(&queue).into_batches().next().unwrap().unwrap();
+        assert!(found.to_host().unwrap().as_array().equals(batch.as_array()).unwrap());
+    }
+}

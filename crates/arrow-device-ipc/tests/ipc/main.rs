@@ -1,0 +1,12 @@
+//! Reading and writing, held against arrow-rs, on the host and on the software device.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
+mod devices;
+mod dictionaries;
+mod files;
+mod generated;
+mod golden;
+mod hostile;
+mod shared;
+mod support;
+mod target;
