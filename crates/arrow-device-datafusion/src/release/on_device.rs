@@ -1,0 +1,217 @@
+//! [`OnDevice`]: a plan whose input goes to a device and back.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_device::async_stream::ArraysExt as _;
+use arrow_device::{Array, Error, ErrorKind, Queue, Schema};
+use futures_util::TryStreamExt as _;
+
+use super::bridge::{AsyncArrays, AsyncReader, FromArrow as _};
+use super::datafusion::arrow::datatypes::SchemaRef;
+use super::datafusion::error::{DataFusionError, Result};
+use super::datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use super::datafusion::physical_expr::EquivalenceProperties;
+use super::datafusion::physical_plan::metrics::{
+    ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use super::datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties as _, Partitioning,
+    PlanProperties,
+};
+use super::metered::{Metered, bytes_of};
+use super::table::DeviceArrays;
+use super::{AHEAD, kept_schema, their_schema, theirs};
+
+type Changed = Pin<Box<dyn Future<Output = arrow_device::Result<Array>> + Send>>;
+type Change = dyn Fn(Array) -> Changed + Send + Sync;
+
+/// Moves the batches of its input to a device, has a function change them there, and moves what the
+/// function made back to the host.
+///
+/// The partitions are those of the input, and each is moved by itself, through the one queue. Up to
+/// [`with_prefetch`](Self::with_prefetch) batches are on their way to the device, and as many back,
+/// while one is used. No thread is blocked, and a stream that is dropped gives up what is on its
+/// way.
+///
+/// Its metrics are `bytes_to_device`, `bytes_to_host`, `await_time` (how long the next batch was
+/// not there yet when asked for, the time of the input among it) and those that every plan has.
+/// An error of the input comes out as it was; one of this library is the root of a
+/// `DataFusionError`.
+pub struct OnDevice {
+    input: Arc<dyn ExecutionPlan>,
+    queue: Queue,
+    ahead: usize,
+    change: Option<Arc<Change>>,
+    /// What comes back.
+    schema: SchemaRef,
+    ours: Schema,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl OnDevice {
+    /// To the device of a queue, and back.
+    ///
+    /// # Errors
+    /// The input has a schema that a device cannot be told.
+    pub fn new(input: Arc<dyn ExecutionPlan>, queue: &Queue) -> Result<Self> {
+        let schema = input.schema();
+        let ours = kept_schema(&schema)?;
+        let (queue, properties) = (queue.clone(), input.properties().clone());
+        let metrics = ExecutionPlanMetricsSet::new();
+        Ok(Self { input, queue, ahead: AHEAD, change: None, schema, ours, properties, metrics })
+    }
+
+    /// Has a function make another array of each array on the device. The new array has this schema
+    /// and may be on any device; the function submits work, and does not wait. A function that is
+    /// set later takes the place of this one.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported): arrow-rs has no place for something of the schema.
+    pub fn map<F>(self, schema: &Schema, change: F) -> arrow_device::Result<Self>
+    where
+        F: Fn(Array) -> arrow_device::Result<Array> + Send + Sync + 'static,
+    {
+        self.changed_by(schema, Arc::new(move |array| Box::pin(std::future::ready(change(array)))))
+    }
+
+    /// [`map`](Self::map) with a function that awaits: a filter has to learn how many rows are
+    /// left.
+    pub fn then<F, R>(self, schema: &Schema, change: F) -> arrow_device::Result<Self>
+    where
+        F: Fn(Array) -> R + Send + Sync + 'static,
+        R: Future<Output = arrow_device::Result<Array>> + Send + 'static,
+    {
+        self.changed_by(schema, Arc::new(move |array| Box::pin(change(array))))
+    }
+
+    fn changed_by(mut self, schema: &Schema, change: Arc<Change>) -> arrow_device::Result<Self> {
+        self.schema = their_schema(schema)?;
+        (self.ours, self.change) = (schema.clone(), Some(change));
+        self.properties = self.properties_over(&self.input);
+        Ok(self)
+    }
+
+    /// Has up to `ahead` batches of each partition on their way in each direction while one is
+    /// used. The default is 2.
+    #[must_use]
+    pub fn with_prefetch(mut self, ahead: usize) -> Self {
+        self.ahead = ahead;
+        self
+    }
+
+    /// What holds of the batches that come back. Nothing is known of what a function makes but how
+    /// many partitions there are.
+    fn properties_over(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
+        if self.change.is_none() {
+            return input.properties().clone();
+        }
+        let partitions = input.output_partitioning().partition_count();
+        Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(self.schema.clone()),
+            Partitioning::UnknownPartitioning(partitions),
+            input.pipeline_behavior(),
+            input.boundedness(),
+        ))
+    }
+}
+
+impl ExecutionPlan for OnDevice {
+    no_expressions!();
+
+    fn name(&self) -> &str {
+        "OnDevice"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![self.change.is_none()]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Ok([input]) = <[_; 1]>::try_from(children) else {
+            return Err(DataFusionError::Internal("OnDevice has one child".to_string()));
+        };
+        if input.schema() != self.input.schema() {
+            let message = "OnDevice is for a child of another schema".to_string();
+            return Err(DataFusionError::Internal(message));
+        }
+        Ok(Arc::new(Self {
+            properties: self.properties_over(&input),
+            input,
+            queue: self.queue.clone(),
+            ahead: self.ahead,
+            change: self.change.clone(),
+            schema: self.schema.clone(),
+            ours: self.ours.clone(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let counter = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
+        let (there, back) = (counter("bytes_to_device"), counter("bytes_to_host"));
+        // An error of the input waits here for the end of the stream.
+        let failed = Arc::new(Mutex::new(None));
+        let failing = failed.clone();
+        let input = self.input.execute(partition, context)?;
+        let input =
+            input.inspect_ok(move |batch| there.add(bytes_of(batch))).map_err(move |error| {
+                *failing.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                Error::new(ErrorKind::Peer, "the input of a plan failed")
+            });
+        let arrays = AsyncArrays::from_arrow((self.input.schema(), input)).map_err(theirs)?;
+        let arrays = arrays.copy_to(&self.queue).prefetch(self.ahead);
+        let arrays: DeviceArrays = match self.change.clone() {
+            Some(change) => Box::pin(arrays.and_then(move |array| change(array))),
+            None => Box::pin(arrays),
+        };
+        let on_host = arrays.to_host().prefetch(self.ahead);
+        let batches = AsyncReader::new(self.ours.clone(), on_host).map_err(theirs)?;
+        let batches = batches
+            .with_errors::<DataFusionError>()
+            .inspect_ok(move |batch| back.add(bytes_of(batch)))
+            .map_err(move |error| {
+                let of_input = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+                of_input.unwrap_or(error)
+            });
+        Ok(Box::pin(Metered::new(self.schema.clone(), batches, &self.metrics, partition)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+impl DisplayAs for OnDevice {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let function = if self.change.is_some() { ", function" } else { "" };
+        write!(f, "OnDevice: {}, prefetch={}{function}", self.queue.device().id(), self.ahead)
+    }
+}
+
+impl fmt::Debug for OnDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
+    }
+}

@@ -1,0 +1,143 @@
+//! [`DeviceTable`]: streams of arrays on a device as a table.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use arrow_device::{Array, Batch, Error, ErrorKind, Schema};
+use async_trait::async_trait;
+use futures_core::Stream;
+
+use super::datafusion::arrow::datatypes::SchemaRef;
+use super::datafusion::catalog::{Session, TableProvider};
+use super::datafusion::common::Statistics;
+use super::datafusion::common::stats::Precision;
+use super::datafusion::error::Result;
+use super::datafusion::logical_expr::{Expr, TableType};
+use super::datafusion::physical_plan::ExecutionPlan;
+use super::{AHEAD, DeviceScan, their_schema};
+
+/// An asynchronous stream of record batches on a device, or on the host.
+pub type DeviceArrays = Pin<Box<dyn Stream<Item = arrow_device::Result<Array>> + Send>>;
+
+type Open = dyn Fn(usize) -> arrow_device::Result<DeviceArrays> + Send + Sync;
+
+/// A table whose rows are on a device: a `TableProvider` over streams of arrays.
+///
+/// Each scan opens a stream for each partition, and moves what it needs to the host, batch by
+/// batch: of each batch the columns that the query names and no other, and no more rows than a
+/// `LIMIT` asks for. Up to [`with_prefetch`](Self::with_prefetch) batches are on their way while
+/// one is used. No thread is blocked, and a scan that is dropped gives up what is on its way.
+///
+/// Filters are not pushed down: DataFusion runs them on the host. Work on the device is what the
+/// opened stream does (an [`OnDevice`](super::OnDevice) plan has a function for that). Data is
+/// checked when it comes to the host, since arrow-rs relies on it.
+#[derive(Clone)]
+pub struct DeviceTable {
+    pub(super) schema: SchemaRef,
+    pub(super) partitions: usize,
+    pub(super) rows: Option<usize>,
+    pub(super) ahead: usize,
+    pub(super) open: Arc<Open>,
+}
+
+impl DeviceTable {
+    /// A table of so many partitions, each of which is a stream that a function opens for each
+    /// scan, told the partition's number. All arrays are of this schema, whose root is a struct.
+    ///
+    /// The function and the streams run on threads of the executor, and may not block them:
+    /// [`feed`](arrow_device::async_stream::feed) has an iterator run on a thread of its own.
+    ///
+    /// # Errors
+    /// [`Unsupported`](arrow_device::ErrorKind::Unsupported): arrow-rs has no place for something
+    /// of the schema. [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch): the schema is
+    /// not one of structs.
+    pub fn new<S>(
+        schema: &Schema,
+        partitions: usize,
+        open: impl Fn(usize) -> arrow_device::Result<S> + Send + Sync + 'static,
+    ) -> arrow_device::Result<Self>
+    where
+        S: Stream<Item = arrow_device::Result<Array>> + Send + 'static,
+    {
+        let open = move |partition| open(partition).map(|arrays| Box::pin(arrays) as DeviceArrays);
+        let schema = their_schema(schema)?;
+        Ok(Self { schema, partitions, rows: None, ahead: AHEAD, open: Arc::new(open) })
+    }
+
+    /// A table of batches that lie on a device, in partitions. It knows how many rows it has.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new) has them, and
+    /// [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch) where a batch has other types
+    /// than the schema.
+    pub fn from_batches(
+        schema: &Schema,
+        partitions: Vec<Vec<Batch>>,
+    ) -> arrow_device::Result<Self> {
+        for batch in partitions.iter().flatten() {
+            let given = batch.schema()?;
+            if !schema.data_type().equals_ignoring_metadata(given.data_type()) {
+                let message = format!("a batch of {given} in a table of {schema}");
+                return Err(Error::new(ErrorKind::SchemaMismatch, message));
+            }
+        }
+        let rows = partitions.iter().flatten().map(Batch::row_count).sum();
+        let count = partitions.len();
+        let open = move |partition: usize| {
+            let batches = partitions.get(partition).cloned().unwrap_or_default();
+            Ok(futures_util::stream::iter(batches.into_iter().map(|batch| Ok(batch.into()))))
+        };
+        Ok(Self::new(schema, count, open)?.with_row_count(rows))
+    }
+
+    /// Says how many rows all partitions have together. DataFusion relies on the number, and
+    /// answers `COUNT(*)` with it.
+    #[must_use]
+    pub fn with_row_count(mut self, rows: usize) -> Self {
+        self.rows = Some(rows);
+        self
+    }
+
+    /// Has up to `ahead` batches of each partition on their way to the host while one is used. The
+    /// default is 2.
+    #[must_use]
+    pub fn with_prefetch(mut self, ahead: usize) -> Self {
+        self.ahead = ahead;
+        self
+    }
+}
+
+#[async_trait]
+impl TableProvider for DeviceTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(DeviceScan::new(self.clone(), projection.cloned(), limit)?))
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        let rows = self.rows?;
+        Some(Statistics::new_unknown(&self.schema).with_num_rows(Precision::Exact(rows)))
+    }
+}
+
+impl fmt::Debug for DeviceTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("DeviceTable");
+        shown.field("schema", &self.schema).field("partitions", &self.partitions);
+        shown.field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
