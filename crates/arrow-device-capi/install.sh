@@ -100,12 +100,16 @@ mkdir -p "$root/include/arrow_device" "$lib/pkgconfig" "$lib/cmake/arrow_device"
 for header in \
     "$here/include/arrow_device/arrow_device.h" \
     "$here/include/arrow_device/driver.h" \
+    "$here/include/arrow_device/schema.h" \
+    "$here/include/arrow_device/vulkan.h" \
     "$here/include/arrow_device/arrow_device.hpp" \
     "$here/include/arrow_device/result.hpp" \
     "$here/include/arrow_device/data.hpp" \
     "$here/include/arrow_device/exchange.hpp" \
+    "$here/include/arrow_device/views.hpp" \
     "$here/include/arrow_device/arrow_cpp.hpp" \
     "$here/../arrow-device-abi/include/arrow_device/abi.h" \
+    "$here/../arrow-device-abi/include/arrow_device/abi_helpers.h" \
     "$here/../arrow-device-abi/include/arrow_device/dlpack_abi.h" \
     "$here/../arrow-device-check/include/arrow_device/check.h"; do
     cp "$header" "$root/include/arrow_device/"

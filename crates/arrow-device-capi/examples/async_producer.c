@@ -35,6 +35,7 @@ static int next_array(void* context, struct ardev_array** out, struct ardev_erro
   code = ardev_buffer_copy(NULL, &counter->next, sizeof(counter->next), &buffers[1], error);
   if (code != 0) return code;
   memset(&parts, 0, sizeof(parts));
+  parts.struct_size = sizeof(parts);
   parts.schema = counter->schema;
   parts.length = 1;
   parts.buffers = buffers;
@@ -59,6 +60,8 @@ static void* produce(void* handler) {
   struct counter* counter = (struct counter*)calloc(1, sizeof(*counter));
   int code;
   must(ardev_schema_new("l", NULL, 0, NULL, 0, NULL, &counter->schema, &error), &error);
+  memset(&source, 0, sizeof(source));
+  source.struct_size = sizeof(source);
   source.context = counter;
   source.next = next_array;
   source.release = release_counter;

@@ -64,7 +64,8 @@ static int64_t sum(ArrowSchema* c_schema, ArrowDeviceArray* c_array) {
   // The data may be anything: look before you read.
   must(ardev_array_validate(host, nullptr, &error), error);
 
-  ardev_array_info info;
+  ardev_array_info info = {};
+  info.struct_size = sizeof(info);
   must(ardev_array_inspect(host, &info, &error), error);
   ardev_view* view = nullptr;
   must(ardev_view_open(host, nullptr, &view, &error), error);

@@ -198,6 +198,7 @@ static struct ardev_array* numbers(void) {
   must(ardev_schema_new("i", NULL, 0, NULL, 0, NULL, &schema, &error), &error);
   must(ardev_buffer_copy(NULL, values, sizeof(values), &buffers[1], &error), &error);
   memset(&parts, 0, sizeof(parts));
+  parts.struct_size = sizeof(parts);
   parts.schema = schema;
   parts.length = 3;
   parts.buffers = buffers;

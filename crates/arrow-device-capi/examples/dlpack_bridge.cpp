@@ -46,6 +46,7 @@ static ardev_array* arrow_of(DLManagedTensorVersioned* c_tensor) {
   ardev_tensor* tensor;
   must(ardev_tensor_import(c_tensor, nullptr, 0, &tensor, &error), error);
   ardev_conversion conversion = {};
+  conversion.struct_size = sizeof(conversion);
   conversion.flags = ARDEV_CONVERT_AS_LISTS;
   ardev_array* array;
   must(ardev_array_from_tensor(tensor, &conversion, &array, &error), error);

@@ -24,6 +24,7 @@ static int next_number(void* context, struct ardev_array** out, struct ardev_err
   if (code != 0) return code;
   numbers->next++;
   memset(&parts, 0, sizeof(parts));
+  parts.struct_size = sizeof(parts);
   parts.schema = numbers->schema;
   parts.length = 1;
   parts.buffers = buffers;
@@ -40,7 +41,10 @@ static int open_queue(struct ardev_queue** out, struct ardev_error* error) {
   ArrowDeviceType device_type = ARROW_DEVICE_CPU;
   int64_t device_id = -1;
   size_t count, i;
-  int code = ardev_device_list(infos, 32, &count, error);
+  int code;
+  memset(infos, 0, sizeof(infos));
+  infos[0].struct_size = sizeof(infos[0]);
+  code = ardev_device_list(infos, 32, &count, error);
   if (code != 0) return code;
   for (i = 0; i < count && i < 32; i++) {
     if (infos[i].status == 0 && infos[i].device_type != ARROW_DEVICE_CPU) {
@@ -84,6 +88,7 @@ static int run(int64_t* found, struct ardev_error* error) {
 
   code = ardev_schema_new("l", "number", 0, NULL, 0, NULL, &numbers.schema, error);
   memset(&source, 0, sizeof(source));
+  source.struct_size = sizeof(source);
   source.context = &numbers;
   source.next = next_number;
   if (code == 0) code = ardev_stream_new(numbers.schema, ARROW_DEVICE_CPU, &source, &made, error);

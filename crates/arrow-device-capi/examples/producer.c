@@ -26,6 +26,7 @@ static struct ardev_array* column(const struct ardev_queue* queue, const struct 
     if (bytes[i] != NULL) must(ardev_buffer_copy(queue, bytes[i], sizes[i], &buffers[i], &error), &error);
   }
   memset(&parts, 0, sizeof(parts));
+  parts.struct_size = sizeof(parts);
   parts.schema = schema;
   parts.length = 3;
   parts.null_count = null_count;
@@ -61,6 +62,7 @@ static void produce(const struct ardev_queue* queue, struct ArrowSchema* c_schem
   columns[1] = column(queue, fields[1], 1, name_bytes, name_sizes, 3);
 
   memset(&parts, 0, sizeof(parts));
+  parts.struct_size = sizeof(parts);
   parts.schema = schema;
   parts.length = 3;
   parts.buffers = no_validity;

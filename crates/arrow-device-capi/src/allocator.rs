@@ -10,6 +10,7 @@ use crate::call::{Out, get, null, run};
 use crate::context::{ArdevRelease, Context, answer};
 use crate::device::ArdevDevice;
 use crate::error::ArdevError;
+use crate::sized::{self, Grows, Known};
 use crate::vulkan::{ArdevVulkanBinding, adopt};
 
 pub type ArdevAllocate = unsafe extern "C" fn(
@@ -28,6 +29,7 @@ pub type ArdevBind = unsafe extern "C" fn(
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArdevAllocator {
+    pub struct_size: usize,
     pub context: *mut c_void,
     pub allocate: Option<ArdevAllocate>,
     pub free: Option<ArdevFree>,
@@ -46,7 +48,7 @@ pub unsafe extern "C" fn ardev_device_with_allocator(
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) };
         // SAFETY: the header asks for an allocator, which is read here.
-        let given = unsafe { get(allocator, "allocator") }?;
+        let given = unsafe { sized::read(allocator, "allocator") }?;
         let context = Context::new(given.context, given.release);
         let allocate = given.allocate.ok_or_else(|| null("allocator.allocate"))?;
         let free = given.free.ok_or_else(|| null("allocator.free"))?;
@@ -88,12 +90,13 @@ impl Allocator for CallersAllocator {
         }
         let block = CallersMemory { functions: functions.clone(), base: Raw::from_ptr(base), len };
         if let Some(bind) = functions.bind {
-            let mut binding = ArdevVulkanBinding::NONE;
+            let mut known = Known::<ArdevVulkanBinding>::nothing();
+            let out = (&raw mut known).cast::<ArdevVulkanBinding>();
             // SAFETY: the header asks for a function that can be called so.
-            let code = unsafe { bind(functions.context.pointer, base, &raw mut binding) };
+            let code = unsafe { bind(functions.context.pointer, base, out) };
             answer(code, "vulkan_binding").map_err(|error| error.on_device(device.id()))?;
             // SAFETY: the header asks for a binding that holds until `free`, which the block calls.
-            return unsafe { adopt(device, &binding, block) };
+            return unsafe { adopt(device, &known.value, block) };
         }
         // SAFETY: the header asks `allocate` for that many bytes, until `free`, which the block
         // calls.

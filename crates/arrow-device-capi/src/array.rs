@@ -10,13 +10,15 @@ use crate::call::{Out, free, get, invalid, null, run, write_text};
 use crate::error::ArdevError;
 use crate::queue::ArdevQueue;
 use crate::schema::ArdevSchema;
+use crate::sized::{self, OutGrows};
 
 #[derive(Debug)]
 pub struct ArdevArray(pub(crate) Array);
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct ArdevArrayInfo {
+    pub struct_size: usize,
     pub length: i64,
     pub offset: i64,
     pub null_count: i64,
@@ -36,6 +38,7 @@ pub const ARDEV_COPY_ALWAYS: u32 = 4;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArdevCopyOptions {
+    pub struct_size: usize,
     pub alignment: u64,
     pub flags: u32,
     pub through: *const ArdevQueue,
@@ -219,11 +222,12 @@ pub unsafe extern "C" fn ardev_array_inspect(
 ) -> c_int {
     let body = || {
         // SAFETY: rule 2 of the header.
-        let out = unsafe { Out::new(out, ArdevArrayInfo::default(), "out") }?;
+        let out = unsafe { OutGrows::new(out, "out") }?;
         // SAFETY: rule 2 of the header.
         let array = &unsafe { get(array, "array") }?.0;
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         out.put(ArdevArrayInfo {
+            struct_size: 0,
             length: number(array.len()),
             offset: number(array.offset()),
             null_count: array.null_count().map_or(-1, number),
@@ -263,7 +267,7 @@ pub unsafe extern "C" fn ardev_array_schema(
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) }?;
         // SAFETY: rule 2 of the header.
-        out.give(ArdevSchema(unsafe { get(array, "array") }?.0.schema()?))
+        out.give(ArdevSchema::new(unsafe { get(array, "array") }?.0.schema()?))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
@@ -398,12 +402,13 @@ pub unsafe extern "C" fn ardev_array_copy(
     let copy = |array: &Array| {
         // SAFETY: rule 2 of the header.
         let queue: Queue = unsafe { ArdevQueue::or_host(queue) };
-        // SAFETY: rule 1 of the header: the options are null, or those of the caller.
-        let options = match unsafe { options.as_ref() } {
-            // SAFETY: the header says what the members of options are, and the pointer was not
-            // null.
-            Some(options) => unsafe { copy_options(options) }?,
-            None => Options::new(),
+        let options = if options.is_null() {
+            Options::new()
+        } else {
+            // SAFETY: rule 6 of the header: the options are the caller's.
+            let given = unsafe { sized::read(options, "options") }?;
+            // SAFETY: the header says what the members of options are.
+            unsafe { copy_options(&given) }?
         };
         array.copy_with(&queue, &options)
     };

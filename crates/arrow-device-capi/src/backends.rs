@@ -9,6 +9,7 @@ use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Result};
 use crate::call::{Out, get, null, run};
 use crate::device::ArdevDevice;
 use crate::error::{ArdevError, copy_text};
+use crate::sized::OutGrows;
 
 pub const ARDEV_DEVICE_HOST_READABLE: u32 = 1;
 pub const ARDEV_DEVICE_HANDLES: u32 = 2;
@@ -22,6 +23,7 @@ pub const ARDEV_DEVICE_SEPARATE: u32 = 128;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArdevDeviceInfo {
+    pub struct_size: usize,
     pub device_type: i32,
     pub status: i32,
     pub device_id: i64,
@@ -125,6 +127,7 @@ const BACKENDS: &[Backend] = &[
 impl ArdevDeviceInfo {
     fn new(device_type: DeviceType, device_id: i64, name: &str) -> Self {
         let mut info = Self {
+            struct_size: 0,
             device_type: device_type.0,
             status: 0,
             device_id,
@@ -222,10 +225,11 @@ pub unsafe extern "C" fn ardev_device_list(
         if infos.is_null() && capacity > 0 {
             return Err(null("infos"));
         }
+        // SAFETY: rule 6 of the header, which asks for room for `capacity` rows.
+        let places = unsafe { OutGrows::all(infos, capacity, "infos") }?;
         let rows = rows();
-        for (index, row) in rows.iter().enumerate().take(capacity) {
-            // SAFETY: the header asks for room for `capacity` rows.
-            unsafe { infos.wrapping_add(index).write(*row) };
+        for (place, row) in places.into_iter().zip(&rows) {
+            place.put(*row)?;
         }
         count.put(rows.len())
     };
@@ -240,9 +244,8 @@ pub unsafe extern "C" fn ardev_device_inspect(
     error: *mut ArdevError,
 ) -> c_int {
     let body = || {
-        let nothing = ArdevDeviceInfo::new(DeviceType(0), 0, "");
-        // SAFETY: rule 2 of the header.
-        let out = unsafe { Out::new(out, nothing, "out") }?;
+        // SAFETY: rule 6 of the header.
+        let out = unsafe { OutGrows::new(out, "out") }?;
         // SAFETY: rule 2 of the header.
         let device = unsafe { get(device, "device") }?;
         out.put(ArdevDeviceInfo::of(&device.0))

@@ -10,10 +10,12 @@ use crate::call::{Out, get, invalid, run, values};
 use crate::error::ArdevError;
 use crate::queue::{ArdevEvent, ArdevQueue};
 use crate::schema::ArdevSchema;
+use crate::sized;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArdevParts {
+    pub struct_size: usize,
     pub schema: *const ArdevSchema,
     pub length: i64,
     pub offset: i64,
@@ -36,12 +38,11 @@ pub unsafe extern "C" fn ardev_array_build(
     let body = || {
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) }?;
-        // SAFETY: rule 1 of the header: the parts are null, or the caller's and alive during the
-        // call.
-        let parts = unsafe { get(parts, "parts") }?;
+        // SAFETY: rule 6 of the header: the parts are null, or the caller's.
+        let parts = unsafe { sized::read(parts, "parts") }?;
         // SAFETY: the header says what the members of parts are: their tables are null or have as
         // many entries as their counts say.
-        out.give(ArdevArray(unsafe { build(parts) }?))
+        out.give(ArdevArray(unsafe { build(&parts) }?))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }

@@ -6,13 +6,15 @@ use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind};
 
 use crate::call::{Out, free, get, run};
 use crate::error::ArdevError;
+use crate::sized::OutGrows;
 
 #[derive(Debug)]
 pub struct ArdevDevice(pub(crate) Device);
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArdevHeld {
+    pub struct_size: usize,
     pub allocated: u64,
     pub staging: u64,
     pub imported: u64,
@@ -47,10 +49,11 @@ pub unsafe extern "C" fn ardev_device_held(
 ) -> c_int {
     let body = || {
         // SAFETY: rule 2 of the header.
-        let out = unsafe { Out::new(out, ArdevHeld::default(), "out") }?;
+        let out = unsafe { OutGrows::new(out, "out") }?;
         // SAFETY: rule 2 of the header.
         let held = unsafe { get(device, "device") }?.0.held();
         out.put(ArdevHeld {
+            struct_size: 0,
             allocated: held.allocated,
             staging: held.staging,
             imported: held.imported,

@@ -21,10 +21,11 @@ use crate::backends::{
     ARDEV_DEVICE_HOST_READABLE, ARDEV_DEVICE_NO_EVENTS, ARDEV_DEVICE_ONE_QUEUE, ARDEV_DEVICE_PARTS,
     ARDEV_DEVICE_SEPARATE,
 };
-use crate::call::{Out, get, invalid, null, run};
+use crate::call::{Out, invalid, null, run};
 use crate::context::{ArdevRelease, Context, answer};
 use crate::device::ArdevDevice;
 use crate::error::ArdevError;
+use crate::sized;
 
 pub const ARDEV_ROUTE_FROM_HOST: i32 = 0;
 pub const ARDEV_ROUTE_TO_HOST: i32 = 1;
@@ -115,24 +116,12 @@ pub unsafe extern "C" fn ardev_device_register(
     let body = || {
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) };
-        if driver.is_null() {
-            return Err(null("driver"));
-        }
-        // SAFETY: the table is not null, and its first member is there in every version.
-        let struct_size = unsafe { driver.cast::<usize>().read() };
-        if struct_size < size_of::<ArdevDriver>() {
-            let message = format!(
-                "`driver.struct_size` is {struct_size}: set it to sizeof(struct ardev_driver)"
-            );
-            return Err(invalid(message));
-        }
-        // SAFETY: rule 1 of the header: null, or a table of the caller's, whose first member says
-        // that it is long enough.
-        let given = unsafe { get(driver, "driver") }?;
+        // SAFETY: rule 6 of the header: null, or a table of the caller's.
+        let given = unsafe { sized::read(driver, "driver") }?;
         let context = Context::new(given.context, given.release);
         // SAFETY: the header says what the members of a table are: its functions are of their
         // types, and its name is null or ends with a NUL.
-        let table = unsafe { Table::new(given, context) }?;
+        let table = unsafe { Table::new(&given, context) }?;
         out?.give(ArdevDevice(Device::new(table)))
     };
     // SAFETY: rule 1 of the header.

@@ -7,19 +7,23 @@
 //! ```text
 //! include/arrow_device/arrow_device.h   every function and struct, and who owns what
 //! include/arrow_device/driver.h         the table of functions of a device of one's own
+//! include/arrow_device/schema.h         types: made, read, with metadata
+//! include/arrow_device/vulkan.h         Vulkan devices of the application's
 //! include/arrow_device/arrow_device.hpp the same as classes of C++17, over that header
 //!   result, data, exchange              its parts: errors and owners; arrays; streams and tensors
 //! include/arrow_device/arrow_cpp.hpp    Arrow C++ and those classes
 //! install.sh                            headers, libraries, pkg-config file and CMake package into a prefix
 //! src/
 //!   call                                what every function does: errors, panics, pointers
+//!   sized                               structs that may grow
 //!   error                               the caller's error struct
 //!   context                             callbacks of the caller, and their end
 //!   backends, memory_kinds, open        which devices there are, and opening them
 //!   vulkan                              Vulkan devices, queues and memory of the application's
 //!   device, allocator, driver           devices; the caller's memory, the caller's device
 //!   queue                               queues and events
-//!   schema, buffer, build, array        types, and arrays from C and for C
+//!   schema, schema_parts                types, and what they are made of
+//!   buffer, build, values, array        bytes, and arrays from C and for C
 //!   view, sizes                         access to the data; the sizes that only a device knows
 //!   stream, source, asynchronous        streams
 //!   tensor                              DLPack
@@ -54,10 +58,13 @@ mod open;
 mod queue;
 mod release;
 mod schema;
+mod schema_parts;
+mod sized;
 mod sizes;
 mod source;
 mod stream;
 mod tensor;
+mod values;
 mod view;
 mod vulkan;
 
@@ -76,10 +83,12 @@ pub use open::*;
 pub use queue::*;
 pub use release::*;
 pub use schema::*;
+pub use schema_parts::*;
 pub use sizes::*;
 pub use source::*;
 pub use stream::*;
 pub use tensor::*;
+pub use values::*;
 pub use view::*;
 pub use vulkan::*;
 

@@ -1,6 +1,7 @@
 //! Types.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
+use std::sync::OnceLock;
 
 use arrow_device::abi::ArrowSchema;
 use arrow_device::{DataType, Field, Schema};
@@ -9,7 +10,19 @@ use crate::call::{Out, free, get, run, text, values, write_text};
 use crate::error::ArdevError;
 
 #[derive(Debug)]
-pub struct ArdevSchema(pub(crate) Schema);
+pub struct ArdevSchema(pub(crate) Schema, OnceLock<CString>);
+
+impl ArdevSchema {
+    pub(crate) fn new(schema: Schema) -> Self {
+        Self(schema, OnceLock::new())
+    }
+
+    /// The format string, which lives as long as the object.
+    pub(crate) fn format(&self) -> &CString {
+        // No format has a NUL.
+        self.1.get_or_init(|| CString::new(&*self.0.data_type().format()).unwrap_or_default())
+    }
+}
 
 /// The header's `ARROW_FLAG_NULLABLE`.
 const NULLABLE: i64 = 2;
@@ -25,7 +38,7 @@ pub unsafe extern "C" fn ardev_schema_import(
         let out = unsafe { Out::object(out) };
         // SAFETY: rule 3 of the header.
         let schema = unsafe { Schema::import(c_schema) }?;
-        out?.give(ArdevSchema(schema))
+        out?.give(ArdevSchema::new(schema))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
@@ -80,7 +93,7 @@ pub unsafe extern "C" fn ardev_schema_new(
         let dictionary = unsafe { dictionary.as_ref() }.map(|schema| schema.0.field().clone());
         let data_type = DataType::from_format(format, children, dictionary, flags)?;
         let field = Field::new(name, data_type, flags & NULLABLE != 0);
-        out.give(ArdevSchema(Schema::new(field)?))
+        out.give(ArdevSchema::new(Schema::new(field)?))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }

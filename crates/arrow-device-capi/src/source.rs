@@ -9,6 +9,7 @@ use crate::call::{Out, get, null, run};
 use crate::context::{ArdevRelease, Context, told};
 use crate::error::ArdevError;
 use crate::schema::ArdevSchema;
+use crate::sized;
 use crate::stream::ArdevStream;
 
 pub type ArdevNext = unsafe extern "C" fn(
@@ -20,6 +21,7 @@ pub type ArdevNext = unsafe extern "C" fn(
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArdevSource {
+    pub struct_size: usize,
     pub context: *mut c_void,
     pub next: Option<ArdevNext>,
     pub release: ArdevRelease,
@@ -37,7 +39,7 @@ pub unsafe extern "C" fn ardev_stream_new(
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) };
         // SAFETY: the header asks for a source, which is read here.
-        let given = unsafe { get(source, "source") }?;
+        let given = unsafe { sized::read(source, "source") }?;
         let context = Context::new(given.context, given.release);
         let next = given.next.ok_or_else(|| null("source.next"))?;
         // SAFETY: rule 2 of the header.

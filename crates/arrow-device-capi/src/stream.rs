@@ -169,7 +169,7 @@ pub unsafe extern "C" fn ardev_stream_schema(
         let out = unsafe { Out::object(out) }?;
         // SAFETY: rule 2 of the header.
         let stream = unsafe { get(stream, "stream") }?;
-        out.give(ArdevSchema(stream.of()?.schema.clone()))
+        out.give(ArdevSchema::new(stream.of()?.schema.clone()))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }

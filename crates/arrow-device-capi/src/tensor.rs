@@ -10,6 +10,7 @@ use crate::array::ArdevArray;
 use crate::call::{Out, free, get, invalid, run};
 use crate::error::ArdevError;
 use crate::queue::ArdevQueue;
+use crate::sized::{self, OutGrows};
 
 #[derive(Debug)]
 pub struct ArdevTensor(Tensor);
@@ -29,6 +30,7 @@ pub const ARDEV_CONVERT_AS_LISTS: u32 = 16;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArdevConversion {
+    pub struct_size: usize,
     pub copying: i32,
     pub flags: u32,
     pub queue: *const ArdevQueue,
@@ -37,6 +39,7 @@ pub struct ArdevConversion {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArdevTensorInfo {
+    pub struct_size: usize,
     pub dtype: DLDataType,
     pub ndim: i32,
     pub shape: *const i64,
@@ -158,8 +161,11 @@ pub unsafe extern "C" fn ardev_tensor_export_legacy(
 /// # Safety
 /// The conversion is null, or what the header says.
 unsafe fn conversion(given: *const ArdevConversion) -> Result<Conversion> {
-    // SAFETY: the conversion is null, or what the header says, as the caller promises.
-    let Some(given) = (unsafe { given.as_ref() }) else { return Ok(Conversion::new()) };
+    if given.is_null() {
+        return Ok(Conversion::new());
+    }
+    // SAFETY: the conversion is what the header says, as the caller promises.
+    let given = unsafe { sized::read(given, "conversion") }?;
     let known = 2 * ARDEV_CONVERT_AS_LISTS - 1;
     if given.flags & !known != 0 {
         let message =
@@ -232,21 +238,13 @@ pub unsafe extern "C" fn ardev_tensor_inspect(
     error: *mut ArdevError,
 ) -> c_int {
     let body = || {
-        let nothing = ArdevTensorInfo {
-            dtype: DLDataType { code: 0, bits: 0, lanes: 0 },
-            ndim: 0,
-            shape: std::ptr::null(),
-            strides: std::ptr::null(),
-            device_id: 0,
-            device_type: 0,
-            is_frozen: 0,
-        };
         // SAFETY: rule 2 of the header.
-        let out = unsafe { Out::new(out, nothing, "out") }?;
+        let out = unsafe { OutGrows::new(out, "out") }?;
         // SAFETY: rule 2 of the header.
         let tensor = &unsafe { get(tensor, "tensor") }?.0;
         let dtype = tensor.dtype();
         out.put(ArdevTensorInfo {
+            struct_size: 0,
             dtype: DLDataType { code: dtype.code, bits: dtype.bits, lanes: dtype.lanes },
             // There are at most 64.
             ndim: tensor.shape().len() as i32,

@@ -6,11 +6,12 @@ use std::ffi::{c_int, c_void};
 use arrow_device::{Device, Memory, Queue, Result};
 
 use crate::buffer::ArdevBuffer;
-use crate::call::{Out, get, null, run, values};
+use crate::call::{Out, get, null, run};
 use crate::context::{ArdevRelease, Context, answer};
 use crate::device::ArdevDevice;
 use crate::error::ArdevError;
 use crate::queue::ArdevQueue;
+use crate::sized::{self, OutGrows};
 
 pub type ArdevFunction = unsafe extern "C" fn();
 pub type ArdevLock = unsafe extern "C" fn(context: *mut c_void);
@@ -19,6 +20,7 @@ pub type ArdevSubmit = unsafe extern "C" fn(context: *mut c_void) -> c_int;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArdevVulkanHandles {
+    pub struct_size: usize,
     pub get_instance_proc_addr: Option<ArdevFunction>,
     pub instance: *mut c_void,
     pub physical_device: *mut c_void,
@@ -28,6 +30,7 @@ pub struct ArdevVulkanHandles {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArdevVulkanQueue {
+    pub struct_size: usize,
     pub handle: *mut c_void,
     pub family: u32,
     pub context: *mut c_void,
@@ -38,30 +41,12 @@ pub struct ArdevVulkanQueue {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ArdevVulkanBinding {
+    pub struct_size: usize,
     pub buffer: *mut c_void,
     pub memory: *mut c_void,
     pub offset: u64,
     pub size: u64,
     pub mapped: *mut c_void,
-}
-
-impl ArdevVulkanHandles {
-    const NONE: Self = Self {
-        get_instance_proc_addr: None,
-        instance: std::ptr::null_mut(),
-        physical_device: std::ptr::null_mut(),
-        device: std::ptr::null_mut(),
-    };
-}
-
-impl ArdevVulkanBinding {
-    pub(crate) const NONE: Self = Self {
-        buffer: std::ptr::null_mut(),
-        memory: std::ptr::null_mut(),
-        offset: 0,
-        size: 0,
-        mapped: std::ptr::null_mut(),
-    };
 }
 
 #[unsafe(no_mangle)]
@@ -80,8 +65,8 @@ pub unsafe extern "C" fn ardev_device_open_vulkan(
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) }?;
         // SAFETY: rule 2 of the header.
-        let handles = unsafe { get(handles, "handles") }?;
-        let ArdevVulkanHandles { instance, physical_device, device, .. } = *handles;
+        let handles = unsafe { sized::read(handles, "handles") }?;
+        let ArdevVulkanHandles { instance, physical_device, device, .. } = handles;
         for (handle, name) in [
             (instance, "handles.instance"),
             (physical_device, "handles.physical_device"),
@@ -95,7 +80,7 @@ pub unsafe extern "C" fn ardev_device_open_vulkan(
             return Err(null("queues"));
         }
         // SAFETY: the header asks for so many queues.
-        let queues = unsafe { values(queues, n_queues, "queues") }?;
+        let queues = unsafe { sized::read_all(queues, n_queues, "queues") }?;
         if queues.iter().any(|queue| queue.handle.is_null()) {
             return Err(null("queues[].handle"));
         }
@@ -103,7 +88,7 @@ pub unsafe extern "C" fn ardev_device_open_vulkan(
             return Err(null("queues[].lock or queues[].unlock"));
         }
         // SAFETY: the header asks for handles that belong together and stay until `release`.
-        out.give(ArdevDevice(unsafe { built::open(handles, queues, memory, context) }?))
+        out.give(ArdevDevice(unsafe { built::open(&handles, &queues, memory, context) }?))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
@@ -117,7 +102,7 @@ pub unsafe extern "C" fn ardev_device_vulkan_handles(
 ) -> c_int {
     let body = || {
         // SAFETY: rule 2 of the header.
-        let out = unsafe { Out::new(out, ArdevVulkanHandles::NONE, "out") }?;
+        let out = unsafe { OutGrows::new(out, "out") }?;
         // SAFETY: rule 2 of the header.
         let device = unsafe { get(device, "device") }?;
         out.put(built::handles(&device.0)?)
@@ -184,10 +169,10 @@ pub unsafe extern "C" fn ardev_buffer_adopt_vulkan(
         // SAFETY: rule 2 of the header.
         let device = unsafe { get(device, "device") }?;
         // SAFETY: rule 2 of the header.
-        let binding = unsafe { get(binding, "binding") }?;
+        let binding = unsafe { sized::read(binding, "binding") }?;
         // SAFETY: the header asks for a buffer as the binding says, until `release`, which the
         // context calls.
-        out.give(ArdevBuffer::own(unsafe { adopt(&device.0, binding, context) }?))
+        out.give(ArdevBuffer::own(unsafe { adopt(&device.0, &binding, context) }?))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
@@ -270,6 +255,7 @@ mod built {
             unsafe { transmute::<*mut c_void, ArdevFunction>(loader.as_ptr()) }
         });
         Ok(ArdevVulkanHandles {
+            struct_size: 0,
             get_instance_proc_addr,
             instance: pointer(handles.instance),
             physical_device: pointer(handles.physical_device),

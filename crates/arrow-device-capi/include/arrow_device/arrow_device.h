@@ -14,7 +14,7 @@
 //   ardev_view_free(view);                                                  // all is submitted
 //   ardev_array_free(array);                                                // released when unused
 //
-// Five rules hold for every function. What a comment below says is only what they leave open.
+// Seven rules hold for every function. What a comment below says is only what they leave open.
 //
 // 1. Errors. A function that can fail returns 0 or an errno value, and takes a
 //    `struct ardev_error*` last, which is the caller's. It is written on failure and left alone on
@@ -47,6 +47,17 @@
 //    submitted later does not start before earlier work is done. Where NULL is allowed for a queue,
 //    it stands for the host, which waits.
 //
+// 6. Structs that grow. A struct that begins with `struct_size` may have more members in a later
+//    version, at its end. Set all of it to zero and `struct_size` to its sizeof, whether it is read
+//    or written: the library touches no more bytes than that. If that is less than version 0.1 has,
+//    or if a member is set that this library is too old for (ENOSYS), the call fails without
+//    another look at the struct, and no `release` in it is called. The entries of a table have the
+//    `struct_size` of its first. Other structs stay as they are until the major version changes.
+//
+// 7. Memory for data is allocated by ardev_buffer_allocate, ardev_buffer_copy, ardev_array_from_...
+//    and ardev_array_copy; by tensor functions that may copy; and for as long as the call takes by
+//    ardev_array_validate with a queue. Others allocate no more than their object, on the heap.
+//
 // Sizes are bytes; lengths, and the offsets of arrays, are elements. A timeout is in nanoseconds,
 // negative for none.
 
@@ -68,6 +79,18 @@ extern "C" {
 
 // Marks what may be NULL.
 #define ARDEV_NULLABLE
+
+// What a function returns that can fail has to be looked at. Define it as nothing before this file
+// is included, and compilers do not ask for it.
+#ifndef ARDEV_CHECK
+#  if defined(__cplusplus) && __cplusplus >= 201703L
+#    define ARDEV_CHECK [[nodiscard]]
+#  elif defined(__GNUC__)
+#    define ARDEV_CHECK __attribute__((warn_unused_result))
+#  else
+#    define ARDEV_CHECK
+#  endif
+#endif
 
 #define ARDEV_VERSION_MAJOR 0
 #define ARDEV_VERSION_MINOR 1
@@ -136,6 +159,7 @@ struct ardev_buffer;
 #define ARDEV_DEVICE_SEPARATE 128
 
 struct ardev_device_info {
+  size_t struct_size;  // rule 6
   ArrowDeviceType device_type;
   int32_t status;      // 0, or why devices of this type cannot be used: an errno value
   int64_t device_id;   // what ardev_device_open takes
@@ -149,14 +173,14 @@ struct ardev_device_info {
 // Lists the devices that can be opened, and why there is none of the other types of device that
 // this library was built with. One row with a `device_type` of 0 names the types that are not in
 // this build. Writes at most `capacity` rows, and how many there are to `count`.
-int ardev_device_list(struct ardev_device_info* ARDEV_NULLABLE infos, size_t capacity, size_t* count,
-                      struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_list(struct ardev_device_info* ARDEV_NULLABLE infos, size_t capacity, size_t* count,
+                                  struct ardev_error* ARDEV_NULLABLE error);
 
 // Opens a device. For ARROW_DEVICE_CPU the id does not matter. For ARROW_DEVICE_VULKAN it is the
 // place in the list, or the VkDevice of one that is open: that one arrays carry, and
 // ardev_device_inspect tells.
-int ardev_device_open(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
-                      struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_open(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
+                                  struct ardev_error* ARDEV_NULLABLE error);
 
 // What memory is allocated where there is a choice. A kind that the type of device does not have is
 // ENOSYS.
@@ -169,37 +193,38 @@ int ardev_device_open(ArrowDeviceType device_type, int64_t device_id, struct ard
 // ARROW_DEVICE_VULKAN: the device's own, in which the host does not look.
 #define ARDEV_MEMORY_DEVICE_ONLY 3
 
-int ardev_device_open_with(ArrowDeviceType device_type, int64_t device_id, int32_t memory, struct ardev_device** out,
-                           struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_open_with(ArrowDeviceType device_type, int64_t device_id, int32_t memory,
+                                       struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Opens a device of a context that the application made: for ARROW_DEVICE_OPENCL a cl_context and a
 // cl_device_id. The context is retained as long as it is needed. CUDA and ROCm have no need of it:
 // all data is in the primary context of its device, which ardev_device_open takes, so adopt streams
 // of that one. For Vulkan there is ardev_device_open_vulkan.
-int ardev_device_open_in(ArrowDeviceType device_type, void* context, void* device, int32_t memory,
-                         struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_open_in(ArrowDeviceType device_type, void* context, void* device, int32_t memory,
+                                     struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Opens the device of an array that somebody else made, by the array's device_id and one of its
 // buffers: in OpenCL the cl_mem tells the context. Other types of device know it by the id; a
 // VkDevice has to be open already.
-int ardev_device_open_for(ArrowDeviceType device_type, const void* ARDEV_NULLABLE memory, int64_t device_id,
-                          struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_open_for(ArrowDeviceType device_type, const void* ARDEV_NULLABLE memory, int64_t device_id,
+                                      struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Finds a device that is open in this process, whoever opened it; ENODEV where there is none.
-int ardev_device_find(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
-                      struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_find(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
+                                  struct ardev_error* ARDEV_NULLABLE error);
 
-int ardev_device_inspect(const struct ardev_device* device, struct ardev_device_info* out,
-                         struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_inspect(const struct ardev_device* device, struct ardev_device_info* out,
+                                     struct ardev_error* ARDEV_NULLABLE error);
 
 // EINVAL, with the text of a report, if the device has seen its user make mistakes since this was
 // last asked. Only the software device, for tests, looks for any.
-int ardev_device_mistakes(const struct ardev_device* device, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_mistakes(const struct ardev_device* device, struct ardev_error* ARDEV_NULLABLE error);
 
 // The device is closed when nothing on it is left: queues, events, buffers and arrays keep it open.
 void ardev_device_free(struct ardev_device* ARDEV_NULLABLE device);
 
 struct ardev_held {
+  size_t struct_size;  // rule 6
   uint64_t allocated;  // memory that was allocated through this library and is not freed yet
   uint64_t staging;    // host memory kept to move data to and from the device
   uint64_t imported;   // what imported arrays need, and
@@ -207,13 +232,15 @@ struct ardev_held {
 };
 
 // The bytes that this process holds of the device.
-int ardev_device_held(const struct ardev_device* device, struct ardev_held* out,
-                      struct ardev_error* ARDEV_NULLABLE error);
-int ardev_device_count_exchanges(const struct ardev_device* device, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_held(const struct ardev_device* device, struct ardev_held* out,
+                                  struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_count_exchanges(const struct ardev_device* device,
+                                             struct ardev_error* ARDEV_NULLABLE error);
 
 // Where a VkBuffer of the application's lies. It has the usages STORAGE_BUFFER, TRANSFER_SRC and
 // TRANSFER_DST.
 struct ardev_vulkan_binding {
+  size_t struct_size;  // rule 6
   void* buffer;                 // the VkBuffer
   // The VkDeviceMemory that it is bound to, with room up to the next multiple of the device's
   // alignment.
@@ -226,6 +253,7 @@ struct ardev_vulkan_binding {
 
 // Where memory comes from, instead of the device's driver.
 struct ardev_allocator {
+  size_t struct_size;  // rule 6
   void* ARDEV_NULLABLE context;
   // Writes an address or a handle of at least `size` bytes. Returns 0 or an errno value, ENOMEM if
   // there is no more. `queue` is the driver's handle of the queue in whose order the memory is
@@ -242,127 +270,65 @@ struct ardev_allocator {
 
 // The same device with this allocator: buffers allocated by `out`, by queues that it opens, and by
 // copies to those. `allocator` is copied.
-int ardev_device_with_allocator(const struct ardev_device* device, const struct ardev_allocator* allocator,
-                                struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_with_allocator(const struct ardev_device* device, const struct ardev_allocator* allocator,
+                                            struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
-int ardev_queue_open(const struct ardev_device* device, struct ardev_queue** out,
-                     struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_queue_open(const struct ardev_device* device, struct ardev_queue** out,
+                                 struct ardev_error* ARDEV_NULLABLE error);
 
 // A queue that the application opened: a CUstream, a cudaStream_t, a hipStream_t, a
 // cl_command_queue; or a VkQueue that was given with its device. It has to stay open until
 // `release` is called: when the object and all data used on it are freed, by whatever call comes
 // by. NULL is the default queue where a driver has one.
-int ardev_queue_adopt(const struct ardev_device* device, void* ARDEV_NULLABLE handle, void* ARDEV_NULLABLE context,
-                      void (*ARDEV_NULLABLE release)(void* context), struct ardev_queue** out,
-                      struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_queue_adopt(const struct ardev_device* device, void* ARDEV_NULLABLE handle,
+                                  void* ARDEV_NULLABLE context, void (*ARDEV_NULLABLE release)(void* context),
+                                  struct ardev_queue** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // The driver's handle, to submit work of one's own. Valid as long as the queue.
-int ardev_queue_handle(const struct ardev_queue* queue, void** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_queue_handle(const struct ardev_queue* queue, void** out,
+                                   struct ardev_error* ARDEV_NULLABLE error);
 
 // Calls `submit` once, while nobody else submits to the queue, as Vulkan asks of whoever calls
 // vkQueueSubmit; for other types of device it is just called. It calls nothing of this library. In
 // a child of fork it is not called (ENOSYS).
 // What it returns but 0 is the error.
-int ardev_queue_submit(const struct ardev_queue* queue, int (*submit)(void* context), void* ARDEV_NULLABLE context,
-                       struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_queue_submit(const struct ardev_queue* queue, int (*submit)(void* context),
+                                   void* ARDEV_NULLABLE context, struct ardev_error* ARDEV_NULLABLE error);
 
 // An event behind all that was submitted so far.
-int ardev_queue_record(const struct ardev_queue* queue, struct ardev_event** out,
-                       struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_queue_record(const struct ardev_queue* queue, struct ardev_event** out,
+                                   struct ardev_error* ARDEV_NULLABLE error);
 
 // Makes the queue wait for the event. Where the two have no runtime in common, the host waits here.
-int ardev_queue_wait(const struct ardev_queue* queue, const struct ardev_event* event,
-                     struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_queue_wait(const struct ardev_queue* queue, const struct ardev_event* event,
+                                 struct ardev_error* ARDEV_NULLABLE error);
 
 // Waits until the queue has finished everything.
-int ardev_queue_synchronize(const struct ardev_queue* queue, struct ardev_error* ARDEV_NULLABLE error);
-int ardev_queue_is_idle(const struct ardev_queue* queue, bool* out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_queue_synchronize(const struct ardev_queue* queue, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_queue_is_idle(const struct ardev_queue* queue, bool* out,
+                                    struct ardev_error* ARDEV_NULLABLE error);
 void ardev_queue_free(struct ardev_queue* ARDEV_NULLABLE queue);
 
 // An event that the application made: a CUevent, a cudaEvent_t, a hipEvent_t, a cl_event, a
 // VkEvent. The work that sets it has been submitted. It has to stay until `release` is called, as
 // an adopted queue has.
-int ardev_event_adopt(const struct ardev_device* device, void* handle, void* ARDEV_NULLABLE context,
-                      void (*ARDEV_NULLABLE release)(void* context), struct ardev_event** out,
-                      struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_event_adopt(const struct ardev_device* device, void* handle, void* ARDEV_NULLABLE context,
+                                  void (*ARDEV_NULLABLE release)(void* context), struct ardev_event** out,
+                                  struct ardev_error* ARDEV_NULLABLE error);
 // The driver's handle, to wait for it. Valid as long as the event.
-int ardev_event_handle(const struct ardev_event* event, void** out, struct ardev_error* ARDEV_NULLABLE error);
-int ardev_event_is_complete(const struct ardev_event* event, bool* out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_event_handle(const struct ardev_event* event, void** out,
+                                   struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_event_is_complete(const struct ardev_event* event, bool* out,
+                                        struct ardev_error* ARDEV_NULLABLE error);
 
 // Waits until the event has passed; ETIMEDOUT if it has not by then.
-int ardev_event_wait(const struct ardev_event* event, int64_t timeout, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_event_wait(const struct ardev_event* event, int64_t timeout,
+                                 struct ardev_error* ARDEV_NULLABLE error);
 void ardev_event_free(struct ardev_event* ARDEV_NULLABLE event);
 
-// ---- a Vulkan device of the application's. All who share data have to use one VkDevice, and take
-// turns at its queues.
-
-struct ardev_vulkan_handles {
-  // A PFN_vkGetInstanceProcAddr; NULL for the system's loader's.
-  void (*ARDEV_NULLABLE get_instance_proc_addr)(void);
-  void* instance;         // a VkInstance of Vulkan 1.2 or later
-  void* physical_device;  // the VkPhysicalDevice
-  void* device;           // the VkDevice, with the feature timelineSemaphore
-};
-
-struct ardev_vulkan_queue {
-  void* handle;     // a VkQueue of a family that can compute or draw
-  uint32_t family;  // the index of that family
-  void* ARDEV_NULLABLE context;
-  // Held by the library around each submission to the queue, as by everybody else. Whoever holds it
-  // calls nothing of this library. Both, or neither if nobody else submits except by
-  // ardev_queue_submit.
-  void (*ARDEV_NULLABLE lock)(void* context);
-  void (*ARDEV_NULLABLE unlock)(void* context);
-};
-
-// Opens a device that the application made, with at least one queue, for ARDEV_MEMORY_AUTOMATIC,
-// _HOST_VISIBLE or _DEVICE_ONLY. Everything that is named stays until `release` is called, when
-// nothing of the device is left. Opened again with the same handles it is the same device, with the
-// locks of whoever came first.
-int ardev_device_open_vulkan(const struct ardev_vulkan_handles* handles, const struct ardev_vulkan_queue* queues,
-                             size_t n_queues, int32_t memory, void* ARDEV_NULLABLE context,
-                             void (*ARDEV_NULLABLE release)(void* context), struct ardev_device** out,
-                             struct ardev_error* ARDEV_NULLABLE error);
-
-// The handles of an open Vulkan device, whoever made it: to make pipelines on it. Valid as long as
-// the device.
-int ardev_device_vulkan_handles(const struct ardev_device* device, struct ardev_vulkan_handles* out,
-                                struct ardev_error* ARDEV_NULLABLE error);
-
-// The family of a queue of a Vulkan device; its VkQueue is ardev_queue_handle.
-int ardev_queue_vulkan_family(const struct ardev_queue* queue, uint32_t* out,
-                              struct ardev_error* ARDEV_NULLABLE error);
-
-// Memory that the application's own allocator gave, like that of ardev_buffer_allocate: to be
-// written to, and then to become part of an array. Nobody else uses it until `release` is called,
-// after the last use.
-int ardev_buffer_adopt_vulkan(const struct ardev_device* device, const struct ardev_vulkan_binding* binding,
-                              void* ARDEV_NULLABLE context, void (*ARDEV_NULLABLE release)(void* context),
-                              struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
-
+#include "vulkan.h"
 #include "driver.h"
-
-// ----------------------------------------------------------------------------------------- schemas
-
-struct ardev_schema;
-
-int ardev_schema_import(struct ArrowSchema* c_schema, struct ardev_schema** out,
-                        struct ardev_error* ARDEV_NULLABLE error);
-int ardev_schema_export(const struct ardev_schema* schema, struct ArrowSchema* out,
-                        struct ardev_error* ARDEV_NULLABLE error);
-
-// A type by its format string ("l" is int64, "u" is UTF-8 text, "+s" a struct), with ARROW_FLAG_...
-// flags, and with as many children as the format wants.
-int ardev_schema_new(const char* format, const char* ARDEV_NULLABLE name, int64_t flags,
-                     const struct ardev_schema* const* ARDEV_NULLABLE children, size_t n_children,
-                     const struct ardev_schema* ARDEV_NULLABLE dictionary, struct ardev_schema** out,
-                     struct ardev_error* ARDEV_NULLABLE error);
-
-// The type in words, such as `struct<id: int64>`. Texts are written like snprintf does: at most
-// `capacity` bytes with the NUL at the end, and to `size` how many the whole text needs.
-int ardev_schema_describe(const struct ardev_schema* schema, char* ARDEV_NULLABLE text, size_t capacity,
-                          size_t* size, struct ardev_error* ARDEV_NULLABLE error);
-void ardev_schema_free(struct ardev_schema* ARDEV_NULLABLE schema);
+#include "schema.h"
 
 // ----------------------------------------------------------------------------------------- buffers
 
@@ -380,33 +346,33 @@ struct ardev_place {
 };
 
 // Memory of the queue's device, for work on that queue; of the host for NULL.
-int ardev_buffer_allocate(const struct ardev_queue* ARDEV_NULLABLE queue, uint64_t size, struct ardev_buffer** out,
-                          struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_buffer_allocate(const struct ardev_queue* ARDEV_NULLABLE queue, uint64_t size,
+                                      struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // The same with `size` bytes of host memory copied into it, which are not needed any more when this
 // returns. Waits.
-int ardev_buffer_copy(const struct ardev_queue* ARDEV_NULLABLE queue, const void* ARDEV_NULLABLE bytes, uint64_t size,
-                      struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_buffer_copy(const struct ardev_queue* ARDEV_NULLABLE queue, const void* ARDEV_NULLABLE bytes,
+                                  uint64_t size, struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Memory that this program has: `size` bytes at an address or in a handle. `release` is called
 // after the last use.
-int ardev_buffer_wrap(ArrowDeviceType device_type, int64_t device_id, const void* base, uint64_t size,
-                      void* ARDEV_NULLABLE context, void (*ARDEV_NULLABLE release)(void* context),
-                      struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_buffer_wrap(ArrowDeviceType device_type, int64_t device_id, const void* base, uint64_t size,
+                                  void* ARDEV_NULLABLE context, void (*ARDEV_NULLABLE release)(void* context),
+                                  struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Where the bytes are, for work on this queue that writes them, or for the host. EINVAL if they are
 // not this program's alone any more, or were never. The queue waits until the memory is there. Its
 // work has to be submitted before the buffer is freed. Whoever asks for the place has all bytes
 // written: by the host, or by work that is submitted, to a queue that was named here, before the
 // buffer becomes part of an array. Memory whose place nobody asked for has no bytes for an array.
-int ardev_buffer_place(struct ardev_buffer* buffer, const struct ardev_queue* ARDEV_NULLABLE queue,
-                       struct ardev_place* out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_buffer_place(struct ardev_buffer* buffer, const struct ardev_queue* ARDEV_NULLABLE queue,
+                                   struct ardev_place* out, struct ardev_error* ARDEV_NULLABLE error);
 
 // A part of the same bytes. From now on nobody may write to them. On a device of handles, a part
 // becomes part of an array only if the memory is this library's, the device has
 // ARDEV_DEVICE_PARTS, and the part begins at a multiple of the device's alignment.
-int ardev_buffer_slice(struct ardev_buffer* buffer, uint64_t offset, uint64_t size, struct ardev_buffer** out,
-                       struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_buffer_slice(struct ardev_buffer* buffer, uint64_t offset, uint64_t size,
+                                   struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 void ardev_buffer_free(struct ardev_buffer* ARDEV_NULLABLE buffer);
 
 // ------------------------------------------------------------------------------------------ arrays
@@ -417,18 +383,20 @@ struct ardev_array;
 
 // Takes an array over. Everything that host memory can show is checked: EINVAL, with the place in
 // the tree.
-int ardev_array_import(struct ArrowDeviceArray* c_array, const struct ardev_schema* schema, struct ardev_array** out,
-                       struct ardev_error* ARDEV_NULLABLE error);
-int ardev_array_import_host(struct ArrowArray* c_array, const struct ardev_schema* schema, struct ardev_array** out,
-                            struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_import(struct ArrowDeviceArray* c_array, const struct ardev_schema* schema,
+                                   struct ardev_array** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_import_host(struct ArrowArray* c_array, const struct ardev_schema* schema,
+                                        struct ardev_array** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Checks a struct and leaves it as it is: against the schema, or its counts and pointers alone.
-int ardev_array_check(const struct ArrowDeviceArray* c_array, const struct ardev_schema* ARDEV_NULLABLE schema,
-                      struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_check(const struct ArrowDeviceArray* c_array,
+                                  const struct ardev_schema* ARDEV_NULLABLE schema,
+                                  struct ardev_error* ARDEV_NULLABLE error);
 
 // What an array is put together from. Set what is not needed to zero. Everything is looked at and
 // nothing taken over.
 struct ardev_parts {
+  size_t struct_size;  // rule 6
   const struct ardev_schema* schema;
   int64_t length;
   int64_t offset;
@@ -450,23 +418,38 @@ struct ardev_parts {
   const struct ardev_event* ARDEV_NULLABLE event;
 };
 
-int ardev_array_build(const struct ardev_parts* parts, struct ardev_array** out,
-                      struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_build(const struct ardev_parts* parts, struct ardev_array** out,
+                                  struct ardev_error* ARDEV_NULLABLE error);
+
+// An array of values that lie one after the other as C has them: numbers, dates, times, decimals,
+// fixed-size binary; of booleans one byte each, 0 for false. `is_there` has a byte for each value,
+// 0 for a null; without it there are no nulls. Everything is copied: to the device of the queue, or
+// to host memory for NULL. Waits.
+ARDEV_CHECK int ardev_array_from_values(const struct ardev_schema* schema, const void* ARDEV_NULLABLE values,
+                                        const uint8_t* ARDEV_NULLABLE is_there, size_t length,
+                                        const struct ardev_queue* ARDEV_NULLABLE queue, struct ardev_array** out,
+                                        struct ardev_error* ARDEV_NULLABLE error);
+// The same for text and binary, of any layout. `data` is NULL for a null.
+ARDEV_CHECK int ardev_array_from_bytes(const struct ardev_schema* schema,
+                                       const struct ardev_bytes* ARDEV_NULLABLE values, size_t length,
+                                       const struct ardev_queue* ARDEV_NULLABLE queue, struct ardev_array** out,
+                                       struct ardev_error* ARDEV_NULLABLE error);
 
 // Hands the array on. Its event travels unchanged. Columns that wait for different events need a
 // `queue` to join them: it waits for all and records one. EAGAIN if there is none.
-int ardev_array_export(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
-                       struct ArrowDeviceArray* out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_export(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
+                                   struct ArrowDeviceArray* out, struct ardev_error* ARDEV_NULLABLE error);
 
 // The same without an event, for consumers that ignore it: waits first.
-int ardev_array_export_settled(const struct ardev_array* array, struct ArrowDeviceArray* out,
-                               struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_export_settled(const struct ardev_array* array, struct ArrowDeviceArray* out,
+                                           struct ardev_error* ARDEV_NULLABLE error);
 
 // The same for consumers of plain arrays in host memory. ENOSYS for an array of a device.
-int ardev_array_export_host(const struct ardev_array* array, struct ArrowArray* out,
-                            struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_export_host(const struct ardev_array* array, struct ArrowArray* out,
+                                        struct ardev_error* ARDEV_NULLABLE error);
 
 struct ardev_array_info {
+  size_t struct_size;  // rule 6
   int64_t length;
   int64_t offset;
   int64_t null_count;  // -1 if it is not known
@@ -479,44 +462,46 @@ struct ardev_array_info {
   int32_t has_dictionary;
 };
 
-int ardev_array_inspect(const struct ardev_array* array, struct ardev_array_info* out,
-                        struct ardev_error* ARDEV_NULLABLE error);
-int ardev_array_schema(const struct ardev_array* array, struct ardev_schema** out,
-                       struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_inspect(const struct ardev_array* array, struct ardev_array_info* out,
+                                    struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_schema(const struct ardev_array* array, struct ardev_schema** out,
+                                   struct ardev_error* ARDEV_NULLABLE error);
 // All that is known without a look at the data, line by line.
-int ardev_array_describe(const struct ardev_array* array, char* ARDEV_NULLABLE text, size_t capacity, size_t* size,
-                         struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_describe(const struct ardev_array* array, char* ARDEV_NULLABLE text, size_t capacity,
+                                     size_t* size, struct ardev_error* ARDEV_NULLABLE error);
 
 // A child or the dictionary as it is: the offset and length of the array above do not apply to it.
-int ardev_array_child(const struct ardev_array* array, size_t index, struct ardev_array** out,
-                      struct ardev_error* ARDEV_NULLABLE error);
-int ardev_array_dictionary(const struct ardev_array* array, struct ardev_array** out,
-                           struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_child(const struct ardev_array* array, size_t index, struct ardev_array** out,
+                                  struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_dictionary(const struct ardev_array* array, struct ardev_array** out,
+                                       struct ardev_error* ARDEV_NULLABLE error);
 // A column of a record batch, with the batch's offset and length.
-int ardev_array_column(const struct ardev_array* array, size_t index, struct ardev_array** out,
-                       struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_column(const struct ardev_array* array, size_t index, struct ardev_array** out,
+                                   struct ardev_error* ARDEV_NULLABLE error);
 // `length` elements from `offset` on. Copies nothing.
-int ardev_array_slice(const struct ardev_array* array, int64_t offset, int64_t length, struct ardev_array** out,
-                      struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_slice(const struct ardev_array* array, int64_t offset, int64_t length,
+                                  struct ardev_array** out, struct ardev_error* ARDEV_NULLABLE error);
 
-int ardev_array_is_ready(const struct ardev_array* array, bool* out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_is_ready(const struct ardev_array* array, bool* out,
+                                     struct ardev_error* ARDEV_NULLABLE error);
 // Waits until the data is ready. Where it came with an event, its device has to be open in this
 // process.
-int ardev_array_wait(const struct ardev_array* array, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_wait(const struct ardev_array* array, struct ardev_error* ARDEV_NULLABLE error);
 
 // Reads all of it and checks what the format demands of offsets, keys, text and the rest. Waits.
 // With a queue all of it is copied to the host first, which memory needs that the host cannot read.
-int ardev_array_validate(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
-                         struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_validate(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
+                                     struct ardev_error* ARDEV_NULLABLE error);
 
 // The true size of every buffer of the tree: the array's own, then those of each child in turn with
 // all below it, then the dictionary's. The last offsets that are needed are read on the queue with
 // one copy and one wait. Writes at most `capacity` sizes, and how many there are to `count`.
-int ardev_array_buffer_sizes(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
-                             uint64_t* ARDEV_NULLABLE sizes, size_t capacity, size_t* count,
-                             struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_buffer_sizes(const struct ardev_array* array,
+                                         const struct ardev_queue* ARDEV_NULLABLE queue, uint64_t* ARDEV_NULLABLE sizes,
+                                         size_t capacity, size_t* count, struct ardev_error* ARDEV_NULLABLE error);
 
 struct ardev_copy_options {
+  size_t struct_size;  // rule 6
   uint64_t alignment;  // of every buffer in the result; 0 for the usual
   uint32_t flags;      // ARDEV_COPY_...
   // Reads the source, where it has to be read to the host.
@@ -529,9 +514,9 @@ struct ardev_copy_options {
 
 // Copies to the device of the queue, in its order; to the host for NULL, which waits. What lies
 // there already is shared. Between devices without a common path it waits.
-int ardev_array_copy(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
-                     const struct ardev_copy_options* ARDEV_NULLABLE options, struct ardev_array** out,
-                     struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_copy(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
+                                 const struct ardev_copy_options* ARDEV_NULLABLE options, struct ardev_array** out,
+                                 struct ardev_error* ARDEV_NULLABLE error);
 
 void ardev_array_free(struct ardev_array* ARDEV_NULLABLE array);
 
@@ -543,12 +528,12 @@ void ardev_array_free(struct ardev_array* ARDEV_NULLABLE array);
 // addresses are good until the view is freed. ENOSYS for memory that the host cannot read: copy it.
 struct ardev_view;
 
-int ardev_view_open(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
-                    struct ardev_view** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_view_open(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
+                                struct ardev_view** out, struct ardev_error* ARDEV_NULLABLE error);
 // A buffer of the array itself, from its beginning: the array's offset is the caller's to apply. Of
 // a view for the host the size is that of the elements up to the array's end.
-int ardev_view_buffer(const struct ardev_view* view, size_t index, struct ardev_place* out,
-                      struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_view_buffer(const struct ardev_view* view, size_t index, struct ardev_place* out,
+                                  struct ardev_error* ARDEV_NULLABLE error);
 void ardev_view_free(struct ardev_view* ARDEV_NULLABLE view);
 
 // ----------------------------------------------------------------------------------------- streams
@@ -559,13 +544,14 @@ void ardev_view_free(struct ardev_view* ARDEV_NULLABLE view);
 // that take arrays out take turns.
 struct ardev_stream;
 
-int ardev_stream_import(struct ArrowDeviceArrayStream* c_stream, struct ardev_stream** out,
-                        struct ardev_error* ARDEV_NULLABLE error);
-int ardev_stream_import_host(struct ArrowArrayStream* c_stream, struct ardev_stream** out,
-                             struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_stream_import(struct ArrowDeviceArrayStream* c_stream, struct ardev_stream** out,
+                                    struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_stream_import_host(struct ArrowArrayStream* c_stream, struct ardev_stream** out,
+                                         struct ardev_error* ARDEV_NULLABLE error);
 
 // Where arrays come from.
 struct ardev_source {
+  size_t struct_size;  // rule 6
   void* ARDEV_NULLABLE context;
   // Writes the next array, which is the stream's then, or NULL at the end. Returns 0 or an errno
   // value. Never called twice at once. May write to `error->message`.
@@ -573,39 +559,39 @@ struct ardev_source {
   void (*ARDEV_NULLABLE release)(void* context);
 };
 
-int ardev_stream_new(const struct ardev_schema* schema, ArrowDeviceType device_type,
-                     const struct ardev_source* source, struct ardev_stream** out,
-                     struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_stream_new(const struct ardev_schema* schema, ArrowDeviceType device_type,
+                                 const struct ardev_source* source, struct ardev_stream** out,
+                                 struct ardev_error* ARDEV_NULLABLE error);
 
-int ardev_stream_schema(const struct ardev_stream* stream, struct ardev_schema** out,
-                        struct ardev_error* ARDEV_NULLABLE error);
-int ardev_stream_device_type(const struct ardev_stream* stream, ArrowDeviceType* out,
-                             struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_stream_schema(const struct ardev_stream* stream, struct ardev_schema** out,
+                                    struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_stream_device_type(const struct ardev_stream* stream, ArrowDeviceType* out,
+                                         struct ardev_error* ARDEV_NULLABLE error);
 // The next array, NULL at the end. May wait for the producer.
-int ardev_stream_next(const struct ardev_stream* stream, struct ardev_array** out,
-                      struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_stream_next(const struct ardev_stream* stream, struct ardev_array** out,
+                                  struct ardev_error* ARDEV_NULLABLE error);
 
 // Hands on what is left. The stream is empty after this, and refuses (EINVAL) to be asked again; it
 // is still to be freed. The queue is as for ardev_array_export.
-int ardev_stream_export(const struct ardev_stream* stream, const struct ardev_queue* ARDEV_NULLABLE queue,
-                        struct ArrowDeviceArrayStream* out, struct ardev_error* ARDEV_NULLABLE error);
-int ardev_stream_export_settled(const struct ardev_stream* stream, struct ArrowDeviceArrayStream* out,
-                                struct ardev_error* ARDEV_NULLABLE error);
-int ardev_stream_export_host(const struct ardev_stream* stream, struct ArrowArrayStream* out,
-                             struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_stream_export(const struct ardev_stream* stream, const struct ardev_queue* ARDEV_NULLABLE queue,
+                                    struct ArrowDeviceArrayStream* out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_stream_export_settled(const struct ardev_stream* stream, struct ArrowDeviceArrayStream* out,
+                                            struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_stream_export_host(const struct ardev_stream* stream, struct ArrowArrayStream* out,
+                                         struct ardev_error* ARDEV_NULLABLE error);
 
 // A stream that an asynchronous producer fills: give `handler` to the producer, which releases it;
 // or call its `release` if there is no producer after all. At most `window` arrays are asked for
 // ahead of those taken out. All functions of the stream wait for the producer, those for the schema
 // and the type of device only until it has told them; freeing the stream cancels.
-int ardev_stream_from_async(size_t window, struct ArrowAsyncDeviceStreamHandler** handler, struct ardev_stream** out,
-                            struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_stream_from_async(size_t window, struct ArrowAsyncDeviceStreamHandler** handler,
+                                        struct ardev_stream** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Sends what is left of the stream to the handler of an asynchronous consumer, as it asks for it.
 // Waits until the stream ends or the consumer cancels (ECANCELED), so call it on a thread of its
 // own. The handler is released, whatever the outcome.
-int ardev_stream_drive(const struct ardev_stream* stream, struct ArrowAsyncDeviceStreamHandler* handler,
-                       struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_stream_drive(const struct ardev_stream* stream, struct ArrowAsyncDeviceStreamHandler* handler,
+                                   struct ardev_error* ARDEV_NULLABLE error);
 void ardev_stream_free(struct ardev_stream* ARDEV_NULLABLE stream);
 
 // ------------------------------------------------------------------------------------------ DLPack
@@ -617,10 +603,12 @@ struct ardev_tensor;
 
 // Takes a tensor over; its deleter is its release. The producer was told of `queue`, which waits
 // for the data, or has waited itself.
-int ardev_tensor_import(struct DLManagedTensorVersioned* c_tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
-                        uint32_t flags, struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
-int ardev_tensor_import_legacy(struct DLManagedTensor* c_tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
-                               uint32_t flags, struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_tensor_import(struct DLManagedTensorVersioned* c_tensor,
+                                    const struct ardev_queue* ARDEV_NULLABLE queue, uint32_t flags,
+                                    struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_tensor_import_legacy(struct DLManagedTensor* c_tensor,
+                                           const struct ardev_queue* ARDEV_NULLABLE queue, uint32_t flags,
+                                           struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
 
 #define ARDEV_COPYING_NEVER 0      // share, or ENOSYS
 #define ARDEV_COPYING_IF_NEEDED 1  // share where possible
@@ -632,12 +620,12 @@ int ardev_tensor_import_legacy(struct DLManagedTensor* c_tensor, const struct ar
 // data, and the memory is released behind the default stream of the device (CUDA, ROCm); on other
 // devices the deleter then says that the work is done. The older form cannot say that memory is
 // read-only, and needs a copy of such memory.
-int ardev_tensor_export(const struct ardev_tensor* tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
-                        int32_t copying, struct DLManagedTensorVersioned** out,
-                        struct ardev_error* ARDEV_NULLABLE error);
-int ardev_tensor_export_legacy(const struct ardev_tensor* tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
-                               int32_t copying, struct DLManagedTensor** out,
-                               struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_tensor_export(const struct ardev_tensor* tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
+                                    int32_t copying, struct DLManagedTensorVersioned** out,
+                                    struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_tensor_export_legacy(const struct ardev_tensor* tensor,
+                                           const struct ardev_queue* ARDEV_NULLABLE queue, int32_t copying,
+                                           struct DLManagedTensor** out, struct ardev_error* ARDEV_NULLABLE error);
 
 #define ARDEV_CONVERT_NULLS_TO_NAN 1  // nulls, which are an error otherwise, become "not a number"
 // Dates, times, keys of dictionaries become the integers that they are.
@@ -648,6 +636,7 @@ int ardev_tensor_export_legacy(const struct ardev_tensor* tensor, const struct a
 #define ARDEV_CONVERT_AS_LISTS 16
 
 struct ardev_conversion {
+  size_t struct_size;  // rule 6
   int32_t copying;  // ARDEV_COPYING_...
   uint32_t flags;   // ARDEV_CONVERT_...
   const struct ardev_queue* ARDEV_NULLABLE queue;  // for copies; one is opened where none is named
@@ -655,12 +644,15 @@ struct ardev_conversion {
 
 // An array of numbers, or a record batch of such columns, as a tensor; and the other way round.
 // Without `conversion` the memory is shared, or it is an error.
-int ardev_tensor_from_array(const struct ardev_array* array, const struct ardev_conversion* ARDEV_NULLABLE conversion,
-                            struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
-int ardev_array_from_tensor(const struct ardev_tensor* tensor, const struct ardev_conversion* ARDEV_NULLABLE conversion,
-                            struct ardev_array** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_tensor_from_array(const struct ardev_array* array,
+                                        const struct ardev_conversion* ARDEV_NULLABLE conversion,
+                                        struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_array_from_tensor(const struct ardev_tensor* tensor,
+                                        const struct ardev_conversion* ARDEV_NULLABLE conversion,
+                                        struct ardev_array** out, struct ardev_error* ARDEV_NULLABLE error);
 
 struct ardev_tensor_info {
+  size_t struct_size;  // rule 6
   DLDataType dtype;
   int32_t ndim;
   const int64_t* shape;    // valid as long as the tensor object,
@@ -670,8 +662,8 @@ struct ardev_tensor_info {
   int32_t is_frozen;  // nobody writes to the memory
 };
 
-int ardev_tensor_inspect(const struct ardev_tensor* tensor, struct ardev_tensor_info* out,
-                         struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_tensor_inspect(const struct ardev_tensor* tensor, struct ardev_tensor_info* out,
+                                     struct ardev_error* ARDEV_NULLABLE error);
 void ardev_tensor_free(struct ardev_tensor* ARDEV_NULLABLE tensor);
 
 // ----------------------------------------------------------------------------------------- release
@@ -682,7 +674,7 @@ void ardev_tensor_free(struct ardev_tensor* ARDEV_NULLABLE tensor);
 // Releases what queues have passed, and returns how many things that were. Never waits.
 size_t ardev_release_finished(void);
 // Waits until nothing is held back. ETIMEDOUT if something still is when the time is over.
-int ardev_wait_until_released(int64_t timeout, struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_wait_until_released(int64_t timeout, struct ardev_error* ARDEV_NULLABLE error);
 // How many things are held back.
 size_t ardev_held_back(void);
 // How many things this process will never release: their release panicked, or a queue of the parent

@@ -214,13 +214,15 @@ class Device : public detail::Owner<ardev_device, ardev_device_free> {
  private:
   static Result<std::vector<DeviceInfo>> try_list() {
     std::vector<DeviceInfo> infos;
-    for (size_t capacity = 64;; capacity = infos.size()) {
-      infos.resize(capacity);
+    for (size_t capacity = 64;; capacity *= 2) {
+      infos.assign(capacity, sized<DeviceInfo>());
       auto count = detail::told<size_t>(
           [&](auto out, auto error) { return ardev_device_list(infos.data(), capacity, out, error); });
       if (!count) return count.error();
-      infos.resize(*count);
-      if (*count <= capacity) return infos;
+      if (*count <= capacity) {
+        infos.resize(*count);
+        return infos;
+      }
     }
   }
   static Result<Device> try_open_any() {

@@ -63,6 +63,26 @@ inline size_t width_of(const std::string& format) {
 
 }  // namespace detail
 
+// Pairs of a key and a value, which may be any bytes.
+using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+// The name and the parameters of an extension type.
+struct Extension {
+  std::string name;
+  std::string parameters;
+};
+
+using SchemaInfo = ardev_schema_info;
+
+namespace detail {
+
+inline std::string text_of(const ardev_bytes& bytes) {
+  return std::string(static_cast<const char*>(bytes.data), bytes.size);
+}
+inline ardev_bytes bytes_of(std::string_view text) noexcept { return {text.data(), text.size()}; }
+
+}  // namespace detail
+
 // A type, with a name if it is a field of another.
 class Schema : public detail::Owner<ardev_schema, ardev_schema_free> {
  public:
@@ -94,8 +114,53 @@ class Schema : public detail::Owner<ardev_schema, ardev_schema_free> {
     return detail::outcome(detail::done([&](auto error) { return ardev_schema_export(get(), out, error); }));
   }
   [[nodiscard]] Outcome<Exported<ArrowSchema>> exported() const { return detail::outcome(try_exported()); }
-  // The format string.
+  // The format string; of a dictionary-encoded type that of its keys.
   [[nodiscard]] Outcome<std::string> format() const { return detail::outcome(try_format()); }
+  // The name; empty where there is none.
+  [[nodiscard]] Outcome<std::string> name() const {
+    return detail::outcome(try_read<std::string>([](const SchemaInfo& info) { return detail::text_of(info.name); }));
+  }
+  // ARROW_FLAG_..., and any other bits that the type came with.
+  [[nodiscard]] Outcome<int64_t> flags() const {
+    return detail::outcome(try_read<int64_t>([](const SchemaInfo& info) { return info.flags; }));
+  }
+  [[nodiscard]] Outcome<size_t> children() const {
+    return detail::outcome(try_read<size_t>([](const SchemaInfo& info) { return info.n_children; }));
+  }
+  [[nodiscard]] Outcome<Schema> child(size_t index) const {
+    return detail::outcome(
+        detail::made<Schema>([&](auto out, auto error) { return ardev_schema_child(get(), index, out, error); }));
+  }
+  // The type of the values of a dictionary; Kind::invalid_argument where there is none.
+  [[nodiscard]] Outcome<Schema> dictionary() const {
+    return detail::outcome(
+        detail::made<Schema>([&](auto out, auto error) { return ardev_schema_dictionary(get(), out, error); }));
+  }
+  // The pairs of metadata, in their order. A key may occur twice.
+  [[nodiscard]] Outcome<Metadata> metadata() const { return detail::outcome(try_metadata()); }
+  // The extension type that the metadata names, if it names one.
+  [[nodiscard]] Outcome<std::optional<Extension>> extension() const {
+    return detail::outcome(try_read<std::optional<Extension>>([](const SchemaInfo& info) -> std::optional<Extension> {
+      if (info.is_extension == 0) return std::nullopt;
+      return Extension{detail::text_of(info.extension_name), detail::text_of(info.extension_parameters)};
+    }));
+  }
+
+  // The same type with these pairs in place of its metadata.
+  [[nodiscard]] Outcome<Schema> with_metadata(const Metadata& metadata) const {
+    std::vector<ardev_pair> pairs;
+    for (const auto& pair : metadata) pairs.push_back({detail::bytes_of(pair.first), detail::bytes_of(pair.second)});
+    return detail::outcome(detail::made<Schema>([&](auto out, auto error) {
+      return ardev_schema_with_metadata(get(), pairs.data(), pairs.size(), out, error);
+    }));
+  }
+  // The same type marked as an extension type, such as "arrow.json".
+  [[nodiscard]] Outcome<Schema> with_extension(const Extension& extension) const {
+    const ardev_bytes parameters = detail::bytes_of(extension.parameters);
+    return detail::outcome(detail::made<Schema>([&](auto out, auto error) {
+      return ardev_schema_with_extension(get(), extension.name.c_str(), &parameters, out, error);
+    }));
+  }
   // The type in words, such as `struct<id: int64>`.
   [[nodiscard]] Outcome<std::string> describe() const {
     return detail::outcome(detail::written([&](auto text, auto capacity, auto size, auto error) {
@@ -105,15 +170,33 @@ class Schema : public detail::Owner<ardev_schema, ardev_schema_free> {
 
  private:
   friend class HostView;
+  friend class Array;
 
   Result<Exported<ArrowSchema>> try_exported() const {
     return detail::exported<ArrowSchema>(
         host, [&](auto out, auto error) { return ardev_schema_export(get(), out, error); });
   }
+  template <typename T, typename F>
+  Result<T> try_read(F&& read) const {
+    auto info =
+        detail::told<SchemaInfo>([&](auto out, auto error) { return ardev_schema_inspect(get(), out, error); });
+    if (!info) return info.error();
+    return read(*info);
+  }
   Result<std::string> try_format() const {
-    auto c_schema = try_exported();
-    if (!c_schema) return c_schema.error();
-    return std::string((*c_schema)->format);
+    return try_read<std::string>([](const SchemaInfo& info) { return std::string(info.format); });
+  }
+  Result<Metadata> try_metadata() const {
+    auto count = try_read<size_t>([](const SchemaInfo& info) { return info.n_pairs; });
+    if (!count) return count.error();
+    Metadata metadata;
+    for (size_t index = 0; index < *count; index++) {
+      auto pair = detail::told<ardev_pair>(
+          [&](auto out, auto error) { return ardev_schema_pair(get(), index, out, error); });
+      if (!pair) return pair.error();
+      metadata.emplace_back(detail::text_of(pair->key), detail::text_of(pair->value));
+    }
+    return metadata;
   }
 };
 
@@ -263,6 +346,23 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
   [[nodiscard]] static Outcome<Array> of(const C& values, Lane lane = host, const std::string& name = "") {
     return detail::outcome(try_of(Span(values.data(), values.size()), lane, name));
   }
+  // The same of any type of one size (numbers, dates, decimals, fixed-size binary; booleans as a
+  // byte each). `is_there` has a byte for each value, 0 for a null; empty, there are no nulls.
+  template <typename C>
+  [[nodiscard]] static Outcome<Array> from_values(const Schema& schema, const C& values,
+                                                  Span<const uint8_t> is_there = {}, Lane lane = host) {
+    return detail::outcome(try_from_values(schema, Span(values.data(), values.size()), is_there, lane));
+  }
+  // The same of text and of binary, in any layout. Each value is a std::string_view, a std::string,
+  // or an optional of one, without which it is a null.
+  template <typename C>
+  [[nodiscard]] static Outcome<Array> from_texts(const Schema& schema, const C& values, Lane lane = host) {
+    std::vector<ardev_bytes> bytes;
+    for (const auto& value : values) bytes.push_back(bytes_of(value));
+    return detail::outcome(detail::made<Array>(lane, [&](auto out, auto error) {
+      return ardev_array_from_bytes(schema.get(), bytes.data(), bytes.size(), lane.get(), out, error);
+    }));
+  }
   // A record batch of these columns, which are shared, named as their types are.
   [[nodiscard]] static Outcome<Array> batch(const std::vector<const Array*>& columns) {
     return detail::outcome(try_batch(columns));
@@ -338,9 +438,14 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
   // Copies to the device of the queue, in its order, or to the host. What lies there already is
   // shared.
   [[nodiscard]] Outcome<Array> copy_to(Lane lane, const CopyOptions& options = {}) const {
-    const ardev_copy_options c_options = {options.alignment, options.flags, options.through.get()};
-    return detail::outcome(detail::made<Array>(
-        options.through.is_empty() ? options.through : lane, [&](auto out, auto error) { return ardev_array_copy(get(), lane.get(), &c_options, out, error); }));
+    auto c_options = sized<ardev_copy_options>();
+    c_options.alignment = options.alignment;
+    c_options.flags = options.flags;
+    c_options.through = options.through.get();
+    return detail::outcome(
+        detail::made<Array>(options.through.is_empty() ? options.through : lane, [&](auto out, auto error) {
+          return ardev_array_copy(get(), lane.get(), &c_options, out, error);
+        }));
   }
 
   // Access to the data: for work on a queue, which waits for the array; or for the host, where
@@ -351,6 +456,31 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
  private:
   friend class HostView;
 
+  static ardev_bytes bytes_of(std::string_view text) noexcept {
+    // What is empty is there, and has an address.
+    return detail::bytes_of(text.data() == nullptr ? std::string_view("") : text);
+  }
+  template <typename T>
+  static ardev_bytes bytes_of(const std::optional<T>& text) noexcept {
+    return text ? bytes_of(std::string_view(*text)) : ardev_bytes{nullptr, 0};
+  }
+  template <typename T>
+  static Result<Array> try_from_values(const Schema& schema, Span<T> values, Span<const uint8_t> is_there, Lane lane) {
+    if (!is_there.empty() && is_there.size() != values.size()) {
+      return detail::refused("there are more or fewer values than bytes that say whether they are there");
+    }
+    static_assert(std::is_trivially_copyable_v<std::remove_cv_t<T>>, "only bytes are copied");
+    auto format = schema.try_format();
+    if (!format) return format.error();
+    const size_t width = *format == "b" ? 1 : detail::width_of(*format);
+    if (width != 0 && width != sizeof(T)) {
+      return detail::refused("the values have another size than those of the type");
+    }
+    return detail::made<Array>(lane, [&](auto out, auto error) {
+      return ardev_array_from_values(schema.get(), values.data(), is_there.data(), values.size(), lane.get(), out,
+                                     error);
+    });
+  }
   Result<ArrayInfo> try_info() const {
     return detail::told<ArrayInfo>([&](auto out, auto error) { return ardev_array_inspect(get(), out, error); });
   }
@@ -363,7 +493,7 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
     std::vector<const ardev_array*> children;
     for (const Array* child : parts.children) children.push_back(child == nullptr ? nullptr : child->get());
     if (parts.queue != nullptr && !*parts.queue) return detail::no_queue();
-    ardev_parts c_parts = {};
+    auto c_parts = sized<ardev_parts>();
     c_parts.schema = schema;
     c_parts.length = parts.length;
     c_parts.offset = parts.offset;
@@ -432,137 +562,11 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
   }
 };
 
-// ------------------------------------------------------------------------------------------- views
-
-// Addresses of an array's data for work on a queue. When it ends, all work on the data is
-// submitted; the data stays until the queue has done that work.
-class View : public detail::Owner<ardev_view, ardev_view_free> {
- public:
-  using Owner::Owner;
-
-  // A buffer of the array itself, from its beginning: the array's offset is the caller's to apply.
-  [[nodiscard]] Outcome<Place> buffer(size_t index) const {
-    return detail::outcome(
-        detail::told<Place>([&](auto out, auto error) { return ardev_view_buffer(get(), index, out, error); }));
-  }
-};
-
-// An array's data, read by the host. The addresses are good as long as the view.
-class HostView {
- public:
-  HostView() = default;
-
-  [[nodiscard]] int64_t length() const noexcept { return info_.length; }
-  // Whether the element at `row`, less than `length()`, is not null.
-  [[nodiscard]] bool is_valid(int64_t row) const noexcept {
-    const auto bit = static_cast<uint64_t>(row + info_.offset);
-    return validity_ == nullptr || (validity_[bit / 8] >> (bit % 8) & 1) != 0;
-  }
-  // The elements of an array of numbers, dates, times, decimals or fixed-size binary, from its
-  // offset to its end: Kind::schema_mismatch if T has not their size. Where an element is null, the
-  // value is any.
-  template <typename T>
-  [[nodiscard]] Outcome<Span<const T>> values() const {
-    return detail::outcome(try_values<T>());
-  }
-  // An element of an array of text or binary with offsets, that was built here or validated.
-  [[nodiscard]] Outcome<std::string_view> text(int64_t row) const { return detail::outcome(try_text(row)); }
-  // A buffer of the array itself, from its beginning up to the array's end.
-  [[nodiscard]] Outcome<Span<const unsigned char>> bytes(size_t index) const {
-    return detail::outcome(try_bytes(index));
-  }
-
- private:
-  friend class Array;
-
-  static Result<HostView> open(const Array& array) {
-    HostView view;
-    auto opened = detail::made<View>(
-        [&](auto out, auto error) { return ardev_view_open(array.get(), nullptr, out, error); });
-    if (!opened) return opened.error();
-    view.view_ = std::move(*opened);
-    auto info = array.try_info();
-    auto schema = array.try_schema();
-    if (!info) return info.error();
-    if (!schema) return schema.error();
-    auto format = schema->try_format();
-    if (!format) return format.error();
-    view.info_ = *info;
-    view.format_ = std::move(*format);
-    const bool has_validity = view.format_ != "n" && view.format_ != "+r" && view.format_.rfind("+u", 0) != 0;
-    if (has_validity) {
-      auto bytes = view.try_bytes(0);
-      if (!bytes) return bytes.error();
-      view.validity_ = bytes->data();
-    }
-    return view;
-  }
-  Result<Span<const unsigned char>> try_bytes(size_t index) const {
-    auto place = detail::told<Place>(
-        [&](auto out, auto error) { return ardev_view_buffer(view_.get(), index, out, error); });
-    if (!place) return place.error();
-    if (place->base == nullptr) return Span<const unsigned char>();
-    return Span<const unsigned char>(static_cast<const unsigned char*>(place->base),
-                                     static_cast<size_t>(place->size));
-  }
-  template <typename T>
-  Result<Span<const T>> try_values() const {
-    static_assert(std::is_trivially_copyable_v<T>, "values are bytes");
-    const size_t width = detail::width_of(format_);
-    if (width != sizeof(T)) {
-      return Error(Kind::schema_mismatch, EINVAL,
-                   "elements of the format " + format_ + " cannot be read as values of " + std::to_string(sizeof(T)) +
-                       " bytes");
-    }
-    if (info_.length == 0) return Span<const T>();
-    auto bytes = try_bytes(1);
-    if (!bytes) return bytes.error();
-    if (bytes->size() / width < static_cast<size_t>(info_.offset + info_.length)) {
-      return Error(Kind::malformed, EINVAL, "the buffer of the values is shorter than the array");
-    }
-    if (reinterpret_cast<uintptr_t>(bytes->data()) % alignof(T) != 0) {
-      return Error(Kind::malformed, EINVAL, "the values are not aligned as T has to be: read bytes()");
-    }
-    const T* values = reinterpret_cast<const T*>(bytes->data()) + info_.offset;
-    return Span<const T>(values, static_cast<size_t>(info_.length));
-  }
-  Result<std::string_view> try_text(int64_t row) const {
-    const bool is_small = format_ == "u" || format_ == "z";
-    if (!is_small && format_ != "U" && format_ != "Z") {
-      return Error(Kind::schema_mismatch, EINVAL, "elements of the format " + format_ + " are no text with offsets");
-    }
-    if (row < 0 || row >= info_.length) return detail::refused("there is no such row");
-    auto offsets = try_bytes(1);
-    if (!offsets) return offsets.error();
-    auto data = try_bytes(2);
-    if (!data) return data.error();
-    const auto at = static_cast<size_t>(row + info_.offset);
-    uint64_t ends[2];
-    if (is_small) {
-      int32_t small[2];
-      std::memcpy(small, offsets->data() + at * sizeof(int32_t), sizeof(small));
-      for (int i = 0; i < 2; i++) ends[i] = static_cast<uint64_t>(small[i]);
-    } else {
-      std::memcpy(ends, offsets->data() + at * sizeof(int64_t), sizeof(ends));
-    }
-    return std::string_view(reinterpret_cast<const char*>(data->data()) + ends[0],
-                            static_cast<size_t>(ends[1] - ends[0]));
-  }
-
-  View view_;
-  ArrayInfo info_ = {};
-  std::string format_;
-  const unsigned char* validity_ = nullptr;
-};
-
-inline Outcome<View> Array::view(const Queue& queue) const {
-  return detail::outcome(detail::made<View>(
-      queue, [&](auto out, auto error) { return ardev_view_open(get(), queue.get(), out, error); }));
-}
-inline Outcome<HostView> Array::view(Host) const { return detail::outcome(HostView::open(*this)); }
-
 }  // namespace ARROW_DEVICE_FORM
 }  // namespace arrow_device
+
+// Access to the data.
+#include "views.hpp"
 
 // Streams and tensors.
 #include "exchange.hpp"

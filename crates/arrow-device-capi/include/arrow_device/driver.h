@@ -37,8 +37,7 @@ struct ardev_region {
 // other. `is_idle` and `is_complete` write 0 for no, and any other number for yes. Memory safety
 // rests on this: docs/safety.md has it in full (DRV-1 to DRV-28).
 struct ardev_driver {
-  // Sizeof(struct ardev_driver); EINVAL if it is less, and nothing else is looked at.
-  size_t struct_size;
+  size_t struct_size;  // rule 6
   ArrowDeviceType device_type;
   uint32_t flags;  // ARDEV_DEVICE_...
   // No other runtime's device is open by this type and id: of two that are, nobody can tell which
@@ -99,7 +98,7 @@ struct ardev_driver {
 // Opens a device that this program brings, of any type but ARROW_DEVICE_CPU. `driver` is copied;
 // its `release` is called when the device is closed: after `ardev_device_free`, when nothing on it
 // is left. From now on ardev_device_find finds it.
-int ardev_device_register(const struct ardev_driver* driver, struct ardev_device** out,
-                          struct ardev_error* ARDEV_NULLABLE error);
+ARDEV_CHECK int ardev_device_register(const struct ardev_driver* driver, struct ardev_device** out,
+                                      struct ardev_error* ARDEV_NULLABLE error);
 
 #endif  // ARROW_DEVICE_DRIVER_H_

@@ -64,7 +64,7 @@ class Stream : public detail::Owner<ardev_stream, ardev_stream_free> {
   // of whoever asked for the array; no exception crosses C.
   template <typename F>
   [[nodiscard]] static Outcome<Stream> from(const Schema& schema, ArrowDeviceType device_type, F next) {
-    ardev_source source = {};
+    auto source = sized<ardev_source>();
     source.context = detail::kept(std::move(next));
     source.next = call_next<F>;
     source.release = [](void* context) { delete static_cast<F*>(context); };
@@ -240,7 +240,11 @@ class Tensor : public detail::Owner<ardev_tensor, ardev_tensor_free> {
   friend class Array;
 
   static ardev_conversion conversion_of(const Conversion& conversion) noexcept {
-    return {static_cast<int32_t>(conversion.copying), conversion.flags, conversion.lane.get()};
+    auto c_conversion = sized<ardev_conversion>();
+    c_conversion.copying = static_cast<int32_t>(conversion.copying);
+    c_conversion.flags = conversion.flags;
+    c_conversion.queue = conversion.lane.get();
+    return c_conversion;
   }
   Result<TensorInfo> try_info() const {
     return detail::told<TensorInfo>([&](auto out, auto error) { return ardev_tensor_inspect(get(), out, error); });

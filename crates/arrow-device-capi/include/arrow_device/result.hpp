@@ -230,6 +230,14 @@ class Span {
 
 // ----------------------------------------------------------------------------------------- objects
 
+// A struct of the C interface that grows, with zero in each member but `struct_size`.
+template <typename T>
+[[nodiscard]] T sized() noexcept {
+  T value{};
+  value.struct_size = sizeof(T);
+  return value;
+}
+
 namespace detail {
 
 // The one owner of an object of the C interface, which ends with it. It is moved and not copied;
@@ -265,6 +273,21 @@ class Owner {
   C* pointer_ = nullptr;
 };
 
+template <typename T, typename = void>
+struct Grows : std::false_type {};
+template <typename T>
+struct Grows<T, std::void_t<decltype(std::declval<T&>().struct_size)>> : std::true_type {};
+
+// A value for a function in C to write to.
+template <typename T>
+T fresh() noexcept {
+  if constexpr (Grows<T>::value) {
+    return sized<T>();
+  } else {
+    return T{};
+  }
+}
+
 // The three ways to call a function in C: for nothing but its success, for an object, for a value.
 template <typename F>
 Result<void> done(F&& call) {
@@ -284,7 +307,7 @@ Result<T> made(F&& call) {
 template <typename T, typename F>
 Result<T> told(F&& call) {
   ardev_error error;
-  T out{};
+  T out = fresh<T>();
   if (call(&out, &error) != 0) return Error(error);
   return out;
 }
@@ -292,7 +315,7 @@ Result<T> told(F&& call) {
 // A text, of a function that writes texts as snprintf does.
 template <typename F>
 Result<std::string> written(F&& call) {
-  auto size = told<size_t>([&](size_t* out, ardev_error* error) { return call(nullptr, 0, out, error); });
+  auto size = told<size_t>([&](size_t* out, ardev_error* error) { return call(nullptr, size_t{0}, out, error); });
   if (!size) return size.error();
   std::string text(*size, '\0');
   auto again = told<size_t>([&](size_t* out, ardev_error* error) { return call(&text[0], text.size(), out, error); });

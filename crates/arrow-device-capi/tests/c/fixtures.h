@@ -124,6 +124,7 @@ static struct ardev_driver fixture_driver(void) {
 static struct ardev_allocator fixture_allocator(void) {
   struct ardev_allocator allocator;
   memset(&allocator, 0, sizeof(allocator));
+  allocator.struct_size = sizeof(allocator);
   allocator.allocate = lab_allocate;
   allocator.free = lab_free;
   allocator.release = release_context;
@@ -141,6 +142,7 @@ static void lock_nothing(void* context) { (void)context; }
 static struct ardev_vulkan_handles fixture_handles(void) {
   struct ardev_vulkan_handles handles;
   memset(&handles, 0, sizeof(handles));
+  handles.struct_size = sizeof(handles);
   handles.instance = handles.physical_device = handles.device = &failures;
   return handles;
 }
@@ -148,6 +150,7 @@ static struct ardev_vulkan_handles fixture_handles(void) {
 static struct ardev_vulkan_queue fixture_queues(void) {
   struct ardev_vulkan_queue queue;
   memset(&queue, 0, sizeof(queue));
+  queue.struct_size = sizeof(queue);
   queue.handle = &failures;
   queue.lock = queue.unlock = lock_nothing;
   return queue;
@@ -156,6 +159,7 @@ static struct ardev_vulkan_queue fixture_queues(void) {
 static struct ardev_vulkan_binding fixture_binding(void) {
   struct ardev_vulkan_binding binding;
   memset(&binding, 0, sizeof(binding));
+  binding.struct_size = sizeof(binding);
   binding.buffer = binding.memory = &failures;
   binding.size = 64;
   return binding;
@@ -167,6 +171,11 @@ static struct ardev_device* g_device;
 static struct ardev_queue* g_queue;
 static struct ardev_event* g_event;
 static struct ardev_schema* g_schema;   // int64
+static struct ardev_schema* g_text_type;
+static struct ardev_schema* g_batch_type;
+static struct ardev_schema* g_word_type;    // dictionary-encoded
+static struct ardev_schema* g_tagged_type;  // with a pair of metadata
+static const struct ardev_pair g_pairs[1] = {{{"key", 3}, {"value", 5}}};
 static struct ardev_array* g_numbers;   // of that, two elements
 static struct ardev_array* g_array;     // a batch with that as its column
 static struct ardev_array* g_words;     // dictionary-encoded
@@ -196,6 +205,7 @@ static int next_array(void* context, struct ardev_array** out, struct ardev_erro
 static struct ardev_source fixture_source(void) {
   struct ardev_source source;
   memset(&source, 0, sizeof(source));
+  source.struct_size = sizeof(source);
   source.next = next_array;
   source.release = release_context;
   return source;
@@ -277,6 +287,7 @@ static struct ardev_parts fixture_parts(void) {
   static struct ardev_buffer* buffers[2];
   struct ardev_parts parts;
   memset(&parts, 0, sizeof(parts));
+  parts.struct_size = sizeof(parts);
   if (buffers[1] == NULL) buffers[1] = fresh_buffer();
   parts.schema = g_schema;
   parts.length = 2;
@@ -288,7 +299,6 @@ static struct ardev_parts fixture_parts(void) {
 static void open_fixtures(void) {
   struct ardev_error error;
   struct ardev_parts parts;
-  struct ardev_schema *batch, *words;
   struct ardev_buffer* indices;
   struct ardev_buffer* index_buffers[2];
   struct ardev_buffer* no_buffers[1] = {NULL};
@@ -304,32 +314,34 @@ static void open_fixtures(void) {
   must(ardev_array_build(&parts, &g_numbers, &error), &error);
 
   columns[0] = g_schema;
-  must(ardev_schema_new("+s", NULL, 0, columns, 1, NULL, &batch, &error), &error);
+  must(ardev_schema_new("+s", NULL, 0, columns, 1, NULL, &g_batch_type, &error), &error);
   memset(&parts, 0, sizeof(parts));
+  parts.struct_size = sizeof(parts);
   arrays[0] = g_numbers;
-  parts.schema = batch;
+  parts.schema = g_batch_type;
   parts.length = 2;
   parts.buffers = no_buffers;
   parts.n_buffers = 1;
   parts.children = arrays;
   parts.n_children = 1;
   must(ardev_array_build(&parts, &g_array, &error), &error);
-  ardev_schema_free(batch);
 
-  must(ardev_schema_new("c", "word", 0, NULL, 0, g_schema, &words, &error), &error);
+  must(ardev_schema_new("c", "word", 0, NULL, 0, g_schema, &g_word_type, &error), &error);
   must(ardev_buffer_copy(NULL, keys, sizeof(keys), &indices, &error), &error);
   index_buffers[0] = NULL;
   index_buffers[1] = indices;
   memset(&parts, 0, sizeof(parts));
-  parts.schema = words;
+  parts.struct_size = sizeof(parts);
+  parts.schema = g_word_type;
   parts.length = 2;
   parts.buffers = index_buffers;
   parts.n_buffers = 2;
   parts.dictionary = g_numbers;
   must(ardev_array_build(&parts, &g_words, &error), &error);
-  ardev_schema_free(words);
   ardev_buffer_free(indices);
 
+  must(ardev_schema_new("u", "text", 0, NULL, 0, NULL, &g_text_type, &error), &error);
+  must(ardev_schema_with_metadata(g_schema, g_pairs, 1, &g_tagged_type, &error), &error);
   must(ardev_view_open(g_numbers, NULL, &g_view, &error), &error);
   must(ardev_tensor_from_array(g_numbers, NULL, &g_tensor, &error), &error);
   g_c_array = fresh_ArrowDeviceArray();
@@ -344,6 +356,10 @@ static void close_fixtures(void) {
   ardev_array_free(g_words);
   ardev_array_free(g_array);
   ardev_array_free(g_numbers);
+  ardev_schema_free(g_tagged_type);
+  ardev_schema_free(g_word_type);
+  ardev_schema_free(g_batch_type);
+  ardev_schema_free(g_text_type);
   ardev_schema_free(g_schema);
   ardev_event_free(g_event);
   ardev_queue_free(g_queue);

@@ -94,6 +94,51 @@ static void schemas() {
   CHECK(MUST(MUST(Schema::of<uint8_t>()).format()) == "C" && MUST(MUST(Schema::of<float>()).format()) == "f");
 }
 
+static void parts_of_schemas() {
+  const Metadata pairs = {{"unit", "EUR"}, {"unit", std::string("\0a", 2)}, {"", ""}};
+  const Schema price = MUST(MUST(Schema::make("d:10,2", "price", {}, 0)).with_metadata(pairs));
+  CHECK(MUST(price.metadata()) == pairs && MUST(price.name()) == "price" && MUST(price.flags()) == 0);
+  CHECK(MUST(price.format()) == "d:10,2" && MUST(price.children()) == 0 && !MUST(price.extension()));
+  const Schema json = MUST(MUST(Schema::make("u", "order")).with_extension({"arrow.json", "{}"}));
+  const std::optional<Extension> extension = MUST(json.extension());
+  CHECK(extension && extension->name == "arrow.json" && extension->parameters == "{}");
+  const Schema word = MUST(Schema::make("c", "word", {}, ARROW_FLAG_NULLABLE, &json));
+  CHECK(MUST(MUST(word.dictionary()).extension())->name == "arrow.json" && MUST(word.format()) == "c");
+  // Children keep what they have.
+  const Schema row = MUST(Schema::make("+s", "", {&price, &word}));
+  CHECK(MUST(row.children()) == 2 && MUST(MUST(row.child(0)).metadata()) == pairs && MUST(row.name()).empty());
+  CHECK(error_of([&] { return row.child(2); }).code() == EINVAL);
+  CHECK(error_of([&] { return row.dictionary(); }).code() == EINVAL);
+  CHECK(MUST(MUST(price.with_metadata({})).metadata()).empty());
+}
+
+static void arrays_of_values() {
+  const std::vector<uint8_t> there = {1, 0, 1};
+  const Schema days = MUST(Schema::make("tdD", "day"));
+  const Array dates = MUST(Array::from_values(days, std::vector<int32_t>{19000, 7, 19001}, there));
+  CHECK(MUST(MUST(dates.schema()).name()) == "day" && MUST(dates.info()).null_count == 1);
+  MUST(dates.validate());
+  const Array flags = MUST(Array::from_values(MUST(Schema::make("b")), std::vector<uint8_t>{2, 0, 1}));
+  {
+    const HostView view = MUST(flags.view(host));
+    CHECK(MUST(view.bytes(1)).size() == 1 && (MUST(view.bytes(1))[0] & 7) == 5);
+  }
+  for (const char* format : {"u", "U", "vu", "z"}) {
+    const Schema type = MUST(Schema::make(format, "text"));
+    const std::vector<std::optional<std::string>> texts = {"a", std::nullopt, "", "more than twelve letters"};
+    const Array array = MUST(Array::from_texts(type, texts));
+    CHECK(MUST(array.info()).length == 4 && MUST(array.info()).null_count == 1);
+    CHECK(MUST(MUST(array.schema()).name()) == "text");
+    MUST(array.validate());
+  }
+  CHECK(MUST(MUST(Array::from_texts(MUST(Schema::make("u")), std::vector<std::string_view>{"a", {}})).info()).null_count == 0);
+  CHECK(error_of([&] { return Array::from_values(days, std::vector<int64_t>{1}); }).code() == EINVAL);
+  CHECK(error_of([&] { return Array::from_values(days, std::vector<int32_t>{1}, there); }).code() == EINVAL);
+  CHECK(error_of([&] { return Array::from_texts(days, std::vector<std::string>{"a"}); }).code() == EINVAL);
+  const Queue queue = MUST(MUST(Device::open_any()).open_queue());
+  MUST(MUST(Array::from_values(days, std::vector<int32_t>{1, 2, 3}, there, queue)).validate(queue));
+}
+
 static void buffers_and_arrays() {
   // From buffers: text with a null.
   const Buffer validity = MUST(Buffer::copy_of(std::vector<uint8_t>{0b101}));
@@ -109,12 +154,26 @@ static void buffers_and_arrays() {
   const Array text = MUST(Array::build(MUST(Schema::make("u", "text")), parts));
   MUST(text.validate());
   {
-    const HostView view = MUST(text.view(host));
+    HostView view = MUST(text.view(host));
     CHECK(view.length() == 3 && view.is_valid(0) && !view.is_valid(1) && view.is_valid(2));
     CHECK(MUST(view.text(0)) == "ab" && MUST(view.text(2)) == "cde");
     CHECK(error_of([&] { return view.text(3); }).kind() == Kind::invalid_argument);
+    HostView moved = std::move(view);
+    CHECK(MUST(moved.text(2)) == "cde" && view.length() == 0 && view.is_valid(0));
+    view = std::move(moved);
+    CHECK(view.length() == 3 && moved.length() == 0);
     CHECK(error_of([&] { return view.values<int32_t>(); }).kind() == Kind::schema_mismatch);
     CHECK(MUST(view.bytes(2)).size() == 5);
+  }
+  // Offsets that lead out of the buffer, which nobody looked at when the array was built.
+  for (const auto& wrong : {std::vector<int32_t>{0, 64, 5}, std::vector<int32_t>{-64, 5, 5}}) {
+    const Buffer places_of_wrong = MUST(Buffer::copy_of(wrong));
+    parts.length = 2;
+    parts.buffers = {nullptr, &places_of_wrong, &letters};
+    const Array built = MUST(Array::build(MUST(Schema::make("u", "wrong")), parts));
+    const HostView view = MUST(built.view(host));
+    CHECK(error_of([&] { return view.text(0); }).kind() == Kind::invalid_data);
+    CHECK(wrong[1] == 5 || error_of([&] { return view.text(1); }).kind() == Kind::invalid_data);
   }
   const Array tail = MUST(text.slice(1, 2));
   {
@@ -315,6 +374,8 @@ int main() {
   devices_and_queues();
   moves();
   schemas();
+  parts_of_schemas();
+  arrays_of_values();
   buffers_and_arrays();
   copies_and_views();
   streams();

@@ -9,7 +9,7 @@ use arrow_device_testkit::application::opencl::Cl;
 use arrow_device_testkit::required::skip;
 use arrow_device_testkit::{process, release_until};
 
-use crate::support::face::{call, made};
+use crate::support::face::{Owned, call, made};
 use crate::support::objects::{END, Ends, copy, numbers, values_of};
 
 /// One test, since all of it is about which device was opened last.
@@ -110,5 +110,43 @@ fn a_context_a_queue_and_an_event_of_the_application_are_used() {
         cl.call("clReleaseEvent", user).unwrap();
         cl.call("clReleaseCommandQueue", lane).unwrap();
         cl.call("clReleaseContext", context).unwrap();
+    });
+}
+
+/// An object that several threads use, as rule 4 of the header allows.
+struct Shared<T>(*const T);
+
+unsafe impl<T> Sync for Shared<T> {}
+
+// PoCL's maps of one buffer by two threads at once end the process, though OpenCL promises that
+// threads may: whoever calls through C is kept from that as whoever calls through Rust is.
+#[test]
+fn threads_read_one_array_at_once_although_the_driver_may_not() {
+    process::alone(|| {
+        if let Err(reason) = arrow_device_opencl::is_available() {
+            return skip("opencl", &reason.to_string());
+        }
+        let device_type = DeviceType::OPENCL.0;
+        let device =
+            made(|out, error| unsafe { ardev_device_open(device_type, 0, out, error) }).unwrap();
+        let queue = made(|out, error| unsafe { ardev_queue_open(device, out, error) }).unwrap();
+        let there = copy(&numbers(3), queue, ptr::null()).unwrap();
+        let shared = Shared(there.0.cast_const());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let array = &shared;
+                    for _ in 0..200 {
+                        let back = made(|out, error| unsafe {
+                            ardev_array_copy(array.0, ptr::null(), ptr::null(), out, error)
+                        });
+                        assert_eq!(values_of(&Owned(back.unwrap())), [3, 4, 5]);
+                    }
+                });
+            }
+        });
+        drop(there);
+        unsafe { ardev_queue_free(queue) };
+        unsafe { ardev_device_free(device) };
     });
 }

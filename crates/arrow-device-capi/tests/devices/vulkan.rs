@@ -62,6 +62,7 @@ impl Application {
             instance: pointer(self.vulkan.instance.handle()),
             physical_device: pointer(self.vulkan.physical),
             device: pointer(self.vulkan.device.handle()),
+            ..ArdevVulkanHandles::default()
         }
     }
 
@@ -72,6 +73,7 @@ impl Application {
             context: (&raw const self.lock).cast_mut().cast(),
             lock: Some(lock),
             unlock: Some(unlock),
+            ..ArdevVulkanQueue::default()
         }
     }
 
@@ -284,7 +286,7 @@ impl Block {
             memory: pointer(self.memory),
             offset: 0,
             size: self.size,
-            mapped: ptr::null_mut(),
+            ..ArdevVulkanBinding::default()
         }
     }
 }
@@ -350,8 +352,8 @@ fn the_application_allocates_by_itself() {
             context: (&raw const all).cast_mut().cast(),
             allocate: Some(allocate),
             free: Some(free),
-            release: None,
             vulkan_binding,
+            ..ArdevAllocator::default()
         };
         let own = made(|out, error| unsafe {
             ardev_device_with_allocator(device, &allocator, out, error)

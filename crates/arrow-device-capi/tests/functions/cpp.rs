@@ -7,30 +7,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use arrow_device_testkit::process::runner;
+use arrow_device_testkit::required::skip;
 
 use crate::support::interface::Interface;
 use crate::support::{
-    self, Compiler, ROOT, SANITIZERS, assert_success, compilers, cpp_compiler, fresh_path,
+    self, Compiler, ROOT, SANITIZERS, assert_success, cpp_compiler, cpp_compilers, fresh_path,
     installed, run, text, without_drivers,
 };
 
-const HEADERS: [&str; 5] =
-    ["arrow_device.hpp", "result.hpp", "data.hpp", "exchange.hpp", "arrow_cpp.hpp"];
-/// What a careful program is compiled with.
-const WARNINGS: [&str; 2] = ["-Wconversion", "-Wshadow"];
+const HEADERS: [&str; 6] =
+    ["arrow_device.hpp", "result.hpp", "data.hpp", "views.hpp", "exchange.hpp", "arrow_cpp.hpp"];
 const RESULTS: [&str; 2] = ["-fno-exceptions", "-DARROW_DEVICE_NO_EXCEPTIONS"];
 
 fn program(name: &str) -> PathBuf {
     Path::new(ROOT).join("tests/cpp").join(name)
 }
 
-fn cpp_compilers() -> impl Iterator<Item = Compiler> {
-    compilers().into_iter().filter(Compiler::is_cpp)
-}
-
 fn assert_all_is_well(compiler: &Compiler, name: &str, options: &[&str]) {
-    let options = [&WARNINGS, options].concat();
-    let output = run(without_drivers(&mut runner(compiler.build(&program(name), &options))));
+    let output = run(without_drivers(&mut runner(compiler.build(&program(name), options))));
     assert_success(&format!("{name} {options:?}"), &output);
     assert!(text(&output).contains("all is well"), "{}", text(&output));
 }
@@ -51,8 +45,7 @@ fn every_class_does_what_it_says_and_returns_results_without_exceptions() {
 
 #[test]
 fn both_forms_run_clean_under_the_sanitizers() {
-    let compiler = cpp_compiler();
-    if compiler.can_sanitize() {
+    for compiler in cpp_compilers().filter(Compiler::can_sanitize) {
         assert_all_is_well(&compiler, "objects.cpp", &[&["-std=c++20"], SANITIZERS].concat());
         assert_all_is_well(&compiler, "objects.cpp", &[&RESULTS[..], SANITIZERS].concat());
     }
@@ -113,7 +106,7 @@ fn the_program_in_the_page_compiles_as_it_stands_and_prints_what_the_page_says()
     let source = fresh_path("squares.cpp");
     fs::write(&source, fenced(part, "cpp")).unwrap();
     for compiler in cpp_compilers() {
-        let program = compiler.build(&source, &WARNINGS);
+        let program = compiler.build(&source, &[]);
         let output = run(without_drivers(&mut runner(program)));
         assert_success("squares.cpp", &output);
         assert_eq!(String::from_utf8_lossy(&output.stdout), fenced(part, "text"));
@@ -122,40 +115,40 @@ fn the_program_in_the_page_compiles_as_it_stands_and_prints_what_the_page_says()
     assert!(command.starts_with("c++ -std=c++17 squares.cpp $(pkg-config"), "{command}");
 }
 
-/// pyarrow's folder, which has the headers and libraries of Arrow C++.
+/// pyarrow's folder, which has the headers and libraries of Arrow C++, among the peers that are
+/// installed.
 fn pyarrow() -> Option<PathBuf> {
-    let named = env::var_os("ARROW_DEVICE_PYARROW").map(PathBuf::from);
-    let env = Path::new(ROOT).join("../../target/python/env/lib");
-    let found = fs::read_dir(env).into_iter().flatten().flatten();
-    let mut folders =
-        named.into_iter().chain(found.map(|entry| entry.path().join("site-packages/pyarrow")));
+    let peers = env::var_os("ARROW_DEVICE_PEERS")
+        .map_or_else(|| Path::new(ROOT).join("../../target/peers"), PathBuf::from);
+    let found = fs::read_dir(peers.join("venv/lib")).into_iter().flatten().flatten();
+    let mut folders = found.map(|entry| entry.path().join("site-packages/pyarrow"));
     folders.find(|folder| folder.join("include/arrow/c/bridge.h").exists())
 }
 
 #[test]
 fn arrow_cpp_takes_and_gives_all_that_it_has() {
     let Some(pyarrow) = pyarrow() else {
-        println!(
-            "skipped: no Arrow C++: neither ARROW_DEVICE_PYARROW nor target/python/env has pyarrow"
-        );
-        return;
+        return skip("pyarrow", "no Arrow C++: `cargo xtask test --setup` installs it");
     };
     let libraries = fs::read_dir(&pyarrow).unwrap().map(|entry| entry.unwrap().path());
     let is_arrow =
         |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("libarrow.so");
     let library = libraries.into_iter().find(is_arrow).unwrap();
-    let path = fresh_path("arrow_cpp");
-    let lib = installed().join("lib");
-    let mut command = Command::new(cpp_compiler().program);
-    command.args(["-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread"]).args(WARNINGS);
-    command.arg("-I").arg(installed().join("include"));
-    command.arg("-isystem").arg(pyarrow.join("include")).arg("-o").arg(&path);
-    command.arg(program("arrow_cpp.cpp")).arg(&library).arg("-L").arg(&lib).arg("-larrow_device");
-    for folder in [&lib, &pyarrow] {
-        command.arg(format!("-Wl,-rpath,{}", folder.display()));
+    for compiler in cpp_compilers() {
+        let path = fresh_path("arrow_cpp");
+        let lib = installed().join("lib");
+        let mut command = Command::new(compiler.program);
+        command.args(["-std=c++20", "-pthread"]).args(support::WARNINGS);
+        command.arg("-I").arg(installed().join("include"));
+        command.arg("-isystem").arg(pyarrow.join("include")).arg("-o").arg(&path);
+        command.arg(program("arrow_cpp.cpp")).arg(&library);
+        command.arg("-L").arg(&lib).arg("-larrow_device");
+        for folder in [&lib, &pyarrow] {
+            command.arg(format!("-Wl,-rpath,{}", folder.display()));
+        }
+        assert_success("arrow_cpp.cpp", &run(&mut command));
+        let output = run(without_drivers(&mut Command::new(&path)));
+        assert_success("arrow_cpp.cpp", &output);
+        assert!(text(&output).contains("all is well"), "{}", text(&output));
     }
-    assert_success("arrow_cpp.cpp", &run(&mut command));
-    let output = run(without_drivers(&mut Command::new(&path)));
-    assert_success("arrow_cpp.cpp", &output);
-    assert!(text(&output).contains("all is well"), "{}", text(&output));
 }

@@ -153,6 +153,7 @@ fn stream_of(count: usize, next: ArdevNext, released: &'static AtomicUsize) -> *
         context: Box::into_raw(arrays).cast(),
         next: Some(next),
         release: Some(release),
+        ..ArdevSource::default()
     };
     let schema = int64();
     let stream = made(|out, error| unsafe { ardev_stream_new(schema, 1, &source, out, error) });
@@ -339,7 +340,7 @@ fn memory_comes_from_the_callers_functions_and_goes_back_to_them() {
         allocate: Some(allocate),
         free: Some(free),
         release: Some(release),
-        vulkan_binding: None,
+        ..ArdevAllocator::default()
     };
     let host = made(|out, error| unsafe { ardev_device_open(1, -1, out, error) }).unwrap();
     let device =
@@ -352,7 +353,7 @@ fn memory_comes_from_the_callers_functions_and_goes_back_to_them() {
     let mut held = ArdevHeld::default();
     call(|error| unsafe { ardev_device_held(host, &mut held, error) }).unwrap();
     assert!(held.allocated >= 4096, "{held:?}");
-    let options = ArdevCopyOptions { alignment: 0, flags: ARDEV_COPY_ALWAYS, through: ptr::null() };
+    let options = ArdevCopyOptions { flags: ARDEV_COPY_ALWAYS, ..ArdevCopyOptions::default() };
     let source = numbers(1);
     let copied =
         made(|out, error| unsafe { ardev_array_copy(source.0, queue, &options, out, error) });
@@ -370,14 +371,13 @@ fn memory_comes_from_the_callers_functions_and_goes_back_to_them() {
 
 #[test]
 fn devices_are_listed_with_the_reason_why_they_are_missing() {
-    let mut infos = [const { std::mem::MaybeUninit::<ArdevDeviceInfo>::uninit() }; 64];
+    let mut infos = [ArdevDeviceInfo::default(); 64];
     let mut count = 0;
     let list = |infos: *mut ArdevDeviceInfo, capacity, count: &mut usize| {
         call(|error| unsafe { ardev_device_list(infos, capacity, count, error) }).unwrap();
     };
-    list(infos.as_mut_ptr().cast(), infos.len(), &mut count);
-    let rows: Vec<ArdevDeviceInfo> =
-        infos[..count].iter().map(|info| unsafe { info.assume_init() }).collect();
+    list(infos.as_mut_ptr(), infos.len(), &mut count);
+    let rows = &infos[..count];
     let row =
         |device_type: DeviceType| rows.iter().find(|row| row.device_type == device_type.0).unwrap();
     let name = |row: &ArdevDeviceInfo| {

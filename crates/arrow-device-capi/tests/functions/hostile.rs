@@ -139,15 +139,7 @@ fn accept<F: CForm>(what: &str, change: fn(&mut Recipe), shape: &[i64], elements
         change(&mut recipe);
         let (c_tensor, deletions) = recipe.make::<F>();
         let tensor = import(c_tensor, queue).expect(what);
-        let mut info = ArdevTensorInfo {
-            dtype: recipe.dtype,
-            ndim: -1,
-            shape: ptr::null(),
-            strides: ptr::null(),
-            device_id: 0,
-            device_type: 0,
-            is_frozen: 0,
-        };
+        let mut info = ArdevTensorInfo::default();
         call(|error| unsafe { ardev_tensor_inspect(tensor, &mut info, error) }).unwrap();
         assert_eq!((info.ndim, info.is_frozen), (shape.len() as i32, 1), "{what}");
         if !shape.is_empty() {

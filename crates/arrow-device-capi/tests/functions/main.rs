@@ -10,7 +10,11 @@
     clippy::unwrap_used
 )]
 
+#[cfg(target_os = "linux")]
+mod abi;
 mod answers;
+#[cfg(target_os = "linux")]
+mod builds;
 mod conformance;
 #[cfg(target_os = "linux")]
 mod cpp;
@@ -30,3 +34,4 @@ mod sizes;
 #[path = "../support/mod.rs"]
 mod support;
 mod turns;
+mod values;

@@ -49,7 +49,7 @@ fn program() -> PathBuf {
     let mut body = String::new();
     let mut calls = 0;
     for (name, (returned, parameters)) in &header.functions {
-        let function = Function { name, returned, parameters };
+        let function = Function { header: &header, name, returned, parameters };
         let mut variants =
             vec![Variant { label: "nothing missing".into(), change: Change::None, expected: "0" }];
         for parameter in parameters.iter().filter(|it| it.c_type.contains('*')) {
@@ -61,8 +61,14 @@ fn program() -> PathBuf {
             });
             let table = parameter.c_type.trim_start_matches("const ").trim_end_matches('*');
             let members = header.structs.get(table).map_or(&[][..], Vec::as_slice);
-            let is_given =
-                parameter.c_type.starts_with("const ") && !parameter.c_type.contains("info");
+            let is_given = parameter.c_type.starts_with("const ") && header.has_size(table);
+            if is_given {
+                variants.push(Variant {
+                    label: format!("{} without its size", parameter.name),
+                    change: Change::Member(&parameter.name, "struct_size"),
+                    expected: "EINVAL",
+                });
+            }
             for member in members.iter().filter(|it| is_given && it.c_type.contains('*')) {
                 let expected =
                     if member.nullable || parameter.name == "conversion" { "-1" } else { "EINVAL" };
@@ -111,6 +117,7 @@ enum Change<'a> {
 }
 
 struct Function<'a> {
+    header: &'a Interface,
     name: &'a str,
     returned: &'a str,
     parameters: &'a [Item],
@@ -137,8 +144,11 @@ impl Function<'_> {
             if let Change::Member(of, member) = variant.change
                 && of == parameter.name
             {
-                let _ = writeln!(before, "    {of}.{member} = NULL;");
-                if member == "release" {
+                let nothing = if member == "struct_size" { "0" } else { "NULL" };
+                let _ = writeln!(before, "    {of}.{member} = {nothing};");
+                // The release of a struct whose size is not told is not looked at.
+                let is_unseen = member == "struct_size" && has_end(&parameter.name);
+                if member == "release" || is_unseen {
                     before.push_str("    contexts_given--;\n");
                 }
             }
@@ -174,7 +184,13 @@ impl Function<'_> {
         let local = |c_type: &str, clean: String| Argument {
             declare: match is_missing {
                 true => String::new(),
-                false => format!("    {c_type} {name};\n    memset(&{name}, 0, sizeof({name}));\n"),
+                false => {
+                    let size = match self.header.has_size(c_type) {
+                        true => format!("    {name}.struct_size = sizeof({name});\n"),
+                        false => String::new(),
+                    };
+                    format!("    {c_type} {name};\n    memset(&{name}, 0, sizeof({name}));\n{size}")
+                }
             },
             value: format!("&{name}"),
             clean,
@@ -190,6 +206,15 @@ impl Function<'_> {
         let value = match (self.name, name, c_type) {
             ("ardev_array_dictionary", "array", _) => "g_words".into(),
             ("ardev_tensor_from_array", "array", _) => "g_numbers".into(),
+            ("ardev_schema_child", "schema", _) => "g_batch_type".into(),
+            ("ardev_schema_dictionary", "schema", _) => "g_word_type".into(),
+            ("ardev_schema_pair", "schema", _) => "g_tagged_type".into(),
+            ("ardev_array_from_bytes", "schema", _) => "g_text_type".into(),
+            (_, "pairs", _) => "g_pairs".into(),
+            (_, "parameters", _) => "&g_pairs[0].value".into(),
+            ("ardev_array_from_bytes", "values", _) => "&g_pairs[0].key".into(),
+            (_, "is_there", _) => "(const uint8_t*)g_bytes".into(),
+            (_, "n_pairs", _) => "1".into(),
             (_, "c_schema" | "c_array" | "c_stream" | "c_tensor", _)
                 if !c_type.starts_with("const ") =>
             {
@@ -230,8 +255,8 @@ impl Function<'_> {
                 _,
             ) => {
                 let table = c_type.trim_start_matches("const ").trim_end_matches('*');
-                let has_end = matches!(name, "driver" | "allocator" | "source");
-                let counts = if is_missing || !has_end { "" } else { "    contexts_given++;\n" };
+                let counts =
+                    if is_missing || !has_end(name) { "" } else { "    contexts_given++;\n" };
                 let declare = format!("    {table} {name} = fixture_{name}();\n{counts}");
                 let declare = if is_missing { String::new() } else { declare };
                 return Argument { declare, value: format!("&{name}"), clean: String::new() };
@@ -315,6 +340,11 @@ impl Function<'_> {
             _ => String::new(),
         }
     }
+}
+
+/// Whether a struct of this name has a `release`.
+fn has_end(name: &str) -> bool {
+    matches!(name, "driver" | "allocator" | "source")
 }
 
 struct Argument {

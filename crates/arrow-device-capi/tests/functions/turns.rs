@@ -123,6 +123,7 @@ fn a_source_may_ask_its_own_stream() {
             context: Arc::into_raw(asking.clone()).cast_mut().cast(),
             next: Some(asking_next),
             release: Some(asking_release),
+            ..ArdevSource::default()
         };
         let stream = Stream::of(&source);
         assert!(asking.stream.set(stream).is_ok());
@@ -157,6 +158,7 @@ impl Gate {
             context: Box::into_raw(gate).cast(),
             next: Some(gate_next),
             release: Some(gate_release),
+            ..ArdevSource::default()
         };
         (source, is_asked, goes_on)
     }

@@ -78,7 +78,7 @@ pub(crate) fn export(array: &Owned) -> Result<(ArrowSchema, ArrowDeviceArray)> {
 }
 
 /// The same array of the library, handed over as C does.
-fn to_rust(array: Owned) -> Result<Array> {
+pub(crate) fn to_rust(array: Owned) -> Result<Array> {
     let (mut c_schema, mut c_array) = export(&array)?;
     drop(array);
     let schema = unsafe { Schema::import(&mut c_schema) }?;
@@ -124,8 +124,7 @@ impl Exchange for Face {
     }
 
     fn to_device(&self, array: &Array, queue: &Queue) -> Result<Array> {
-        let options =
-            ArdevCopyOptions { alignment: 0, flags: ARDEV_COPY_WHOLE, through: ptr::null() };
+        let options = ArdevCopyOptions { flags: ARDEV_COPY_WHOLE, ..ArdevCopyOptions::default() };
         let array = from_rust(array)?;
         let there = with_queue(queue, |queue| {
             made(|out, error| unsafe { ardev_array_copy(array.0, queue, &options, out, error) })
@@ -136,7 +135,11 @@ impl Exchange for Face {
     fn to_host(&self, array: &Array, queue: &Queue) -> Result<Array> {
         let array = from_rust(array)?;
         let back = with_queue(queue, |through| {
-            let options = ArdevCopyOptions { alignment: 0, flags: ARDEV_COPY_WHOLE, through };
+            let options = ArdevCopyOptions {
+                flags: ARDEV_COPY_WHOLE,
+                through,
+                ..ArdevCopyOptions::default()
+            };
             made(|out, error| unsafe {
                 ardev_array_copy(array.0, ptr::null(), &options, out, error)
             })

@@ -56,6 +56,7 @@ impl Interface {
         let mut code = String::new();
         for line in text.lines() {
             let line = line.split("//").next().unwrap().trim();
+            let line = line.strip_prefix("ARDEV_CHECK ").unwrap_or(line);
             if let Some(define) = line.strip_prefix("#define ARDEV_") {
                 if let Some((name, value)) = define.split_once(' ') {
                     interface
@@ -120,6 +121,10 @@ impl Interface {
         for body in after(&code, "#[repr(C)] ") {
             let (head, members) = body.split_once('{').unwrap();
             let name = head.trim().rsplit_once(' ').unwrap().1;
+            // What is for any struct is none of the header.
+            if name.ends_with('>') {
+                continue;
+            }
             let members = members.split_once('}').unwrap().0.replace("pub ", "");
             interface
                 .structs
@@ -132,6 +137,12 @@ impl Interface {
             interface.constants.insert(name, value);
         }
         interface
+    }
+
+    /// Whether this is a struct that begins with its size.
+    pub(crate) fn has_size(&self, name: &str) -> bool {
+        let members = self.structs.get(name).map_or(&[][..], Vec::as_slice);
+        members.first().is_some_and(|member| member.name == "struct_size")
     }
 
     /// Adds what another source has.
@@ -269,6 +280,7 @@ fn c_type(rust: &str, aliases: &BTreeMap<String, String>) -> String {
         "c_int" => "int".into(),
         "c_char" => "char".into(),
         "c_void" => "void".into(),
+        "u8" => "uint8_t".into(),
         "i32" => "int32_t".into(),
         "u32" => "uint32_t".into(),
         "i64" => "int64_t".into(),

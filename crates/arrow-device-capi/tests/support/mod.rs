@@ -19,17 +19,28 @@ use arrow_device_testkit::required::skip;
 use interface::Interface;
 
 pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// What a careful program is compiled with.
+pub(crate) const WARNINGS: &[&str] =
+    &["-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Werror"];
 pub(crate) const SANITIZERS: &[&str] =
     &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-/// The header, with the other header of this crate in the place where it is included.
+/// The header, with the other headers of this crate in the places where they are included.
 pub(crate) fn header() -> String {
-    let folder = Path::new(ROOT).join("include/arrow_device");
-    let [header, driver] =
-        ["arrow_device.h", "driver.h"].map(|name| fs::read_to_string(folder.join(name)).unwrap());
-    let include = "#include \"driver.h\"\n";
-    assert_eq!(header.matches(include).count(), 1);
-    header.replace(include, &driver)
+    header_in(&Path::new(ROOT).join("include/arrow_device"))
+}
+
+/// The header in a folder, with the other headers of the folder in the places where they are
+/// included.
+pub(crate) fn header_in(folder: &Path) -> String {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let mut header = read("arrow_device.h");
+    for name in ["vulkan.h", "driver.h", "schema.h"] {
+        let include = format!("#include \"{name}\"\n");
+        assert_eq!(header.matches(&include).count(), 1);
+        header = header.replace(&include, &read(name));
+    }
+    header
 }
 
 /// What the Rust sources export.
@@ -97,8 +108,7 @@ pub(crate) fn cpp_compiler() -> Compiler {
     cpp(env::var_os("CXX").unwrap_or_else(|| "c++".into()))
 }
 
-/// The compilers of the system for C and C++, and clang where clang is installed and programs are
-/// built for this system.
+/// The compilers of the system for C and C++, and clang where programs are built for this system.
 pub(crate) fn compilers() -> Vec<Compiler> {
     let mut compilers = vec![c_compiler(), cpp_compiler()];
     if env::var_os(arrow_device_testkit::process::RUNNER).is_some() {
@@ -108,10 +118,15 @@ pub(crate) fn compilers() -> Vec<Compiler> {
         if is_installed(&clang.program) {
             compilers.push(clang);
         } else {
-            println!("skipped: {} not found", clang.program.display());
+            skip("clang", &format!("{} not found", clang.program.display()));
         }
     }
     compilers
+}
+
+/// Those of them that are for C++.
+pub(crate) fn cpp_compilers() -> impl Iterator<Item = Compiler> {
+    compilers().into_iter().filter(Compiler::is_cpp)
 }
 
 impl Compiler {
@@ -119,11 +134,17 @@ impl Compiler {
         self.options.contains(&"c++")
     }
 
-    /// Every warning is an error.
-    pub(crate) fn command(&self) -> Command {
+    /// Every warning is an error, and a conversion that may lose something is a warning.
+    pub(crate) fn command_without_library(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(self.options);
-        command.args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-g", "-pthread"]);
+        command.args(WARNINGS).args(["-g", "-pthread"]);
+        command
+    }
+
+    /// A command of the compiler, with the headers that are installed.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = self.command_without_library();
         command.arg("-I").arg(installed().join("include"));
         command
     }
@@ -148,13 +169,8 @@ impl Compiler {
         command.args(self.options).args(SANITIZERS).arg("-o").arg(&path).arg(&source);
         let can =
             run(&mut command).status.success() && run(&mut Command::new(&path)).status.success();
-        let reason = format!("{} has no AddressSanitizer", self.program.display());
-        // Clang is one compiler more where it happens to be, and its sanitizers are a package of
-        // their own.
-        if !can && self.program.to_string_lossy().starts_with("clang") {
-            println!("skipped: {reason}");
-        } else if !can {
-            skip("asan", &reason);
+        if !can {
+            skip("asan", &format!("{} has no AddressSanitizer", self.program.display()));
         }
         can
     }

@@ -34,19 +34,7 @@ pub(crate) fn int64() -> *mut ArdevSchema {
 }
 
 pub(crate) fn parts(schema: *const ArdevSchema, length: i64) -> ArdevParts {
-    ArdevParts {
-        schema,
-        length,
-        offset: 0,
-        null_count: 0,
-        buffers: ptr::null(),
-        n_buffers: 0,
-        children: ptr::null(),
-        n_children: 0,
-        dictionary: ptr::null(),
-        queue: ptr::null(),
-        event: ptr::null(),
-    }
+    ArdevParts { schema, length, ..ArdevParts::default() }
 }
 
 /// A copy, for the queue's order or by way of it.
@@ -55,7 +43,7 @@ pub(crate) fn copy(
     queue: *const ArdevQueue,
     through: *const ArdevQueue,
 ) -> Result<Owned> {
-    let options = ArdevCopyOptions { alignment: 0, flags: 0, through };
+    let options = ArdevCopyOptions { through, ..ArdevCopyOptions::default() };
     made(|out, error| unsafe { ardev_array_copy(array.0, queue, &options, out, error) }).map(Owned)
 }
 
