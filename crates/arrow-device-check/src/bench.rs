@@ -64,7 +64,7 @@ impl Bench {
         Opened::new(device, None).map(|opened| Self::Device(Box::new(opened)))
     }
 
-    /// What arrays on it should say; nothing on the host, where others may be.
+    /// The device that arrays should name; `None` on the host, where arrays may name others.
     pub fn expected(&self) -> Option<DeviceId> {
         match self {
             Self::Host => None,
@@ -73,7 +73,7 @@ impl Bench {
         }
     }
 
-    /// Whether arrays on it carry events.
+    /// Whether arrays on the device carry events.
     pub fn has_events(&self) -> bool {
         match self {
             Self::Host => false,
@@ -111,7 +111,7 @@ impl Opened {
         Some(found.ok().flatten().is_some())
     }
 
-    /// Ends it, and says what was left behind.
+    /// Closes the device, and says what was left behind.
     pub fn finish(self) -> Vec<Report> {
         let Self { sim, device, queue, context: _context } = self;
         drop((queue, device));

@@ -85,7 +85,7 @@ pub(crate) unsafe extern "C" fn arrow_device_check_wrap_stream(
     unsafe { out.write(device_of(moved)) };
 }
 
-/// Gives three numbers on the host.
+/// Gives three numbers on the host, in a record batch if `is_batch` is not 0.
 ///
 /// # Safety
 /// Both may be written.
@@ -93,8 +93,11 @@ pub(crate) unsafe extern "C" fn arrow_device_check_wrap_stream(
 pub(crate) unsafe extern "C" fn arrow_device_check_numbers(
     schema: *mut ArrowSchema,
     array: *mut ArrowDeviceArray,
+    is_batch: c_int,
 ) {
-    let (plan, ledger) = (numbers(0), Ledger::new());
+    let numbers = numbers(0);
+    let plan = if is_batch == 0 { numbers } else { crate::judge::in_a_batch(numbers) };
+    let ledger = Ledger::new();
     let made = producer::device_array(&plan, &ledger);
     // SAFETY: both may be written, as the caller promises.
     unsafe { schema.write(producer::schema(&plan, &ledger)) };

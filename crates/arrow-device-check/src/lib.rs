@@ -1,19 +1,20 @@
 //! Check whether somebody's producer or consumer of Arrow data on devices keeps to the interface.
 //!
-//! A peer is a function in a shared library (`include/arrow_device/check.h` declares the kinds
-//! there are) or in Python. It is tried on the host and on the software device, each time in a
-//! process of its own, so that a crash is a finding like any other. What is found is told rule by
-//! rule: see [`rules::ALL`].
+//! A peer is a function in a shared library (`include/arrow_device/check.h` declares the kinds of
+//! function) or in Python. The checker calls the function on the host and on the software device,
+//! each scenario in a process of its own, so that a crash is a finding like any other. The report
+//! says for each rule whether the peer keeps it: see [`rules::ALL`].
 //!
-//! * [`Options`] and [`run`] are the command, for whoever has one.
-//! * [`check`] is the same for programs, and for tests with peers that are written in Rust: see
+//! * The program `arrow-device-check` is this crate's binary. `docs/check.md` in the repository
+//!   says how to build and use it, with examples in C and Python.
+//! * [`Options`] and [`run`] are the same as a subcommand for a program of your own.
+//! * [`check`] is for tests, also for tests with peers that are written in Rust: see
 //!   [`child_with`].
-//!
-//! `docs/check.md` has an example in C.
 //!
 //! # Starting itself again
 //!
-//! The processes are the calling program once more. So `main` begins like this:
+//! The checker starts the calling program again for each scenario. So the `main` of a program that
+//! calls [`run`] or [`check`] begins like this:
 //!
 //! ```no_run
 //! # use std::process::ExitCode;
@@ -28,11 +29,13 @@
 //!
 //! # What it does not do
 //!
-//! It sees what shows in structs, in calls, in the allocator's books and on the software device.
-//! Memory that a peer leaks from an allocator of its own is not seen, nor with another C library
-//! than glibc, nor is what a real device would do.
+//! The checker sees what shows in structs, in calls, in the statistics of glibc's allocator and on
+//! the software device. It does not see memory that a peer leaks from an allocator of its own, or
+//! with another C library than glibc, and it does not see what a real device would do.
 
 mod bench;
+#[cfg(unix)]
+mod capsules;
 mod child;
 mod ffi;
 mod judge;
@@ -44,6 +47,8 @@ mod peer;
 mod python;
 mod report;
 pub mod rules;
+mod shape;
+mod under;
 
 use std::process::ExitCode;
 
@@ -54,14 +59,18 @@ pub use peer::{
     Advance, Entry, Kind, OpenBench, Opener, Peer, Protocol, Side, Subject, usual_places,
 };
 pub use report::{Finding, Report, Seen, Verdict};
+pub use shape::Shape;
+pub use under::Under;
 
-/// Does what this process was started for, if it was started to try something. Then it should end.
+/// Runs the scenario that this process was started for, if the checker started this process. Then
+/// the process should end with the code that is returned.
 pub fn child_if_asked() -> Option<ExitCode> {
     child_with(|_| None).then_some(ExitCode::SUCCESS)
 }
 
-/// The same with peers of one's own: `known` gives the peer of a name, and what it does not know is
-/// looked for in a library. Whether this process was started to try something.
+/// As [`child_if_asked`], with peers that are written in Rust: `known` gives the peer of a name. A
+/// name for which `known` gives none is looked for in a library. Returns whether the checker
+/// started this process.
 pub fn child_with(known: impl FnOnce(&str) -> Option<Peer>) -> bool {
     let Some(task) = child::Task::of_this_process() else { return false };
     task.run(|task| match known(&task.peer) {

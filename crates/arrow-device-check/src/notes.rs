@@ -8,6 +8,8 @@ use std::path::Path;
 
 use arrow_device_testkit::Verdict;
 
+use crate::under;
+
 /// One thing that was seen of one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
@@ -21,6 +23,12 @@ pub(crate) enum Note {
     Skip(String, String),
     /// There is nothing to try, and why.
     Absent(String),
+    /// What the peer wrote about an error of its own, such as a traceback.
+    Said(String),
+    /// It takes record batches alone.
+    Batches,
+    /// So many bytes a tool had said of the memory when the next thing was begun.
+    Heard(u64),
     /// The child is through.
     Done,
 }
@@ -37,12 +45,29 @@ impl std::fmt::Debug for Notes {
     }
 }
 
+/// Notes of somebody who is called while something else goes on, on any thread.
+pub(crate) struct Aside(Option<File>);
+
+impl Aside {
+    /// As [`Notes::now`].
+    pub(crate) fn now(&mut self, id: &str, what: &str) {
+        if let Some(file) = &mut self.0 {
+            if let Some(length) = under::heard() {
+                let _ = writeln!(file, "heard\t\t{length}");
+            }
+            let _ = writeln!(file, "now\t{id}\t{what}");
+        }
+    }
+}
+
 /// Which rule a complaint is about, by words that it has. The first that fits.
 pub(crate) type Words = [(&'static str, &'static str)];
 
 impl Notes {
     pub(crate) fn to(path: &Path) -> std::io::Result<Self> {
-        let file = RefCell::new(File::create(path)?);
+        File::create(path)?;
+        // A script that the peer runs in may write there, too.
+        let file = RefCell::new(File::options().append(true).open(path)?);
         Ok(Self { file, has_left: Cell::new(false) })
     }
 
@@ -52,8 +77,16 @@ impl Notes {
         let _ = writeln!(self.file.borrow_mut(), "{kind}\t{id}\t{text}");
     }
 
+    /// The same file for somebody who is called while something else goes on.
+    pub(crate) fn aside(&self) -> Aside {
+        Aside(self.file.borrow().try_clone().ok())
+    }
+
     /// Says what is done next, and whose fault it is if it is never done.
     pub(crate) fn now(&self, id: &str, what: &str) {
+        if let Some(length) = under::heard() {
+            self.line("heard", "", &length.to_string());
+        }
         self.line("now", id, what);
     }
 
@@ -70,6 +103,11 @@ impl Notes {
     /// It could not be looked at.
     pub(crate) fn skip(&self, id: &str, why: impl AsRef<str>) {
         self.line("skip", id, why.as_ref());
+    }
+
+    /// The peer takes record batches alone.
+    pub(crate) fn batches(&self) {
+        self.line("batches", "", "");
     }
 
     /// There is nothing to try.
@@ -129,6 +167,9 @@ fn parse(line: &str) -> Option<Note> {
         "fail" => Note::Fail(id, text),
         "skip" => Note::Skip(id, text),
         "absent" => Note::Absent(text),
+        "said" => Note::Said(text),
+        "batches" => Note::Batches,
+        "heard" => Note::Heard(text.parse().ok()?),
         "done" => Note::Done,
         _ => return None,
     })
@@ -157,18 +198,20 @@ mod tests {
         notes.now("ARR-1", "a\\n\nb\tc");
         notes.verdict(Err("one thing; another".into()), &[("other", "ARR-2")], "ARR-3");
         notes.absent("no such function");
+        notes.batches();
         notes.done();
         let expected = [
             Note::Now("ARR-1".into(), "a\\n\nb c".into()),
             Note::Fail("ARR-3".into(), "one thing".into()),
             Note::Fail("ARR-2".into(), "another".into()),
             Note::Absent("no such function".into()),
+            Note::Batches,
             Note::Done,
         ];
         assert_eq!(read(&path), expected);
         let cut = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &cut[..cut.len() - 2]).unwrap();
-        assert_eq!(read(&path), expected[..4]);
+        assert_eq!(read(&path), expected[..5]);
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! [`Options`]: the arguments, for a program of one's own or as a subcommand.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ use crate::parent::{self, Launcher, Limits};
 use crate::peer::{self, Kind, Side, Subject};
 use crate::python;
 use crate::report::Report;
+use crate::shape::Shape;
+use crate::under::Under;
 
 /// The arguments that name a peer, one of which is needed.
 const PEERS: [&str; 4] = ["producer", "consumer", "relay", "python"];
@@ -22,6 +24,7 @@ Examples:
   check --consumer ./libmine.so:my_consume_stream --kind stream --junit report.xml
   check --python mypackage:make_array --kind array
   check --python mypackage:take --as consumer --json -
+  check --producer ./libmine.so:my_tensor --kind dlpack --under valgrind
 
 The entry points in C are in include/arrow_device/check.h. A function in Python returns an object with
 __arrow_c_device_array__ (or __dlpack__, and so on), takes one, or does both.")]
@@ -44,6 +47,12 @@ pub struct Options {
     /// What is exchanged
     #[arg(long, value_enum, default_value = "array")]
     pub kind: Kind,
+    /// What a consumer or a relay of arrays takes
+    #[arg(long, value_enum, default_value = "auto")]
+    pub shape: Shape,
+    /// Run the peer under a tool that sees each access to memory that is not there
+    #[arg(long, value_enum, value_name = "TOOL")]
+    pub under: Option<Under>,
     /// Try only what has this in its name, as it stands in the report
     #[arg(long, value_name = "WORDS")]
     pub scenario: Option<String>,
@@ -57,7 +66,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// How many seconds one scenario may take
-    #[arg(long, value_name = "SECONDS", default_value = "60")]
+    #[arg(long, value_name = "SECONDS", default_value = "30")]
     pub limit: u64,
     /// How many seconds a peer with threads of its own gets for its next step
     #[arg(long, value_name = "SECONDS", default_value = "10")]
@@ -65,6 +74,9 @@ pub struct Options {
     /// The Python to use
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub python_program: String,
+    /// The shared library of the checker, for Python, where it is not beside this program
+    #[arg(long, value_name = "PATH", requires = "python")]
+    pub check_library: Option<PathBuf>,
 }
 
 /// What went wrong with the check itself, in one line that says what to do.
@@ -82,13 +94,18 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Failure> {
     if let Some(unknown) = unknown {
         return Err(format!("`{unknown}` is no rule; docs/check.md lists them").into());
     }
-    let (subject, launcher) = subject(options)?;
+    let (subject, mut launcher) = subject(options)?;
+    launcher.variables.extend(options.shape.variable());
+    if let Some(under) = options.under {
+        launcher = under.around(launcher);
+    }
     for file in files(options) {
         may_be_written(file)?;
     }
+    let slower = options.under.map_or(1, Under::slower);
     let limits = Limits {
-        scenario: Duration::from_secs(options.limit.max(1)),
-        patience: Duration::from_secs(options.patience.max(1)),
+        scenario: Duration::from_secs(options.limit.max(1).saturating_mul(slower)),
+        patience: Duration::from_secs(options.patience.max(1).saturating_mul(slower)),
     };
     let is_named = |name: &str| options.scenario.as_deref().is_none_or(|part| name.contains(part));
     let names: Vec<&str> = parent::names(&subject).collect();
@@ -101,10 +118,48 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Failure> {
         )
         .into());
     }
-    let report = parent::check_some(&subject, &launcher, limits, |_, name| Some(is_named(name)))?;
+    let progress = Progress::new();
+    let wanted = |_: &Report, name: &str| {
+        let is_wanted = is_named(name) || name == crate::judge::SHAPES;
+        if is_wanted {
+            progress.show(names.iter().position(|it| *it == name), names.len(), name);
+        }
+        Some(is_wanted)
+    };
+    let report = parent::check_some(&subject, &launcher, limits, wanted);
+    progress.end();
+    let report = report?;
     let report = report.allowing(&options.allow);
     write(&report, options, out)?;
     Ok(report.failed().is_empty())
+}
+
+/// One line on a terminal that says what is being tried; nothing elsewhere.
+struct Progress {
+    is_shown: bool,
+}
+
+impl Progress {
+    /// Back to the beginning of the line, which is empty then.
+    const CLEAR: &str = "\r\x1b[2K";
+
+    fn new() -> Self {
+        Self { is_shown: io::stderr().is_terminal() }
+    }
+
+    fn show(&self, at: Option<usize>, of: usize, name: &str) {
+        if let (true, Some(at)) = (self.is_shown, at) {
+            // There is nobody to tell if that fails.
+            let _ = write!(io::stderr(), "{}[{}/{of}] {name}", Self::CLEAR, at + 1);
+            let _ = io::stderr().flush();
+        }
+    }
+
+    fn end(&self) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "{}", Self::CLEAR);
+        }
+    }
 }
 
 fn subject(options: &Options) -> Result<(Subject, Launcher), Failure> {
@@ -130,7 +185,8 @@ fn subject(options: &Options) -> Result<(Subject, Launcher), Failure> {
             return Err("Python has no asynchronous streams: name another --kind".into());
         }
         (None, Some(peer)) => {
-            let launcher = python::launcher(&options.python_program, peer)?;
+            let launcher =
+                python::launcher(&options.python_program, options.check_library.as_deref(), peer)?;
             (peer.clone(), options.side.parse()?, launcher)
         }
         (None, None) => {

@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 use crate::child::{NOTES, TASK, Task};
 use crate::judge::{self, RUNS, Scenario};
 use crate::notes::{self, Note};
-use crate::patience::PATIENCE;
+use crate::patience::{Budget, PATIENCE};
 use crate::peer::Subject;
 use crate::report::{Report, Verdict};
+use crate::shape::Shape;
+use crate::under::{self, Heard};
 
 /// How to start a child: a program that ends up in [`child`](crate::child_if_asked).
 #[derive(Clone, Debug)]
@@ -58,7 +60,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { scenario: Duration::from_secs(60), patience: Duration::from_secs(10) }
+        Self { scenario: Duration::from_secs(30), patience: Duration::from_secs(10) }
     }
 }
 
@@ -80,8 +82,9 @@ pub fn check(subject: &Subject, launcher: &Launcher, limits: Limits) -> io::Resu
     check_some(subject, launcher, limits, |_, _| Some(true))
 }
 
-/// The same for some of what is tried: asked with what was found so far and the name of what comes
-/// next, `wanted` says whether to try that, or to stop.
+/// Tries some scenarios, each in a process of its own. `wanted` is called with the report so far
+/// and the name of the next scenario, and says whether to try that scenario, or, with `None`, to
+/// stop.
 ///
 /// # Errors
 /// As of [`check`].
@@ -93,9 +96,15 @@ pub fn check_some(
 ) -> io::Result<Report> {
     let mut report = Report::new(subject);
     let folder = Folder::new()?;
+    let mut launcher = launcher.clone();
+    let mut budget = Budget::new(limits.scenario, limits.patience);
     for scenario in judge::scenarios(subject.kind, subject.side) {
         match wanted(&report, scenario.name) {
-            Some(true) => try_one(subject, &scenario, launcher, limits, &folder.0, &mut report)?,
+            Some(true) => {
+                let shape =
+                    try_one(subject, &scenario, &launcher, &mut budget, &folder.0, &mut report)?;
+                launcher.variables.extend(shape.and_then(Shape::variable));
+            }
             Some(false) => {}
             None => break,
         }
@@ -133,12 +142,14 @@ fn try_one(
     subject: &Subject,
     scenario: &Scenario,
     launcher: &Launcher,
-    limits: Limits,
+    budget: &mut Budget,
     folder: &Path,
     report: &mut Report,
-) -> io::Result<()> {
+) -> io::Result<Option<Shape>> {
     let (notes, said) = (folder.join("notes"), folder.join("said"));
+    let heard = folder.join("heard");
     let _ = std::fs::remove_file(&notes);
+    let _ = std::fs::remove_file(&heard);
     let task = Task {
         peer: subject.peer.clone(),
         kind: subject.kind,
@@ -153,10 +164,14 @@ fn try_one(
         .envs(launcher.variables.iter().map(|(name, value)| (name, value)))
         .env(NOTES, &notes)
         .env(TASK, task.variable())
+        .env(under::HEARD, &heard)
         // New memory holds something, and freed memory something else, in the C library that knows
-        // this.
-        .env("GLIBC_TUNABLES", "glibc.malloc.perturb=165:glibc.malloc.tcache_count=0")
-        .env(PATIENCE, limits.patience.as_secs().to_string())
+        // this. All threads share the one heap whose books are looked at.
+        .env(
+            "GLIBC_TUNABLES",
+            "glibc.malloc.perturb=165:glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1",
+        )
+        .env(PATIENCE, budget.patience().as_secs_f64().to_string())
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output);
@@ -164,26 +179,31 @@ fn try_one(
         let what = format!("`{}` cannot be started", launcher.program.display());
         failed(what, error, launcher.remedy)
     })?;
-    let ended = wait(child, limits.scenario)?;
+    let (began, limit) = (Instant::now(), budget.limit());
+    let ended = wait(child, limit)?;
+    budget.spend(began.elapsed(), ended.is_none());
     let seen = notes::read(&notes);
     may_be_judged(&seen, || {
-        let how = how_it_ended(ended, limits.scenario);
+        let how = how_it_ended(ended, limit);
         let program = launcher.program.display();
         let said = last_words(&said);
         format!("`{program}` tried nothing: {how} before that{said}: {}", launcher.remedy)
     })?;
     take(&seen, scenario.name, report);
+    for Heard { id, text } in under::findings(&heard, &seen, subject) {
+        report.add(id, Verdict::Fail, scenario.name, &text);
+    }
     if seen.last() != Some(&Note::Done) {
         let now = seen.iter().rev().find_map(|note| match note {
             Note::Now(id, what) => Some((id.as_str(), what.as_str())),
             _ => None,
         });
         let (id, what) = now.unwrap_or((RUNS, "starting"));
-        let how = how_it_ended(ended, limits.scenario);
+        let how = how_it_ended(ended, limit);
         let said = last_words(&said);
         report.add(id, Verdict::Fail, scenario.name, &format!("{how} while {what}{said}"));
     }
-    Ok(())
+    Ok(Shape::found(&seen))
 }
 
 /// What is not there, or not started, breaks no rule: whoever asked for the check has to do
@@ -201,12 +221,23 @@ fn may_be_judged(seen: &[Note], nothing: impl FnOnce() -> String) -> io::Result<
 }
 
 fn take(seen: &[Note], scenario: &str, report: &mut Report) {
+    // What a peer said of an error belongs to what is said of it next.
+    let mut words: Option<&str> = None;
     for note in seen {
         match note {
-            Note::Pass(id) => report.add(id, Verdict::Pass, scenario, ""),
+            Note::Said(text) => words = Some(text),
+            Note::Now(..) => words = None,
+            Note::Fail(id, text) if words.is_some() => {
+                let words = words.take().unwrap_or_default();
+                report.add(id, Verdict::Fail, scenario, &format!("{text}\n{words}"));
+            }
+            Note::Pass(id) => {
+                words = None;
+                report.add(id, Verdict::Pass, scenario, "");
+            }
             Note::Fail(id, text) => report.add(id, Verdict::Fail, scenario, text),
             Note::Skip(id, why) => report.add(id, Verdict::NotApplicable, scenario, why),
-            Note::Now(..) | Note::Absent(_) | Note::Done => {}
+            Note::Absent(_) | Note::Batches | Note::Heard(_) | Note::Done => {}
         }
     }
 }

@@ -55,7 +55,7 @@ impl Kind {
     pub const ALL: [Self; 5] =
         [Self::Array, Self::Stream, Self::Async, Self::Dlpack, Self::DlpackLegacy];
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Array => "array",
@@ -71,7 +71,7 @@ impl Side {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Producer, Self::Consumer, Self::Relay];
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Producer => "producer",
@@ -184,12 +184,12 @@ impl Peer {
         Self { entry, failing: None, open, protocol: None, tells_end: false, can_count: true }
     }
 
-    /// The same with a function that fails.
+    /// Adds a function that fails.
     pub fn with_failing(self, failing: Entry) -> Self {
         Self { failing: Some(failing), ..self }
     }
 
-    /// The same, without looking at how much memory is in use.
+    /// Leaves out the checks of how much memory is in use.
     pub fn without_counting(self) -> Self {
         Self { can_count: false, ..self }
     }

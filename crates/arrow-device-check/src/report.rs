@@ -20,7 +20,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Its name in JSON.
+    /// The name of the verdict in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotApplicable => "not applicable",
@@ -77,7 +77,7 @@ impl Report {
         }
     }
 
-    /// The same with faults of these rules let pass.
+    /// Lets faults of these rules pass.
     #[must_use]
     pub fn allowing(mut self, ids: &[String]) -> Self {
         for finding in self.found.values_mut() {
@@ -108,7 +108,7 @@ impl Report {
         format!("{} of kind {}: {peer}", side.name(), kind.name())
     }
 
-    /// As JSON: one object, whose members stay.
+    /// The report as JSON: one object, whose members stay.
     pub fn to_json(&self) -> String {
         let Subject { peer, kind, side } = &self.subject;
         let mut text = format!(
@@ -126,7 +126,7 @@ impl Report {
         text
     }
 
-    /// As JUnit XML, a case for each rule.
+    /// The report as JUnit XML, a case for each rule.
     pub fn to_junit(&self) -> String {
         let (all, failed) = (self.found.len(), self.count(Verdict::Fail));
         let skipped = self.count(Verdict::NotApplicable);
@@ -220,7 +220,9 @@ fn lines_of(seen: &[Seen], before: &str) -> String {
         }
     }
     let line = |(text, scenarios): &(&str, Vec<&str>)| {
-        format!("{before}{text} [{}]", scenarios.join("; "))
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let rest: Vec<String> = rest.lines().map(|line| format!("\n        {line}")).collect();
+        format!("{before}{first} [{}]{}", scenarios.join("; "), rest.concat())
     };
     texts.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -14,7 +14,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// What it is about.
+    /// The family of rules that the rule belongs to: the letters of its id.
     pub fn group(&self) -> &'static str {
         self.id.split('-').next().unwrap_or(self.id)
     }
@@ -298,6 +298,11 @@ pub const ALL: &[Rule] = &[
         "ASY-20",
         "Tasks that come after `cancel` are extracted, with NULL.",
         "extract them with NULL",
+    ),
+    rule(
+        "ASY-21",
+        "The handler's `release` frees the handler and all that is kept for it.",
+        "free the handler, and what it points to, in its release",
     ),
     rule(
         "PYC-1",

@@ -31,6 +31,7 @@ Examples:
   arrow-device check --consumer ./libmine.so:my_consume_stream --kind stream --junit report.xml
   arrow-device check --python mypackage:make_array --kind array
   arrow-device check --python mypackage:take --as consumer --json -
+  arrow-device check --producer ./libmine.so:my_tensor --kind dlpack --under valgrind
 
 The entry points in C are in include/arrow_device/check.h. A function in Python returns an object with
 __arrow_c_device_array__ (or __dlpack__, and so on), takes one, or does both.

@@ -14,6 +14,7 @@ mod failure;
 mod files;
 mod inspect;
 mod json;
+mod shells;
 mod table;
 mod units;
 
@@ -37,6 +38,8 @@ const COMMANDS: &[Subcommand] = &[
     (copy::command, copy::run),
     (bench::command, bench::run),
     (check::command, check::run),
+    (shells::completions, shells::complete),
+    (shells::manual, shells::write_manual),
 ];
 
 const EXAMPLES: &str = "\
@@ -47,6 +50,13 @@ Examples:
   arrow-device inspect data.parquet --device opencl   where the buffers of the first batch lie, as text
   arrow-device copy in.parquet out.arrow --through opencl:0,cpu
   arrow-device check --producer ./libmine.so:produce  whether a library of yours keeps to the interface
+
+Environment:
+  ARROW_DEVICE_CUDA_LIBRARY, ARROW_DEVICE_HIP_LIBRARY, ARROW_DEVICE_OPENCL_LIBRARY, ARROW_DEVICE_VULKAN_LIBRARY
+       the path of the driver's library, in the place of the one that the system finds
+  ARROW_DEVICE_CUDA_OPTIONS, ARROW_DEVICE_HIP_OPTIONS
+       how GPUs are opened, such as `pool=own keep=1048576` or `batched_copies=0`
+  These are of the environment and no flags, because backends read them in every program that has them.
 
 Exit codes:
   0    it is done
@@ -108,7 +118,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Ou
     }
 }
 
-fn command() -> Command {
+pub(crate) fn command() -> Command {
     Command::new("arrow-device")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Share Arrow data that lies on a device between any two parties, without copying it.")

@@ -16,8 +16,13 @@ use arrow_device_testkit::producer::{self, Manner};
 
 use super::{RUNS, Scenario};
 use crate::bench::{Bench, Opened, Where, is_leak, words_of};
-use crate::notes::{Notes, Words};
+use crate::notes::{Aside, Notes, Words};
 use crate::peer::{Entry, Peer};
+use crate::shape;
+
+/// What comes first with whoever takes arrays.
+pub(super) const FIRST: &[Scenario] =
+    &[Scenario { name: super::SHAPES, place: Where::Host, run: shapes }];
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "a batch on the host", place: Where::Host, run: on_host },
@@ -41,6 +46,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         run: |peer, bench, notes| {
             on_device(peer, bench, notes, uncounted(), "a batch whose nulls nobody has counted")
         },
+    },
+    Scenario {
+        name: "a batch on the host that goes when it is released",
+        place: Where::Host,
+        run: on_pages,
     },
     Scenario { name: "arrays of every type", place: Where::Host, run: every_type },
     Scenario {
@@ -182,11 +192,68 @@ fn settle_soon(ledger: &Arc<Ledger>) {
     let _ = ledger.settle_soon(1);
 }
 
+/// Whether it refuses numbers and takes a batch of them.
+fn shapes(peer: &Peer, bench: &Bench, notes: &Notes) {
+    if shape::is_known() {
+        return;
+    }
+    let numbers = Kind::Fixed("l", 8).plan(Window::WHOLE, Nulls::None);
+    let code = |plan: &Plan| {
+        notes.now("SYS-1", "consuming numbers, and then a batch of them");
+        let mut offer = Offer::of(plan);
+        let code = offer.to(peer, bench);
+        release_handed_on(&mut offer.schema, &mut offer.array);
+        code
+    };
+    if code(&numbers) != 0 && code(&in_a_batch(numbers.clone())) == 0 {
+        notes.batches();
+    }
+}
+
+/// A batch with this column.
+pub(crate) fn in_a_batch(column: Plan) -> Plan {
+    let batch = Kind::Struct(Vec::new()).plan(Window::WHOLE, Nulls::None);
+    let length = column.length;
+    let column = Plan { name: Some(column.name.unwrap_or(c"column".into())), ..column };
+    Plan { length, flags: 0, children: vec![column], ..batch }
+}
+
+/// The array as it is, or in a batch, for a consumer that takes batches alone.
+pub(super) fn shaped(plan: Plan) -> Plan {
+    let is_batch = plan.format.to_bytes() == b"+s" && plan.offset == 0 && plan.null_count == 0;
+    if shape::is_batches() && !is_batch { in_a_batch(plan) } else { plan }
+}
+
 fn on_host(peer: &Peer, bench: &Bench, notes: &Notes) {
     notes.now(RUNS, "consuming a batch on the host");
     let mut offer = Offer::of(&batch());
     let code = offer.to(peer, bench);
     notes.check("SYS-1", code == 0, || format!("a good batch on the host was refused with {code}"));
+    offer.settle(code, notes);
+}
+
+/// Notes that the consumer has released an array, as the release is called.
+struct Released(Aside);
+
+impl Drop for Released {
+    fn drop(&mut self) {
+        self.0.now("ARR-18", "going on after it has released a batch");
+    }
+}
+
+/// Memory that nobody can read once it is released, and with nothing behind it.
+fn on_pages(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let ledger = Ledger::new();
+    let (plan, pages) = super::pages::on_pages(batch());
+    let owned = (pages, Released(notes.aside()));
+    let base = producer::array_owning(&plan, &ledger, Manner::AllByTheBase, owned);
+    let array = ArrowDeviceArray { reserved: [0; 3], ..producer::on_device(base, 1, -1) };
+    let schemas = Ledger::new();
+    let schema = producer::schema(&plan, &schemas);
+    let mut offer = Offer { schema, array, schemas, arrays: ledger };
+    notes.now("ARR-14", "consuming a batch on the host, behind whose buffers there is nothing");
+    let code = offer.to(peer, bench);
+    ["ARR-14", "ARR-18"].iter().for_each(|id| notes.pass(id));
     offer.settle(code, notes);
 }
 
@@ -307,7 +374,7 @@ fn every_type(peer: &Peer, bench: &Bench, notes: &Notes) {
         ] {
             let name = format!("{kind}, {window}, {nulls}");
             notes.now("SYS-1", &format!("consuming an array of {name}"));
-            let mut offer = Offer::of(&sound(kind.plan(window, nulls)));
+            let mut offer = Offer::of(&shaped(sound(kind.plan(window, nulls))));
             let code = offer.to(peer, bench);
             if code != 0 {
                 refused.push(name);

@@ -1,10 +1,11 @@
 //! Consumers of asynchronous streams: a producer that knows the rules for consumers.
 
-use std::time::Instant;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use arrow_device_testkit::pushed::{Source, SourceFault};
 
-use super::{RUNS, Scenario};
+use super::{RUNS, Scenario, growth};
 use crate::bench::{Bench, Where};
 use crate::notes::{Notes, Words};
 use crate::patience::patience;
@@ -62,6 +63,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             judge(peer, bench, notes, Some(SourceFault::ExtractFailsAndReleases), |_| {})
         },
     },
+    Scenario { name: "a stream, many times", place: Where::Anywhere, run: many_times },
 ];
 
 const RULES: &Words = &[
@@ -154,7 +156,7 @@ fn until_its_end(
                 notes.fail(id, "the handler was released, and the consumer still waits");
                 return true;
             }
-            None => std::thread::sleep(std::time::Duration::from_micros(200)),
+            None => std::thread::sleep(Duration::from_micros(200)),
         }
     }
 }
@@ -170,8 +172,56 @@ fn settle(source: &Source, has_threads: bool) -> Result<(), String> {
         if !is_waiting || !has_threads || Instant::now() > end {
             return settled;
         }
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Whether anything is left of consumers whose streams are over.
+fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
+    if !peer.can_count {
+        return notes.skip("ASY-21", "its memory is not counted");
+    }
+    notes.now(RUNS, "consuming a stream many times");
+    let is_settled = Cell::new(true);
+    let kept = growth::of(|| is_settled.set(is_settled.get() && is_over(peer, bench)));
+    if !is_settled.get() {
+        return notes.skip("ASY-21", "its streams do not come to their end");
+    }
+    let Some(kept) = kept else {
+        return notes.skip("ASY-21", "nobody tells how much memory is in use");
+    };
+    notes.check("ASY-21", kept == 0, || {
+        format!("{kept} bytes more are in use after each stream that is over")
+    });
+}
+
+/// Brings one more stream to its end. Whether nobody will ask for anything of it any more.
+fn is_over(peer: &Peer, bench: &Bench) -> bool {
+    let Entry::ConsumeAsync(consume) = &peer.entry else { return false };
+    let mut handler = std::ptr::null_mut();
+    let (code, advance) = consume(bench, &raw mut handler);
+    if code != 0 || handler.is_null() {
+        return false;
+    }
+    let source = Source::of_batches(handler, ARRAYS, None);
+    let end = Instant::now() + patience();
+    let mut is_over = run(&source, &advance);
+    while is_over {
+        match advance() {
+            Some(true) => {}
+            Some(false) => break,
+            None if !peer.tells_end => break,
+            None if Instant::now() > end => is_over = false,
+            None => std::thread::sleep(Duration::from_micros(50)),
+        }
+    }
+    drop(advance);
+    let is_settled = is_over && settle(&source, true).is_ok();
+    if !is_settled {
+        // The consumer may still call it.
+        std::mem::forget(source);
+    }
+    is_settled
 }
 
 /// Runs both sides until the release; whether it came.
@@ -188,7 +238,7 @@ fn run(source: &Source, advance: &Advance) -> bool {
                 if Instant::now() > end {
                     return false;
                 }
-                std::thread::sleep(std::time::Duration::from_micros(200));
+                std::thread::sleep(Duration::from_micros(200));
             }
             _ => {}
         }

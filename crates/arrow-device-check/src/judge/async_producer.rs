@@ -13,6 +13,7 @@ use crate::peer::{Advance, Entry, Peer};
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "a stream that is read to its end", place: Where::Anywhere, run: to_the_end },
     Scenario { name: "a stream that is read one by one", place: Where::Anywhere, run: one_by_one },
+    Scenario { name: "a consumer that takes its time", place: Where::Anywhere, run: slowly },
     Scenario { name: "a consumer that asks for nothing", place: Where::Anywhere, run: nothing },
     Scenario {
         name: "a request for nothing",
@@ -202,6 +203,15 @@ fn one_by_one(peer: &Peer, bench: &Bench, notes: &Notes) {
         }
     }
     ended(&running, failed, notes);
+    running.settle(notes, "ASY-13");
+}
+
+/// So that callbacks which are made at once overlap.
+fn slowly(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let sink = Sink::new(1000, None).lingering(std::time::Duration::from_millis(10));
+    let Some(running) = start(peer, bench, notes, sink) else { return };
+    notes.now("ASY-13", "reading a stream whose consumer takes its time in each callback");
+    running.take_all(false);
     running.settle(notes, "ASY-13");
 }
 

@@ -9,13 +9,16 @@ mod array_relay;
 mod async_consumer;
 mod async_producer;
 mod growth;
+mod held;
 mod hostile;
+mod pages;
 mod stream_consumer;
 mod stream_producer;
 mod stream_relay;
 mod tensor_consumer;
 mod tensor_producer;
 
+pub(crate) use self::array_consumer::in_a_batch;
 use crate::bench::{Bench, Where};
 use crate::notes::Notes;
 use crate::peer::{Kind, Peer, Side};
@@ -43,6 +46,9 @@ pub(crate) fn scenarios(kind: Kind, side: Side) -> Vec<Scenario> {
     all
 }
 
+/// Which is tried whatever else is chosen: others depend on what is found.
+pub(crate) const SHAPES: &str = "the shapes that it takes";
+
 /// What only the peer's language has.
 const PROTOCOL: Scenario = Scenario {
     name: "the protocol of the language",
@@ -57,11 +63,14 @@ const PROTOCOL: Scenario = Scenario {
 
 fn of_kind(kind: Kind, side: Side) -> Vec<Scenario> {
     match (kind, side) {
-        (Kind::Array, Side::Producer) => array_producer::SCENARIOS.to_vec(),
+        (Kind::Array, Side::Producer) => [array_producer::SCENARIOS, held::SCENARIOS].concat(),
         (Kind::Array, Side::Consumer) => {
-            [array_consumer::SCENARIOS, hostile::IN_STRUCTS, hostile::IN_DATA].concat()
+            let own = [array_consumer::FIRST, array_consumer::SCENARIOS].concat();
+            [&own, hostile::IN_STRUCTS, hostile::IN_DATA].concat()
         }
-        (Kind::Array, Side::Relay) => [array_relay::SCENARIOS, hostile::IN_STRUCTS].concat(),
+        (Kind::Array, Side::Relay) => {
+            [array_consumer::FIRST, array_relay::SCENARIOS, hostile::IN_STRUCTS].concat()
+        }
         (Kind::Stream, Side::Producer) => stream_producer::SCENARIOS.to_vec(),
         (Kind::Stream, Side::Consumer) => stream_consumer::SCENARIOS.to_vec(),
         (Kind::Stream, Side::Relay) => stream_relay::SCENARIOS.to_vec(),

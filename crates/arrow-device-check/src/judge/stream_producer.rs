@@ -3,9 +3,10 @@
 use std::ffi::{CStr, c_int};
 
 use arrow_device::Schema;
-use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
 use arrow_device_testkit::consumer::{self, Seen, SeenSchema, move_out};
 
+use super::held::Snapshot;
 use super::{RUNS, Scenario, array_producer, growth};
 use crate::bench::{Bench, Where};
 use crate::notes::Notes;
@@ -19,6 +20,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "a stream that is left early", place: Where::Anywhere, run: left_early },
     Scenario { name: "a stream, many times", place: Where::Anywhere, run: many_times },
 ];
+
+/// Of so many arrays it is looked at whether they stay what they are.
+const KEPT: usize = 8;
 
 /// More arrays than this are not asked for.
 const MOST: usize = 10_000;
@@ -34,12 +38,15 @@ pub(super) struct Held {
     left: Vec<Box<ArrowDeviceArrayStream>>,
     pub(super) chunks: Vec<(ArrowDeviceArray, Seen)>,
     pub(super) schemas: Vec<ArrowSchema>,
+    /// What the first arrays held, with their numbers and their type.
+    snapshots: Vec<(usize, Snapshot, Schema)>,
     moves: bool,
 }
 
 impl Held {
     pub(super) fn new(stream: Box<ArrowDeviceArrayStream>, moves: bool) -> Self {
-        Self { stream, left: Vec::new(), chunks: Vec::new(), schemas: Vec::new(), moves }
+        let (left, chunks, schemas, snapshots) = Default::default();
+        Self { stream, left, chunks, schemas, snapshots, moves }
     }
 
     fn move_on(&mut self) {
@@ -90,14 +97,24 @@ impl Held {
         self.move_on();
         let stream = &raw mut *self.stream;
         let mut out = ArrowDeviceArray { reserved: [-1; 3], ..ArrowDeviceArray::empty() };
+        // Memory of a caller's may hold anything: an end is told by a release that is set to null.
+        out.array.release = Some(untouched);
         // SAFETY: the stream's own callback, called with it and with room for an array.
         let code =
             self.stream.get_next.map_or(libc::ENOSYS, |get| unsafe { get(stream, &raw mut out) });
+        let is_untouched = out.array.release.is_some_and(is_untouched);
         if code != 0 {
-            notes.check("STR-5", out.is_released(), || {
+            notes.check("STR-5", is_untouched || out.is_released(), || {
                 format!("`get_next` returned {code} and handed out an array all the same")
             });
             return Err(self.failure(code));
+        }
+        if is_untouched {
+            notes.fail(
+                "STR-4",
+                "`get_next` returned 0 and left the struct as it was: an end is a release of NULL",
+            );
+            return Ok(None);
         }
         if out.is_released() {
             return Ok(None);
@@ -106,6 +123,16 @@ impl Held {
         self.chunks.push((out, seen.clone()));
         Ok(Some(seen))
     }
+}
+
+/// What the caller's memory holds in the place of a release, before a producer writes to it.
+unsafe extern "C" fn untouched(array: *mut ArrowArray) {
+    // SAFETY: a release callback is called with the structure that has it.
+    unsafe { (*array).release = None };
+}
+
+fn is_untouched(release: unsafe extern "C" fn(*mut ArrowArray)) -> bool {
+    std::ptr::fn_addr_eq(release, untouched as unsafe extern "C" fn(*mut ArrowArray))
 }
 
 fn open(peer: &Peer, bench: &Bench, notes: &Notes) -> Option<Box<ArrowDeviceArrayStream>> {
@@ -258,6 +285,10 @@ fn read(
         if !look_at(chunk, held.stream.device_type, known, bench, notes) {
             return false;
         }
+        if let Some(known) = known.filter(|_| number < KEPT && !matches!(bench, Bench::Hand(_))) {
+            let snapshot = Snapshot::of(&chunk.array, chunk, known);
+            held.snapshots.extend(snapshot.map(|it| (number, it, known.clone())));
+        }
     }
     notes.skip("STR-4", format!("it has not ended after {MOST} arrays"));
     false
@@ -283,8 +314,23 @@ fn look_at(
         && (matches!(bench, Bench::Hand(_)) || array_producer::read_all(chunk, known, bench, notes))
 }
 
+/// Whether the arrays still hold what they held.
+fn stay(held: &Held, notes: &Notes, [id, what]: [&str; 2]) -> bool {
+    let mut all = true;
+    for (number, snapshot, known) in &held.snapshots {
+        let Some((chunk, _)) = held.chunks.get(*number) else { continue };
+        notes.now(id, &format!("reading array {number} {what}"));
+        let same = snapshot.require_same(&chunk.array, chunk, known);
+        all &= notes.check(id, same.is_ok(), || {
+            format!("array {number} {what}: {}", same.err().unwrap_or_default())
+        });
+    }
+    all
+}
+
 /// The stream goes first, and what it gave has to stay.
 fn release_before(mut held: Held, schema: &SeenSchema, notes: &Notes) {
+    let stayed = stay(&held, notes, ["ARR-15", "once more, after those that followed"]);
     notes.now("STR-7", "releasing the stream");
     let stream = &raw mut *held.stream;
     if let Some(release) = held.stream.release {
@@ -298,6 +344,9 @@ fn release_before(mut held: Held, schema: &SeenSchema, notes: &Notes) {
     notes.now("STR-6", "looking at what outlives its stream");
     let arrays = held.chunks.iter().all(|(chunk, seen)| Seen::of(&chunk.array) == *seen);
     notes.check("STR-6", arrays, || "an array changed when its stream was released".into());
+    if arrays && stayed {
+        stay(&held, notes, ["STR-6", "when the stream is released"]);
+    }
     let schemas = held.schemas.iter().all(|kept| SeenSchema::of(kept) == *schema);
     notes.check("STR-6", schemas || held.schemas.is_empty(), || {
         "a schema changed when its stream was released".into()

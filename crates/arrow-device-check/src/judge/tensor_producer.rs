@@ -10,8 +10,9 @@ use crate::notes::Notes;
 use crate::peer::{Entry, Peer};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario { name: "a tensor", place: Where::Host, run: judge },
+    Scenario { name: "a tensor on the host", place: Where::Host, run: judge },
     Scenario { name: "a tensor on a device", place: Where::Device, run: judge },
+    Scenario { name: "two tensors at a time", place: Where::Host, run: two },
     Scenario { name: "a tensor, many times", place: Where::Anywhere, run: many_times },
 ];
 
@@ -50,6 +51,23 @@ impl Made {
             // this is dropped.
             Self::Legacy(tensor) => unsafe { &(**tensor).dl_tensor },
         }
+    }
+
+    fn flags(&self) -> u64 {
+        match self {
+            // SAFETY: the pointer came from the peer as a live tensor, and is not deleted before
+            // this is dropped.
+            Self::Versioned(tensor) => unsafe { (**tensor).flags },
+            Self::Legacy(_) => 0,
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.flags() & 1 != 0
+    }
+
+    fn is_copied(&self) -> bool {
+        self.flags() & 2 != 0
     }
 
     fn has_deleter(&self) -> bool {
@@ -100,6 +118,12 @@ fn judge(peer: &Peer, bench: &Bench, notes: &Notes) {
         }
         // SAFETY: a live tensor of a major version that has flags.
         let flags = unsafe { (**tensor).flags };
+        let tensor = made.tensor();
+        notes.check(
+            "DLP-7",
+            version.minor < 2 || tensor.ndim < 1 || !tensor.strides.is_null(),
+            || format!("the strides are null, which version 1.{} has no more", version.minor),
+        );
         notes.check("DLP-12", version.minor > 3 || flags & !KNOWN_FLAGS == 0, || {
             format!("the flags are {flags:#x}, and version 1.{} has no such", version.minor)
         });
@@ -114,15 +138,51 @@ fn judge(peer: &Peer, bench: &Bench, notes: &Notes) {
         && place(made.tensor(), bench, notes)
     {
         let tensor = made.tensor();
-        if tensor.device.device_type.0 == 1 {
+        if tensor.device.device_type.0 == 1 && mapped::look_at(&made, notes) {
             notes.now("DLP-10", "reading the data twice");
-            let (first, again) = (read(tensor), read(tensor));
+            let first = read(tensor);
+            let noise = Noise::new();
+            let again = read(tensor);
+            drop(noise);
             notes.check("DLP-10", first == again, || "the data changes while it is held".into());
         }
     }
     notes.now("DLP-6", "deleting the tensor");
     made.delete();
     notes.pass("DLP-6");
+}
+
+/// Memory that was taken and written to: what is free is somebody else's now.
+struct Noise(#[expect(dead_code, reason = "kept until it is dropped")] Vec<Vec<u8>>);
+
+impl Noise {
+    fn new() -> Self {
+        Self((4..14).flat_map(|power| (0..32).map(move |_| vec![0x5a; 1 << power])).collect())
+    }
+}
+
+/// That a tensor which says that it is a copy shares its bytes with no other, and that the data of
+/// one stays when another is made.
+fn two(peer: &Peer, bench: &Bench, notes: &Notes) {
+    notes.now(RUNS, "producing two tensors");
+    let (Ok(one), Ok(other)) = (make(peer, bench), make(peer, bench)) else {
+        return notes.skip("DLP-12", "it gives no second tensor while the first is held");
+    };
+    let has_data = |made: &Made| made.has_deleter() && shape(made.tensor(), notes);
+    if !has_data(&one) || !has_data(&other) {
+        return notes.leave();
+    }
+    let bytes = [&one, &other].map(|made| mapped::bytes_of(made.tensor()));
+    if let [Some(one_of), Some(other_of)] = bytes {
+        let overlap = one_of.start.max(other_of.start) < one_of.end.min(other_of.end);
+        let says_copied = one.is_copied() && other.is_copied();
+        notes.check("DLP-12", !(overlap && says_copied), || {
+            "two tensors say that each is a copy of its own, and they share memory".into()
+        });
+    }
+    notes.now("DLP-6", "deleting two tensors");
+    one.delete();
+    other.delete();
 }
 
 fn dims(tensor: &DLTensor, from: *const i64) -> Vec<i64> {
@@ -214,6 +274,11 @@ fn place(tensor: &DLTensor, bench: &Bench, notes: &Notes) -> bool {
     })
 }
 
+/// Tensors with more elements are not read.
+fn most_elements() -> i64 {
+    if crate::under::is_on() { 1 << 24 } else { 1 << 20 }
+}
+
 /// All elements in the order of the rows, as far as there are not too many.
 fn read(tensor: &DLTensor) -> Vec<u8> {
     let shape = dims(tensor, tensor.shape);
@@ -233,7 +298,7 @@ fn read(tensor: &DLTensor) -> Vec<u8> {
     };
     let strides = if tensor.strides.is_null() { compact() } else { dims(tensor, tensor.strides) };
     let elements: i64 = shape.iter().product();
-    if elements > 1 << 20 {
+    if elements > most_elements() {
         return Vec::new();
     }
     let first = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
@@ -269,5 +334,75 @@ fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
                 format!("{kept} bytes more are in use after each tensor")
             });
         }
+    }
+}
+
+/// What the system says of the memory that a tensor shows.
+mod mapped {
+    use std::ops::Range;
+
+    use arrow_device::abi::dlpack::DLTensor;
+
+    use super::{Made, dims};
+    use crate::notes::Notes;
+
+    /// The bytes between the first and the last element; `None` where there are none.
+    pub(super) fn bytes_of(tensor: &DLTensor) -> Option<Range<usize>> {
+        let shape = dims(tensor, tensor.shape);
+        if shape.contains(&0) {
+            return None;
+        }
+        let bits = i64::from(tensor.dtype.bits) * i64::from(tensor.dtype.lanes);
+        let (mut low, mut high) = (0_i64, 0_i64);
+        if tensor.strides.is_null() {
+            high = shape.iter().product::<i64>() - 1;
+        } else {
+            for (length, stride) in shape.iter().zip(dims(tensor, tensor.strides)) {
+                let far = stride.checked_mul(length - 1)?;
+                low = low.checked_add(far.min(0))?;
+                high = high.checked_add(far.max(0))?;
+            }
+        }
+        let at = |element: i64| element.checked_mul(bits).map(|bit| bit.div_euclid(8) as isize);
+        let first = tensor.data.addr().checked_add(usize::try_from(tensor.byte_offset).ok()?)?;
+        let start = first.checked_add_signed(at(low)?)?;
+        Some(start..first.checked_add_signed(at(high.checked_add(1)?)?)?)
+    }
+
+    /// Whether all bytes are there to be read. And whether those that nobody may write to say so.
+    pub(super) fn look_at(made: &Made, notes: &Notes) -> bool {
+        let Some(bytes) = bytes_of(made.tensor()) else { return true };
+        let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return true };
+        let (mut at, mut is_writable) = (bytes.start, true);
+        for line in maps.lines() {
+            let Some((range, writable)) = parse(line) else { continue };
+            if range.contains(&at) {
+                is_writable &= writable;
+                at = range.end;
+            }
+            if at >= bytes.end {
+                break;
+            }
+        }
+        let is_there = at >= bytes.end;
+        let (start, end) = (bytes.start, bytes.end);
+        notes.check("DLP-10", is_there, || {
+            format!("its elements are the bytes from {start:#x} to {end:#x}, and at {at:#x} there is no memory")
+        });
+        let is_honest = !is_there || is_writable || made.is_read_only();
+        if matches!(made, Made::Versioned(_)) {
+            notes.check("DLP-12", is_honest, || {
+                "the memory cannot be written to, and the read-only flag is not set".into()
+            });
+        }
+        is_there
+    }
+
+    fn parse(line: &str) -> Option<(Range<usize>, bool)> {
+        let mut words = line.split(' ');
+        let (start, end) = words.next()?.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        let rights = words.next()?;
+        rights.starts_with('r').then_some((number(start)?..number(end)?, rights.contains('w')))
     }
 }

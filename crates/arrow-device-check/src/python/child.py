@@ -35,16 +35,9 @@ pointer_of = api.PyCapsule_GetPointer
 pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 rename = api.PyCapsule_SetName
 rename.restype, rename.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_void_p]
-# In a destructor there is no object any more, only its address.
-address_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_GetName", api))
-address_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
 
 malloc = ctypes.CDLL(None).malloc
 malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-free = ctypes.CDLL(None).free
-free.restype, free.argtypes = None, [ctypes.c_void_p]
-RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 
 
 def word(address):
@@ -60,22 +53,14 @@ def move(what, source, destination):
     word(source + RELEASES[what]).value = None
 
 
-def release(what, address):
-    callback = release_of(what, address)
-    if callback:
-        RELEASE(callback)(address)
-
-
-def destroy(what):
-    def destructor(capsule):
-        address = address_pointer(capsule, address_name(capsule))
-        release(what, address)
-        free(address)
-
-    return DESTRUCTOR(destructor)
-
-
-DESTRUCTORS = {what: destroy(what) for what in SIZES}
+# Destructors that run no Python: an exception may be on its way when a capsule dies.
+DESTRUCTORS = {
+    SCHEMA: library.arrow_device_check_end_schema,
+    ARRAY: library.arrow_device_check_end_array,
+    DEVICE_ARRAY: library.arrow_device_check_end_array,
+    STREAM: library.arrow_device_check_end_stream,
+    DEVICE_STREAM: library.arrow_device_check_end_device_stream,
+}
 
 
 def capsule(what, source, name=None):
@@ -206,26 +191,10 @@ class Stream:
         return self.stream
 
 
-def tensor_deleter(versioned):
-    name, offset = (b"dltensor_versioned", 16) if versioned else (b"dltensor", 56)
-
-    def destructor(given):
-        if address_name(given) == name:
-            address = address_pointer(given, name)
-            deleter = word(address + offset).value
-            if deleter:
-                RELEASE(deleter)(address)
-
-    return DESTRUCTOR(destructor)
-
-
-TENSOR_DELETERS = {True: tensor_deleter(True), False: tensor_deleter(False)}
-
-
 class Tensor:
     def __init__(self, address, versioned):
         name = b"dltensor_versioned" if versioned else b"dltensor"
-        destructor = ctypes.cast(TENSOR_DELETERS[versioned], ctypes.c_void_p)
+        destructor = ctypes.cast(library.arrow_device_check_end_tensor, ctypes.c_void_p)
         self.given = new(address, ctypes.addressof(STRINGS[name]), destructor)
         device = address + (32 + 8 if versioned else 8)
         self.device = (ctypes.c_int32.from_address(device).value, ctypes.c_int32.from_address(device + 4).value)
@@ -263,6 +232,7 @@ def call(first, second, third, fourth):
         return 0
     except BaseException:
         traceback.print_exc()
+        said()
         return EINVAL
     finally:
         gc.collect()
@@ -281,12 +251,23 @@ def check(notes, rule, holds, text):
     return holds
 
 
+def said():
+    """Puts the traceback of the exception into the report, if something is said of it."""
+    frames = [frame for frame in traceback.extract_tb(sys.exc_info()[2]) if frame.filename != said.__code__.co_filename]
+    lines = traceback.format_list(frames) + traceback.format_exception_only(*sys.exc_info()[:2])
+    text = "".join(lines).rstrip()[-4000:]
+    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", " ")
+    with open(os.environ["ARROW_DEVICE_CHECK_NOTES"], "a", encoding="utf-8", errors="replace") as notes:
+        notes.write(f"said\t\t{text}\n")
+
+
 def outcome(body):
     """What a call raised, as a name; None if it did not."""
     try:
         body()
         return None
     except BaseException as error:
+        said()
         return f"{type(error).__name__}: {error}"
 
 
@@ -322,6 +303,8 @@ def protocol_of_producer(notes):
         raised = outcome(lambda: method(None, unknown_argument=1))
         is_right = raised is not None and raised.startswith("NotImplementedError")
         check(notes, "PYC-3", is_right, f"an unknown argument led to {raised} and not to a NotImplementedError")
+    if kind == "array" and method.__name__ == device and hasattr(thing, plain):
+        cpu_method(notes, method, getattr(thing, plain))
     note(notes, "now", "PYC-5", "asking for the schema that it has anyhow")
     if kind == "array":
         wanted = method()[0]
@@ -331,6 +314,28 @@ def protocol_of_producer(notes):
         return note(notes, "skip", "PYC-5", "there is no __arrow_c_schema__ to ask with")
     raised = outcome(lambda: method(requested_schema=wanted))
     check(notes, "PYC-5", raised is None, f"it refuses the schema that it has as requested_schema: {raised}")
+
+
+def cpu_method(notes, device, plain):
+    """Data of a device is not given by the method for the CPU, unless it was copied."""
+    note(notes, "now", "PYC-4", "asking for the data by the method for the CPU")
+    there = device()[1]
+    address = pointer_of(there, NAMES[DEVICE_ARRAY])
+    where = ctypes.c_int32.from_address(address + 88).value
+    try:
+        here = plain()[1]
+    except BaseException as error:
+        return check(notes, "PYC-4", where != 1, f"data on the CPU is refused by the method for that: {error}")
+    shared = buffers_of(address) & buffers_of(pointer_of(here, NAMES[ARRAY]))
+    text = f"the method for the CPU gives data that is on type of device {where}"
+    check(notes, "PYC-4", where == 1 or not shared, text)
+
+
+def buffers_of(array):
+    """The addresses that an array has itself."""
+    count = ctypes.c_int64.from_address(array + 24).value
+    table = ctypes.c_void_p.from_address(array + 40).value
+    return {ctypes.c_void_p.from_address(table + 8 * index).value for index in range(count)} - {None}
 
 
 def protocol_of_tensor(notes, thing):
@@ -344,20 +349,33 @@ def protocol_of_tensor(notes, thing):
     if raised is None:
         found = tuple(int(part) for part in thing.__dlpack_device__())
         check(notes, "DLP-9", len(found) == 2, f"__dlpack_device__ gives {found}")
-    name = outcome(lambda: thing.__dlpack__()) or name_of(thing.__dlpack__())
-    check(notes, "DLP-11", name == b"dltensor", f"without max_version it gives {name} and not a dltensor")
+    raised = outcome(lambda: thing.__dlpack__())
+    if raised is not None and raised.startswith("BufferError") and is_read_only(thing):
+        note(notes, "skip", "DLP-11", "it refuses the older form for read-only data, which that form cannot tell")
+    else:
+        name = raised or name_of(thing.__dlpack__())
+        check(notes, "DLP-11", name == b"dltensor", f"without max_version it gives {name} and not a dltensor")
     note(notes, "now", "DLP-6", "dropping a capsule that nobody consumed")
     gc.collect()
     note(notes, "pass", "DLP-6")
+
+
+def is_read_only(thing):
+    """Whether the newer form has the flag that says so."""
+    given = thing.__dlpack__(max_version=(1, 3))
+    if name_of(given) != b"dltensor_versioned":
+        return False
+    return bool(ctypes.c_uint64.from_address(pointer_of(given, b"dltensor_versioned") + 24).value & 1)
 
 
 def protocol_of_consumer(notes):
     if kind != "array":
         return
     take_it = function()
+    shape = os.environ.get("ARROW_DEVICE_CHECK_SHAPE", "any")
 
     def given(form=Array, swap=False):
-        return make_array(form, swap)
+        return make_array(form, swap, shape == "batches")
 
     note(notes, "now", "PYC-6", "giving an object with the CPU methods alone")
     raised = outcome(lambda: take_it(given(HostArray)))
@@ -391,10 +409,10 @@ def protocol_of_consumer(notes):
 MISTAKES = ("AttributeError", "NameError", "UnboundLocalError", "AssertionError", "IndexError", "SystemError")
 
 
-def make_array(form, swap):
-    """Three numbers, from the checker."""
+def make_array(form, swap, is_batch):
+    """Three numbers, from the checker, as an array or as a record batch."""
     schema, array = ctypes.create_string_buffer(72), ctypes.create_string_buffer(128)
-    library.arrow_device_check_numbers(schema, array)
+    library.arrow_device_check_numbers(schema, array, is_batch)
     made = form(ctypes.addressof(schema), ctypes.addressof(array))
     if swap:
         rename(made.array, ctypes.addressof(STRINGS[b"something_else"]))
@@ -409,6 +427,7 @@ def protocol(notes):
             protocol_of_consumer(notes)
     except BaseException as error:
         traceback.print_exc()
+        said()
         note(notes, "fail", "PEER", f"it raised {type(error).__name__}: {error}")
 
 

@@ -2,24 +2,32 @@
 //! crate's shared library.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::parent::Launcher;
 
-/// Names the shared library, where it is not beside the program.
+/// Names the shared library, where it is not beside the program and no flag names it. The script
+/// reads this variable, too.
 const LIBRARY: &str = "ARROW_DEVICE_CHECK_LIBRARY";
 
 const SCRIPT: &str = include_str!("child.py");
 
-/// How to start a child for `module:function`.
-pub(crate) fn launcher(program: &str, peer: &str) -> Result<Launcher, String> {
+/// What the user names the shared library by.
+const FLAG: &str = "--check-library";
+
+/// How to start a child for `module:function`, with the shared library that was named, if any was.
+pub(crate) fn launcher(
+    program: &str,
+    named: Option<&Path>,
+    peer: &str,
+) -> Result<Launcher, String> {
     let is_name = peer.split_once(':').is_some_and(|(module, function)| {
         !module.is_empty() && !function.is_empty() && !function.contains(':')
     });
     if !is_name {
         return Err(format!("`{peer}` is not of the form `module:function`"));
     }
-    let library = library()?;
+    let library = library(named)?;
     Ok(Launcher {
         program: program.into(),
         arguments: vec!["-c".into(), SCRIPT.into()],
@@ -28,29 +36,30 @@ pub(crate) fn launcher(program: &str, peer: &str) -> Result<Launcher, String> {
     })
 }
 
-/// The shared library: named by the variable, or beside this program, or where an installation has
-/// it.
-fn library() -> Result<PathBuf, String> {
+/// The shared library: named by the flag or by the variable, or beside this program, or where an
+/// installation has it.
+fn library(named: Option<&Path>) -> Result<PathBuf, String> {
     let name = format!("{}arrow_device_check{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
-    if let Some(named) = env::var_os(LIBRARY) {
-        let named = PathBuf::from(named);
+    let by_flag = named.map(|path| (FLAG, path.to_owned()));
+    let by_variable = || env::var_os(LIBRARY).map(|path| (LIBRARY, PathBuf::from(path)));
+    if let Some((by, named)) = by_flag.or_else(by_variable) {
         return match named.exists() {
             true => Ok(named),
             false => Err(format!(
-                "{LIBRARY} names {}, which is not there: build the crate arrow-device-check, and name its {name}",
+                "{by} names {}, which is not there: build the crate arrow-device-check, and name its {name}",
                 named.display()
             )),
         };
     }
     let program = env::current_exe().map_err(|error| {
-        format!("this program cannot find itself, and so not {name} beside it: set {LIBRARY} to its path ({error})")
+        format!("this program cannot find itself, and so not {name} beside it: name its path with {FLAG} ({error})")
     })?;
     let folder = program.parent().unwrap_or(&program);
     let places = [folder.to_owned(), folder.join("deps"), folder.join("../lib")];
     let found = places.into_iter().map(|place| place.join(&name)).find(|path| path.exists());
     found.ok_or_else(|| {
         format!(
-            "{name} is not beside this program: set {LIBRARY} to its path to check peers in Python"
+            "{name} is not beside this program: name its path with {FLAG} to check peers in Python"
         )
     })
 }

@@ -239,6 +239,39 @@ fn async_producer(fault: Option<SourceFault>) -> Peer {
     Peer::new(with(false), usual_places(true, false)).with_failing(with(true))
 }
 
+/// Has two threads, or one after the other, for what one would do.
+fn two_threads(at_once: bool) -> Peer {
+    let entry =
+        Entry::ProduceAsync(Box::new(move |_, handler: *mut ArrowAsyncDeviceStreamHandler| {
+            let source = Arc::new(Source::new(handler, 4, None));
+            std::mem::forget(source.clone());
+            let advance = move || {
+                let step = || source.step();
+                Some(std::thread::scope(|scope| {
+                    let first = scope.spawn(step);
+                    // Whether the first has ended before the second begins is all the difference.
+                    let first = if at_once { Err(first) } else { Ok(first.join().unwrap()) };
+                    let second = scope.spawn(step).join().unwrap();
+                    second | first.unwrap_or_else(|first| first.join().unwrap())
+                }))
+            };
+            (0, Box::new(advance) as Advance)
+        }));
+    Peer::new(entry, usual_places(true, false))
+}
+
+#[test]
+fn a_producer_whose_threads_call_at_once_is_found_and_one_whose_threads_take_turns_is_not_blamed() {
+    let names = ["a consumer that takes its time"];
+    for (peer, expected) in [("two threads at once", &["ASY-13"][..]), ("two threads in turn", &[])]
+    {
+        let report = support::report_of(peer, Kind::Async, Side::Producer, &names);
+        let failed = report.failed();
+        let is_found = expected.iter().all(|id| failed.contains(id));
+        assert!(is_found && failed.is_empty() == expected.is_empty(), "{peer}: {report}");
+    }
+}
+
 fn async_consumer(fault: Option<SinkFault>) -> Peer {
     let entry = Entry::ConsumeAsync(Box::new(move |_, out| {
         let sink = Sink::new(2, fault);
@@ -294,6 +327,8 @@ fn waiting_consumer() -> Peer {
 fn peer(name: &str) -> Option<Peer> {
     match name {
         "blocking producer" => return Some(blocking_producer()),
+        "two threads at once" => return Some(two_threads(true)),
+        "two threads in turn" => return Some(two_threads(false)),
         "waiting consumer" => return Some(waiting_consumer()),
         _ => {}
     }

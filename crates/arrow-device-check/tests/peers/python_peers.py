@@ -182,3 +182,105 @@ def nanoarrow_resolves_metal():
     from nanoarrow import device
 
     device.resolve(8, 0)
+
+
+# ---- right ones that look wrong
+
+
+def take_batch(thing):
+    """Takes record batches alone."""
+    pa.record_batch(thing).validate(full=True)
+
+
+def relay_batch(thing):
+    return pa.record_batch(thing)
+
+
+def raises_far_below():
+    """Its error is in the report with the line that raised it."""
+    return deep(3)
+
+
+def deep(levels):
+    if levels == 0:
+        raise RuntimeError("the pump is dry")
+    return deep(levels - 1)
+
+
+def read_only_tensor():
+    """Memory that the older form cannot tell of, and which numpy refuses to show in it."""
+    import numpy
+
+    array = numpy.arange(6)
+    array.flags.writeable = False
+    return array
+
+
+def take_with_numpy(thing):
+    """Lets go of a capsule that it refuses while the exception is on its way."""
+    import numpy
+
+    numpy.from_dlpack(thing)
+
+
+class OneTooMany:
+    """Shows one element more than numpy has allocated."""
+
+    elements = 501
+
+    def __init__(self):
+        import numpy
+
+        self.array = numpy.arange(500)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **kwargs):
+        from numpy.lib.stride_tricks import as_strided
+
+        return as_strided(self.array, (self.elements,), (8,)).__dlpack__(**kwargs)
+
+
+class AsManyAsThereAre(OneTooMany):
+    elements = 500
+
+
+class ElsewhereAndHere(Wrapped):
+    """Says that its data is on a GPU, and gives the same as data of the CPU."""
+
+    def __arrow_c_device_array__(self, requested_schema=None, **kwargs):
+        if any(value is not None for value in kwargs.values()):
+            raise NotImplementedError
+        schema, array = self.array.__arrow_c_device_array__()
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        ctypes.c_int32.from_address(get(array, b"arrow_device_array") + 88).value = 2
+        return schema, array
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.array.__arrow_c_array__()
+
+
+class Elsewhere(ElsewhereAndHere):
+    """The same, which tells the CPU that it has nothing for it."""
+
+    def __arrow_c_array__(self, requested_schema=None):
+        raise ValueError("the data is on a GPU")
+
+
+def is_emptied(thing):
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    if not hasattr(thing, "array"):
+        return False
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    address = get(thing.array, name(thing.array))
+    return ctypes.c_void_p.from_address(address + 64).value is None
+
+
+def take_nothing_too(thing):
+    """Takes capsules that hold nothing any more for arrays without elements."""
+    if not is_emptied(thing):
+        take_array(thing)

@@ -193,6 +193,7 @@ static void delete_tensor(DLManagedTensorVersioned* tensor) { free(tensor); }
 
 int produce_tensor(DLManagedTensorVersioned** out) {
   static int64_t shape[2] = {1, 5};
+  static int64_t strides[2] = {5, 1};
   DLManagedTensorVersioned* tensor = calloc(1, sizeof *tensor);
   if (tensor == NULL) return ENOMEM;
   tensor->version.major = 1;
@@ -205,6 +206,7 @@ int produce_tensor(DLManagedTensorVersioned** out) {
   tensor->dl_tensor.dtype.bits = 32;
   tensor->dl_tensor.dtype.lanes = 1;
   tensor->dl_tensor.shape = shape;
+  tensor->dl_tensor.strides = strides;
   *out = tensor;
   return 0;
 }

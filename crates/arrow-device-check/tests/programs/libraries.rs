@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The library of a source in `peers/`; `None`, with a reason printed, where there is no compiler.
-fn library(name: &str) -> Option<PathBuf> {
+pub(crate) fn library(name: &str) -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     if Command::new(&compiler).arg("--version").output().is_err() {
@@ -28,6 +28,7 @@ fn library(name: &str) -> Option<PathBuf> {
             "-g",
             "-fPIC",
             "-shared",
+            "-pthread",
             "-I",
         ])
         .arg(here.join("include"))
@@ -42,7 +43,7 @@ fn library(name: &str) -> Option<PathBuf> {
     Some(library)
 }
 
-fn run(library: &Path, side: &str, function: &str, more: &[&str]) -> Output {
+pub(crate) fn run(library: &Path, side: &str, function: &str, more: &[&str]) -> Output {
     let peer = format!("{}:{function}", library.display());
     let mut command = Command::new(env!("CARGO_BIN_EXE_arrow-device-check"));
     command.arg(format!("--{side}")).arg(peer).args(more);
@@ -53,7 +54,7 @@ fn run(library: &Path, side: &str, function: &str, more: &[&str]) -> Output {
 }
 
 /// The ids that the JSON names with this verdict.
-fn ids(output: &Output, verdict: &str) -> Vec<String> {
+pub(crate) fn ids(output: &Output, verdict: &str) -> Vec<String> {
     let json = String::from_utf8_lossy(&output.stdout);
     let with = format!("\", \"verdict\": \"{verdict}\"");
     let lines = json.lines().filter(|line| line.contains(&with));
@@ -267,6 +268,11 @@ fn what_cannot_be_done_is_told_in_one_line_that_says_what_to_do() {
         ),
         (python, ["--as", "nobody"], ["`nobody`", "producer, consumer nor relay", ""]),
         (python, ["--kind", "async"], ["Python has no asynchronous streams", "--kind", ""]),
+        (
+            python,
+            ["--check-library", "/proc/nowhere"],
+            ["--check-library names /proc/nowhere", "which is not there", "name its lib"],
+        ),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_arrow-device-check"));
         let output = command.args(peer).args(more).env("PYTHONPATH", python_path).output().unwrap();
@@ -303,4 +309,35 @@ fn the_page_shows_the_example_as_it_is_and_what_is_said_of_it() {
         assert!(page.contains(line), "{line}");
     }
     assert!(text.contains("FAIL ABI-5"), "{text}");
+}
+
+#[test]
+fn the_lines_for_other_peoples_ci_do_what_the_page_says() {
+    let page = include_str!("../../../../docs/check.md");
+    let (_, part) = page.split_once("## In your CI\n").unwrap();
+    let (_, lines) = part.split_once("```sh\n").unwrap();
+    let lines = lines.split_once("```").unwrap().0;
+    assert_eq!(lines.lines().count(), 5);
+    // Nothing is downloaded here: the program and the headers are there.
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let lines: Vec<&str> = lines.lines().filter(|line| !line.contains("git.example")).collect();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("their-ci");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(here.join("tests/peers/example.c"), folder.join("mine.c")).unwrap();
+    for header in ["abi.h", "dlpack_abi.h"] {
+        let from = here.join("../arrow-device-abi/include/arrow_device").join(header);
+        std::fs::copy(from, folder.join(header)).unwrap();
+    }
+    std::fs::copy(here.join("include/arrow_device/check.h"), folder.join("check.h")).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_arrow-device-check")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("sh");
+    command.args(["-ec", &lines.join("\n")]).current_dir(&folder).env("PATH", path);
+    let output = command.output().unwrap();
+    // The example breaks a rule.
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let junit = std::fs::read_to_string(folder.join("check.xml")).unwrap();
+    assert!(junit.contains("<failure message") && junit.contains("ABI-5"), "{junit}");
 }

@@ -7,3 +7,5 @@ mod libraries;
 mod page;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod python;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod twins;

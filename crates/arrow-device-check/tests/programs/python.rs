@@ -1,6 +1,7 @@
 //! Peers in Python: what the released wheels of pyarrow and nanoarrow make and take, and objects
 //! with one thing wrong.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -41,6 +42,22 @@ fn command(python: &Path, peer: &str, side: &str, kind: &str, scenario: &str) ->
         // The allocator of the C library, whose books are looked at.
         .env("ARROW_DEFAULT_MEMORY_POOL", "system");
     command
+}
+
+#[test]
+fn the_library_that_a_flag_names_is_the_one_that_is_loaded() {
+    let Some(python) = python("pyarrow") else { return };
+    let name = format!("{DLL_PREFIX}arrow_device_check{DLL_SUFFIX}");
+    let program = Path::new(env!("CARGO_BIN_EXE_arrow-device-check"));
+    let places = ["", "deps"].map(|folder| program.with_file_name(folder).join(&name));
+    let library = places.iter().find(|path| path.exists()).unwrap();
+    let tried = |flag: &[&str]| {
+        let mut command = command(&python, "python_peers:numbers", "producer", "array", "");
+        command.env("ARROW_DEVICE_CHECK_LIBRARY", "/proc/nowhere").args(flag).output().unwrap()
+    };
+    let output = tried(&["--check-library", library.to_str().unwrap()]);
+    assert_eq!(ids(&output, "fail"), ["ABI-5"]);
+    assert_eq!(tried(&[]).status.code(), Some(2), "the variable names nothing");
 }
 
 /// The ids that the JSON names with this verdict.
@@ -87,6 +104,7 @@ fn objects_with_one_thing_wrong_are_found_out() {
         ("OldTensor", "dlpack", "DLP-3", protocol),
         ("Raises", "array", "PEER", protocol),
         ("Nothing", "array", "PYC-6", protocol),
+        ("ElsewhereAndHere", "array", "PYC-4", protocol),
     ] {
         let output = run_some(&python, function, "producer", kind, scenario);
         let failed = ids(&output, "fail");
@@ -98,11 +116,26 @@ fn objects_with_one_thing_wrong_are_found_out() {
         ("take_any_name", "PYC-1", protocol),
         ("only_host", "PYC-6", protocol),
         ("assumes_its_wish", "PYC-5", protocol),
+        ("take_nothing_too", "PYC-2", protocol),
     ] {
         let output = run_some(&python, function, "consumer", "array", scenario);
         let failed = ids(&output, "fail");
         assert!(failed.iter().any(|id| id == expected), "{function}: {failed:?} has no {expected}");
         println!("{function}: {failed:?}");
+    }
+}
+
+#[test]
+fn their_right_twins_are_not_blamed() {
+    let Some(python) = python("pyarrow") else { return };
+    let protocol = "the protocol of the language";
+    for (function, side) in
+        [("Elsewhere", "producer"), ("numbers", "producer"), ("take_array", "consumer")]
+    {
+        let output = run_some(&python, function, side, "array", protocol);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(ids(&output, "fail"), Vec::<String>::new(), "{function}: {text}");
+        assert!(ids(&output, "pass").len() > 2, "{function}: {text}");
     }
 }
 
@@ -165,6 +198,50 @@ fn the_known_faults_of_the_pyarrow_wheel_on_a_device_are_found() {
     }
 }
 
+/// As `take_batch` of pyarrow has it, which is no mistake.
+#[test]
+fn who_takes_record_batches_alone_is_found_out_and_not_blamed() {
+    let Some(python) = python("pyarrow") else { return };
+    for name in ["the protocol of the language", "a batch on the host", "arrays of every type"] {
+        let output = run_some(&python, "take_batch", "consumer", "array", name);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(ids(&output, "fail"), Vec::<String>::new(), "{name}: {text}");
+    }
+    // Whoever says that it takes any array is held to it.
+    let peer = "python_peers:take_batch";
+    let mut command = command(&python, peer, "consumer", "array", "the protocol of the language");
+    let output = command.args(["--shape", "any"]).output().unwrap();
+    assert_eq!(ids(&output, "fail"), ["PYC-6"]);
+    // The name and the flags of a batch are nobody's; it does not write `reserved`.
+    let output = run_some(&python, "relay_batch", "relay", "array", "a batch on the host that is");
+    assert_eq!(ids(&output, "fail"), ["ABI-5"], "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn an_exception_is_in_the_report_with_the_lines_that_it_came_through() {
+    let Some(python) = python("pyarrow") else { return };
+    let output = run_some(&python, "raises_far_below", "producer", "array", "an array on the host");
+    assert_eq!(ids(&output, "fail"), ["PEER"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for words in ["in raises_far_below", "in deep", "RuntimeError: the pump is dry"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("in put_array"), "{text}");
+}
+
+#[test]
+fn numpy_is_not_blamed_for_what_it_may_do() {
+    let Some(python) = python("numpy") else { return };
+    // Read-only data is not for the older form, which cannot say so.
+    assert_fails(&python, "read_only_tensor", "producer", "dlpack", &[]);
+    // Its refusal is on its way when the capsule dies, whose deleter is the checker's to call.
+    for name in ["a tensor of a major version to come", "a negative number of dimensions"] {
+        let output = run_some(&python, "take_with_numpy", "consumer", "dlpack", name);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(ids(&output, "fail"), Vec::<String>::new(), "{name}: {text}");
+    }
+}
+
 #[test]
 fn the_known_faults_of_the_nanoarrow_wheel_are_found() {
     let Some(python) = python("nanoarrow") else { return };
@@ -181,4 +258,20 @@ fn the_known_faults_of_the_nanoarrow_wheel_are_found() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("while consuming an array of type of device 8,"), "{text}");
     assert_eq!(ids(&output, "fail"), ["ABI-2"], "{text}");
+}
+
+#[test]
+fn a_tensor_of_numpys_with_an_element_too_many_is_found_under_valgrind() {
+    let Some(python) = python("numpy") else { return };
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return skip("valgrind", "there is no valgrind");
+    }
+    for (function, expected) in [("OneTooMany", &["DLP-10"][..]), ("AsManyAsThereAre", &[])] {
+        let peer = format!("python_peers:{function}");
+        let mut command = command(&python, &peer, "producer", "dlpack", "a tensor on the host");
+        let output = command.args(["--under", "valgrind"]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(ids(&output, "fail"), expected, "{text}");
+        assert_eq!(text.contains("after a block of size"), !expected.is_empty(), "{text}");
+    }
 }

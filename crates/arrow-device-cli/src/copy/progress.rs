@@ -33,11 +33,45 @@ impl Progress {
             self.bar.set_position((share * STEPS as f64) as u64);
         }
         let time = self.bar.elapsed().max(Duration::from_millis(1));
-        self.bar.set_message(format!("{}  {}", units::bytes(bytes), units::rate(bytes, time)));
+        self.bar.set_message(message(bytes, time, &self.position));
     }
 
     /// Takes the bar away.
     pub(super) fn clear(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// How much went through and how fast, and how much of the file that was.
+fn message(bytes: u64, time: Duration, position: &Position) -> String {
+    let rate = format!("{}  {}", units::bytes(bytes), units::rate(bytes, time));
+    match position.of_total() {
+        Some((done, total)) => {
+            format!("{rate}  {} of {} read", units::bytes(done), units::bytes(total))
+        }
+        None => rate,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_told_and_the_total_where_it_is_known() {
+        let second = Duration::from_secs(1);
+        let (position, unknown) = (Position::of(1 << 20), Position::default());
+        position.advance(1 << 19);
+        let told = message(4 << 20, second, &position);
+        let expected = format!(
+            "{}  {}  {} of {} read",
+            units::bytes(4 << 20),
+            units::rate(4 << 20, second),
+            units::bytes(1 << 19),
+            units::bytes(1 << 20)
+        );
+        assert_eq!(told, expected);
+        let told = message(4 << 20, second, &unknown);
+        assert!(told.ends_with(&units::rate(4 << 20, second)), "{told}");
     }
 }

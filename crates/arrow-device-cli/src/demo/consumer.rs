@@ -66,14 +66,14 @@ pub(crate) fn validate(batch: &Batch) -> Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use arrow_device::{Array, DataType, ErrorKind};
+    use arrow_device::{Array, DataType, ErrorKind, IndexType};
 
     use super::*;
 
     #[test]
     fn a_value_that_leads_outside_is_found() {
         let with_key = |key: i8| {
-            let array = Array::builder(DataType::dictionary(DataType::Int8, DataType::Null))
+            let array = Array::builder(DataType::dictionary(IndexType::Int8, DataType::Null))
                 .len(2)
                 .buffers([None, Some(vec![0, key].into())])
                 .dictionary(Array::nulls(1).unwrap())

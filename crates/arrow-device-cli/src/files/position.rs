@@ -12,12 +12,18 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    pub(super) fn of(total: u64) -> Self {
+    pub(crate) fn of(total: u64) -> Self {
         Self { done: Arc::default(), total }
     }
 
-    pub(super) fn advance(&self, by: u64) {
+    pub(crate) fn advance(&self, by: u64) {
         self.done.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// How much was read, and how much there is, where it is known.
+    pub(crate) fn of_total(&self) -> Option<(u64, u64)> {
+        let done = self.done.load(Ordering::Relaxed).min(self.total);
+        (self.total > 0).then_some((done, self.total))
     }
 
     /// From 0 to 1, where it is known how much there is.

@@ -1,8 +1,9 @@
 //! `arrow-device inspect`: what an array is made of, and where its buffers lie.
 //!
-//! The array is looked at as a consumer of the C interface sees it: the structs are read, no buffer
-//! is.
+//! The array is looked at as a consumer of the C interface sees it: the structs are read, and no
+//! buffer is, but where values are asked for.
 
+mod head;
 mod memory;
 mod page;
 mod producer;
@@ -25,7 +26,7 @@ use survey::Survey;
 
 const EXAMPLES: &str = "\
 Examples:
-  arrow-device inspect data.arrow
+  arrow-device inspect data.arrow --head 5
   arrow-device inspect data.parquet --device opencl:0 --html memory.html
   arrow-device inspect --producer ./libscan.so:produce --json
 
@@ -72,6 +73,14 @@ pub(crate) fn command() -> Command {
                 .default_value("1")
                 .help("How many batches are looked at"),
         )
+        .arg(
+            Arg::new("head")
+                .long("head")
+                .value_name("N")
+                .value_parser(value_parser!(u32).range(1..=1_000_000))
+                .conflicts_with_all(["json", "html"])
+                .help("Show the values of the first N rows of each batch too, which reads them"),
+        )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print it as JSON"))
         .arg(
             Arg::new("html")
@@ -115,6 +124,9 @@ pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
         writeln!(out, "{}", to_json::all(&source, &surveys, &memory))?;
     } else {
         text::write(out, &source, &surveys, &memory)?;
+        if let Some(most) = matches.get_one::<u32>("head") {
+            head::write(out, &arrays, *most as usize)?;
+        }
     }
     // A device of software works only for somebody who waits.
     if opened.is_some() {

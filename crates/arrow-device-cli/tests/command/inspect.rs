@@ -156,6 +156,27 @@ fn a_file_is_shown_where_it_is_and_on_every_device() {
 }
 
 #[test]
+fn values_are_shown_where_they_are_asked_for_whichever_device_they_lie_on() {
+    let folder = Folder::new();
+    let input = folder.path("in.arrows");
+    write_stream(&input, &[batch(0, 100), batch(100, 5)]);
+    let without = output(&["inspect", text(&input)]);
+    assert!(!without.contains("the first"), "{without}");
+    for device in devices() {
+        let arguments = ["--device", &device, "--head", "6", "--batches", "9"];
+        let shown = output(&[&["inspect", text(&input)], &arguments[..]].concat());
+        let (_, first) = shown.split_once("batch 0, the first 6 of 100 rows\n").unwrap();
+        let lines: Vec<&str> = first.lines().take(7).collect();
+        let expected =
+            ["number  word", "0", "1       x", "2       xx", "null    xxx", "4       xxxx"];
+        assert_eq!(lines[..6], expected, "{shown}");
+        assert!(shown.contains("batch 1, the first 5 of 5 rows\n"), "{shown}");
+    }
+    complaint(&["inspect", text(&input), "--head", "5", "--json"], 2);
+    complaint(&["inspect", text(&input), "--head", "0"], 2);
+}
+
+#[test]
 fn every_golden_stream_can_be_shown_and_drawn_on_the_software_device() {
     let folder = Folder::new();
     let page = folder.path("page.html");

@@ -1,7 +1,9 @@
 //! The command as somebody at a terminal meets it.
 
+use std::path::Path;
+
 use crate::support;
-use crate::support::{complaint, devices, output};
+use crate::support::{Folder, complaint, devices, output};
 
 #[test]
 fn the_demonstration_tells_every_step_and_leaves_nothing_alive() {
@@ -191,12 +193,108 @@ fn help_and_version_are_printed() {
     for part in ["Usage: arrow-device", "devices", "Examples:", "Exit codes:"] {
         assert!(help.contains(part), "{help}");
     }
-    for command in ["demo", "devices", "inspect", "copy", "bench", "check"] {
+    for command in ["demo", "devices", "inspect", "copy", "bench", "check", "completions", "manual"]
+    {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{help}");
         let help = output(&[command, "--help"]);
         assert!(help.contains("Examples:\n  arrow-device"), "{help}");
         assert!(help.lines().all(|line| line.chars().count() <= 120), "{help}");
     }
+}
+
+#[test]
+fn the_help_names_every_variable_that_a_backend_reads() {
+    let help = output(&["--help"]);
+    let mut seen = 0;
+    for backend in ["cuda", "rocm", "opencl", "vulkan"] {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for file in std::fs::read_dir(crates.join(format!("arrow-device-{backend}/src"))).unwrap() {
+            let file = file.unwrap().path();
+            if file.is_dir() {
+                continue;
+            }
+            let source = std::fs::read_to_string(file).unwrap();
+            let strings = source.split('"').filter(|text| text.starts_with("ARROW_DEVICE_"));
+            for variable in strings {
+                assert!(help.contains(variable), "{variable} is not in {help}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 5, "{seen}");
+}
+
+/// What each command has, by the help of it: its name and its long options.
+fn options_of(command: &str) -> Vec<String> {
+    let help = output(&[command, "--help"]);
+    let words = help.lines().filter(|line| line.starts_with("  ")).filter_map(|line| {
+        let word = line.split_whitespace().find(|word| word.starts_with("--"))?;
+        line.trim_start().starts_with('-').then(|| word.trim_matches(',').to_owned())
+    });
+    words.collect()
+}
+
+const COMMANDS: [&str; 8] =
+    ["demo", "devices", "inspect", "copy", "bench", "check", "completions", "manual"];
+
+#[test]
+fn shells_complete_every_command_and_every_option() {
+    for (shell, of_option) in [("bash", "--"), ("zsh", "--"), ("fish", "-l ")] {
+        let script = output(&["completions", shell]);
+        for command in COMMANDS {
+            assert!(script.contains(command), "{shell}: {command}");
+            for option in options_of(command) {
+                let expected = option.replacen("--", of_option, 1);
+                assert!(script.contains(&expected), "{shell}: {command} {expected}");
+            }
+        }
+    }
+    complaint(&["completions", "csh"], 2);
+}
+
+#[cfg(unix)]
+#[test]
+fn bash_completes_with_the_script_as_it_is() {
+    let script = output(&["completions", "bash"]);
+    for (words, expected) in [
+        ("arrow-device ins", "inspect"),
+        ("arrow-device inspect --he", "--head --help"),
+        ("arrow-device completions z", "zsh"),
+    ] {
+        let (before, last) = words.rsplit_once(' ').unwrap();
+        let count = words.split(' ').count() - 1;
+        let ask = format!(
+            "{script}\nCOMP_WORDS=({words}); COMP_CWORD={count}\n\
+             _arrow__device arrow-device {last} {}\necho \"${{COMPREPLY[*]}}\"\n",
+            before.split(' ').next_back().unwrap()
+        );
+        let Ok(output) = std::process::Command::new("bash").args(["-c", &ask]).output() else {
+            println!("skipped: there is no bash");
+            return;
+        };
+        let found = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(found.trim(), expected, "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn the_manual_has_a_page_for_each_command_with_every_option() {
+    let folder = Folder::new();
+    output(&["manual", "--to", folder.path("").to_str().unwrap()]);
+    let mut pages: Vec<String> =
+        COMMANDS.iter().map(|command| format!("arrow-device-{command}.1")).collect();
+    pages.push("arrow-device.1".to_owned());
+    pages.sort();
+    assert_eq!(folder.names(), pages);
+    for command in COMMANDS {
+        let page = folder.path(&format!("arrow-device-{command}.1"));
+        let page = std::fs::read_to_string(page).unwrap().replace('\\', "");
+        for option in options_of(command) {
+            assert!(page.contains(&option), "{command} {option}: {page}");
+        }
+    }
+    let page = output(&["manual"]);
+    assert!(page.contains(".TH arrow-device 1") && page.contains("inspect"), "{page}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The columns of the demonstration: one of every kind of type.
 
-use arrow_device::{Array, DataType, Field, IntervalUnit, Result, TimeUnit, UnionMode};
+use arrow_device::{Array, DataType, Field, IndexType, IntervalUnit, Result, TimeUnit, UnionMode};
 
 /// All columns, with the fields that they have in the batch.
 pub(super) fn all() -> Result<Vec<(Field, Array)>> {
@@ -105,7 +105,7 @@ fn nested() -> Result<Vec<(Field, Array)>> {
 
 fn encoded() -> Result<Vec<(Field, Array)>> {
     let levels = Array::from_texts(DataType::Utf8, ["low", "high"].map(Some))?;
-    let level = DataType::dictionary(DataType::Int8, DataType::Utf8);
+    let level = DataType::dictionary(IndexType::Int8, DataType::Utf8);
     let keys = [Some(1), Some(0), None, Some(0), Some(1)];
     let level = Array::from_keys(level, keys, levels)?;
 
