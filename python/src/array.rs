@@ -1,20 +1,30 @@
 //! `Array`, and `RecordBatch`, which is one with columns.
 
-use arrow_device::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray};
+use std::ffi::c_int;
+
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
 use arrow_device::driver::ForkMutex;
-use arrow_device::{Array, ArrayStream, Batch, DataType, DeviceId, DeviceType, Queue, Ready, View};
+use arrow_device::{Array, Batch, DataType, DeviceId, DeviceType, Queue, Ready, View};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
+use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PySlice, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyList, PySlice, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::attach::LastField;
+use crate::batch::PyBatch;
 use crate::capsule::{self, Moved};
 use crate::device::{self, PyDevice, PyQueue};
 use crate::error::{OrRaise, invalid};
 use crate::live::{Kind, Live};
-use crate::schema::{PyDataType, PySchema, at, check_request, position};
+use crate::pylist::{self, PyElements};
+use crate::schema::{PyDataType, PySchema, at, check_request};
 use crate::tensor::PyTensor;
-use crate::{backends, exchange, html, interrupt, kwargs, sizes, tensor};
+use crate::{
+    backends, buffer, cuda_array, exchange, host_buffer, html, interrupt, kwargs, pickle, sizes,
+    tensor,
+};
 
 /// Two capsules: a schema's and an array's.
 type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
@@ -36,7 +46,7 @@ type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 #[pyclass(frozen, subclass, weakref, module = "arrow_device", name = "Array")]
 #[derive(Debug)]
 pub(crate) struct PyArray {
-    array: Array,
+    shown: Shown,
     /// Whether the methods for host memory may copy.
     host_copies: bool,
     /// Queues that were told to wait for this: the memory is kept until they have passed what is
@@ -46,56 +56,58 @@ pub(crate) struct PyArray {
     _last: LastField,
 }
 
+/// What an object has one share of.
+#[derive(Debug)]
+enum Shown {
+    Array(Array),
+    Batch(Batch),
+}
+
 impl PyArray {
     pub(crate) fn new(array: Array) -> Self {
+        Self::showing(Shown::Array(array))
+    }
+
+    fn showing(shown: Shown) -> Self {
         let used_on = ForkMutex::default();
         let _live = Live::new(Kind::Array);
-        Self { array, host_copies: false, used_on, _live, _last: LastField }
+        Self { shown, host_copies: false, used_on, _live, _last: LastField }
     }
 
     pub(crate) fn array(&self) -> &Array {
-        &self.array
+        match &self.shown {
+            Shown::Array(array) => array,
+            Shown::Batch(batch) => batch.as_array(),
+        }
+    }
+
+    /// The batch that a ``RecordBatch`` is.
+    pub(crate) fn batch(&self) -> Option<&Batch> {
+        match &self.shown {
+            Shown::Array(_) => None,
+            Shown::Batch(batch) => Some(batch),
+        }
     }
 
     fn is_on_host(&self) -> bool {
-        self.array.device().device_type == DeviceType::CPU
+        self.array().device().device_type == DeviceType::CPU
     }
 
     /// The array in host memory, for the methods that promise that.
-    fn for_host(&self, py: Python<'_>, method: &str, instead: &str) -> PyResult<Array> {
+    pub(crate) fn for_host(&self, py: Python<'_>, method: &str, instead: &str) -> PyResult<Array> {
         if self.is_on_host() {
-            return Ok(self.array.clone());
+            return Ok(self.array().clone());
         }
         if self.host_copies {
-            return to_device(py, &self.array, DeviceId::CPU, None);
+            return to_device(py, self.array(), DeviceId::CPU, None);
         }
         let message = format!(
             "{method} is for host memory, and this lives on {}; use {instead}, copy it with to_host(), or allow copies with \
              with_host_copies()",
-            self.array.device()
+            self.array().device()
         );
         Err(arrow_device::Error::new(arrow_device::ErrorKind::Unsupported, message)).or_raise()
     }
-}
-
-/// A record batch: columns of one length on one device. It is an ``Array`` of structs, and has all
-/// that an array has.
-///
-/// >>> import arrow_device as ad, pyarrow as pa
-/// >>> b = ad.record_batch(pa.record_batch({"x": [1, 2], "y": ["a", None]}))
-/// >>> b
-/// <arrow_device.RecordBatch 2 rows, 2 columns, on cpu>
-/// x     | y
-/// int64 | utf8
-/// ------+-----
-///     1 | a
-///     2 | null
-/// >>> b.column("x")
-/// <arrow_device.Array int64, 2 elements, 0 nulls, on cpu>
-#[pyclass(frozen, extends = PyArray, weakref, module = "arrow_device", name = "RecordBatch")]
-#[derive(Debug)]
-pub(crate) struct PyBatch {
-    batch: Batch,
 }
 
 /// An array as an object of the class that it should have.
@@ -115,8 +127,8 @@ fn wrap_like(
     let batch = Batch::try_from(array).or_raise()?;
     // The batch's array, which never leaves with an offset: other libraries refuse a batch with
     // one.
-    let base = PyArray { host_copies, ..PyArray::new(batch.as_array().clone()) };
-    let whole = PyClassInitializer::from(base).add_subclass(PyBatch { batch });
+    let base = PyArray { host_copies, ..PyArray::showing(Shown::Batch(batch)) };
+    let whole = PyClassInitializer::from(base).add_subclass(PyBatch);
     Ok(Py::new(py, whole)?.into_bound(py).cast_into::<PyArray>()?.unbind())
 }
 
@@ -153,33 +165,37 @@ pub(crate) fn to_device(
 
 #[pymethods]
 impl PyArray {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        buffer::visit_held(&visit, |each| self.array().for_each_sole_import(each))
+    }
+
     /// The type of the elements.
     #[getter]
     fn r#type(&self) -> PyResult<PyDataType> {
-        self.array.schema().or_raise().map(PyDataType::new)
+        self.array().schema().or_raise().map(PyDataType::new)
     }
 
     /// The type with its name, nullability and metadata.
     #[getter]
     fn schema(&self) -> PyResult<PySchema> {
-        self.array.schema().or_raise().map(PySchema::new)
+        self.array().schema().or_raise().map(PySchema::new)
     }
 
     /// Where the data lives.
     #[getter]
     pub(crate) fn device(&self) -> PyDevice {
-        PyDevice::new(self.array.device())
+        PyDevice::new(self.array().device())
     }
 
     fn __len__(&self) -> usize {
-        self.array.len()
+        self.array().len()
     }
 
     /// How many elements are null; ``None`` while nobody has counted them, which would read the
     /// device.
     #[getter]
     fn null_count(&self) -> Option<usize> {
-        self.array.null_count()
+        self.array().null_count()
     }
 
     /// How many bytes the elements take, as far as that is known without asking a device; ``None``
@@ -189,17 +205,19 @@ impl PyArray {
     /// device it is the length of the buffers; only the device knows how long those of strings are.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        py.detach(|| sizes::nbytes(&self.array)).or_raise()
+        let array = self.array().clone();
+        py.detach(move || sizes::nbytes(&array)).or_raise()
     }
 
     /// Whether the data may be used by now. Asks the device where there is an event; never waits.
     #[getter]
     fn ready(&self, py: Python<'_>) -> PyResult<bool> {
-        if self.array.ready() == Ready::Now {
+        if self.array().ready() == Ready::Now {
             return Ok(true);
         }
-        device::open(py, self.array.device())?;
-        py.detach(|| self.array.is_ready()).or_raise()
+        device::open(py, self.array().device())?;
+        let array = self.array().clone();
+        py.detach(move || array.is_ready()).or_raise()
     }
 
     /// Waits until the data may be used; Ctrl-C ends the wait. With a queue, makes that queue wait
@@ -210,19 +228,12 @@ impl PyArray {
     #[pyo3(signature = (queue=None))]
     fn wait(&self, py: Python<'_>, queue: Option<&Bound<'_, PyQueue>>) -> PyResult<()> {
         let Some(queue) = queue else {
-            if self.array.ready() != Ready::Now {
-                device::open(py, self.array.device())?;
+            if self.array().ready() != Ready::Now {
+                device::open(py, self.array().device())?;
             }
-            return interrupt::wait(py, &self.array);
+            return interrupt::wait(py, self.array());
         };
-        let queue = queue.get().queue().clone();
-        let view = py.detach(|| self.array.on(&queue)).or_raise()?;
-        let mut used_on = self.used_on.lock().or_raise()?;
-        let is_known = |known: &View| known.queue().is_same(&queue);
-        if !used_on.iter().any(is_known) {
-            used_on.push(view);
-        }
-        Ok(())
+        self.used_by(py, queue.get().queue())
     }
 
     /// Copies the array to a device, or to the device of a queue and in its order. What is there
@@ -230,75 +241,106 @@ impl PyArray {
     ///
     /// The result is ready after an event; on the host, and on devices without events, this waits.
     fn to(slf: &Bound<'_, Self>, device: &Bound<'_, PyAny>) -> PyResult<Py<Self>> {
-        let (to, queue) = match device.cast::<PyQueue>() {
-            Ok(queue) => {
-                let queue = queue.get().queue().clone();
-                (queue.device().id(), Some(queue))
-            }
-            Err(_) => (device::named(device)?, None),
-        };
-        let copy = to_device(slf.py(), &slf.get().array, to, queue)?;
+        let (to, queue) = device::destination(device)?;
+        let copy = to_device(slf.py(), slf.get().array(), to, queue)?;
         like(slf, copy)
     }
 
     /// Copies the array to host memory and waits for it. What is there already is shared.
     fn to_host(slf: &Bound<'_, Self>) -> PyResult<Py<Self>> {
         let this = slf.get();
-        let copy = to_device(slf.py(), &this.array, DeviceId::CPU, None)?;
+        let copy = to_device(slf.py(), this.array(), DeviceId::CPU, None)?;
         interrupt::wait(slf.py(), &copy)?;
         like(slf, copy)
     }
 
-    /// The same array, whose methods for host memory (``__arrow_c_array__``, and so most of other
-    /// libraries) copy data that lives on a device instead of refusing it.
+    /// The same array for libraries of the host: data that lives on a device is copied to the host
+    /// where such a library asks for it, by ``__arrow_c_array__``, ``__arrow_c_device_array__``,
+    /// ``__arrow_c_stream__`` or ``__array__``, and where Python values are read.
     fn with_host_copies(slf: &Bound<'_, Self>) -> PyResult<Py<Self>> {
-        let array = slf.get().array.clone();
+        let array = slf.get().array().clone();
         wrap_like(slf.py(), array, slf.is_instance_of::<PyBatch>(), true)
     }
 
     /// ``length`` elements from ``offset`` on; without a length, all of the rest. Copies nothing.
     #[pyo3(signature = (offset, length=None))]
     fn slice(slf: &Bound<'_, Self>, offset: usize, length: Option<usize>) -> PyResult<Py<Self>> {
-        let array = &slf.get().array;
+        let array = slf.get().array();
         let length = length.unwrap_or_else(|| array.len().saturating_sub(offset));
         like(slf, array.slice(offset, length).or_raise()?)
     }
 
-    fn __getitem__(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Py<Self>> {
-        let Ok(slice) = key.cast::<PySlice>() else {
-            let message = "an array is cut with a slice, such as a[2:5]; for values use pyarrow.array(a) or numpy.from_dlpack(a)";
-            return Err(PyTypeError::new_err(message));
-        };
-        let length = isize::try_from(slf.get().array.len()).unwrap_or(isize::MAX);
-        let parts = slice.indices(length)?;
-        if parts.step != 1 {
-            return Err(invalid(format!("a slice has the step 1 and not {}", parts.step)));
+    /// With a number an element as ``to_pylist`` has it, with a slice a part of the array.
+    fn __getitem__<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if key.is_instance_of::<PySlice>() {
+            return Ok(Self::part(slf, key)?.into_bound(slf.py()).into_any());
         }
-        let offset = usize::try_from(parts.start).unwrap_or(0);
-        Self::slice(slf, offset, Some(parts.slicelength))
+        let number = key.extract::<isize>().map_err(|error| {
+            if !error.is_instance_of::<PyTypeError>(slf.py()) {
+                return error;
+            }
+            let of = key.get_type();
+            let message = format!("an array has elements, a[2], and parts, a[2:5]; got {of}");
+            PyTypeError::new_err(message)
+        })?;
+        let this = slf.get();
+        let Some(index) = at(number, this.array().len()) else {
+            let count = this.array().len();
+            let message = format!("number {number} of {count} elements is out of range");
+            return Err(PyIndexError::new_err(message));
+        };
+        // Only what is asked for is copied, where it is.
+        let one = Self {
+            host_copies: this.host_copies,
+            ..Self::new(this.array().slice(index, 1).or_raise()?)
+        };
+        let host = one.for_host(slf.py(), "an element of an array", "to_host()")?;
+        pylist::element(slf.py(), &host, 0)
+    }
+
+    /// The elements, as ``to_pylist`` has them, one after the other.
+    fn __iter__(&self, py: Python<'_>) -> PyResult<PyElements> {
+        Ok(PyElements::new(self.for_host(py, "iteration", "__arrow_c_device_array__")?))
+    }
+
+    /// All elements as Python objects: numbers, text, bytes, ``datetime``, ``Decimal``, lists,
+    /// dictionaries for structs, lists of pairs for maps; an extension type is its storage.
+    ///
+    /// Nanoseconds that are no whole microseconds are a ``DataError``, because Python's types hold
+    /// no less. For data on a device this raises ``NotSupportedError``, unless copies were allowed
+    /// by ``with_host_copies``.
+    ///
+    /// >>> import arrow_device as ad
+    /// >>> ad.array([{"x": 1}, None]).to_pylist()
+    /// [{'x': 1}, None]
+    fn to_pylist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        pylist::list(py, &self.for_host(py, "to_pylist", "__arrow_c_device_array__")?)
     }
 
     /// How many children the type has.
     #[getter]
     fn num_children(&self) -> usize {
-        self.array.child_count()
+        self.array().child_count()
     }
 
     /// A child as it lies, without this array's offset and length. For the columns of a batch see
     /// ``RecordBatch.column``.
     fn child(&self, index: isize) -> PyResult<Self> {
-        let count = self.array.child_count();
+        let count = self.array().child_count();
         let Some(index) = at(index, count) else {
-            let message = format!("{} has {count} children", self.array.data_type());
+            let message = format!("{} has {count} children", self.array().data_type());
             return Err(PyIndexError::new_err(message));
         };
-        self.array.child(index).or_raise().map(Self::new)
+        self.array().child(index).or_raise().map(Self::new)
     }
 
     /// The values of a dictionary-encoded array; ``None`` for any other.
     #[getter]
     fn dictionary(&self) -> Option<Self> {
-        self.array.dictionary().map(Self::new)
+        self.array().dictionary().map(Self::new)
     }
 
     /// Checks what another library handed over: the structure and, with ``full``, offsets, keys and
@@ -307,10 +349,10 @@ impl PyArray {
     #[pyo3(signature = (full=false))]
     fn validate(&self, py: Python<'_>, full: bool) -> PyResult<()> {
         if !full {
-            return self.array.validate_layout().or_raise();
+            return self.array().validate_layout().or_raise();
         }
-        let queue = device::open(py, self.array.device())?.queue;
-        let (array, is_on_host) = (self.array.clone(), self.is_on_host());
+        let queue = device::open(py, self.array().device())?.queue;
+        let (array, is_on_host) = (self.array().clone(), self.is_on_host());
         py.detach(move || if is_on_host { array.validate() } else { array.validate_on(&queue) })
             .or_raise()
     }
@@ -321,8 +363,8 @@ impl PyArray {
         if slf.is(other) {
             return Ok(true);
         }
-        let (py, one, other) = (slf.py(), &slf.get().array, &other.get().array);
-        let is_short = one.child_count() == 0 && one.len() < LONG;
+        let (py, one, other) = (slf.py(), slf.get().array(), other.get().array());
+        let is_short = elements(one) < LONG;
         if one.len() != other.len() && one.data_type().equals_ignoring_metadata(other.data_type()) {
             return Ok(false);
         }
@@ -337,15 +379,14 @@ impl PyArray {
     /// The tree of columns as text: types, lengths, nulls and buffers. Reads no buffer and asks no
     /// device.
     fn describe(&self) -> String {
-        self.array.describe()
+        backends::in_words(self.array().describe())
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> String {
-        let array = &slf.get().array;
+        let array = slf.get().array();
         let pending = if array.ready() == Ready::Now { "" } else { ", not waited for" };
         let on = format!("on {}{pending}", backends::called(array.device()));
-        if let Ok(batch) = slf.cast::<PyBatch>() {
-            let batch = &batch.get().batch;
+        if let Some(batch) = slf.get().batch() {
             let rows = html::counted(batch.row_count(), "row");
             let columns = html::counted(batch.column_count(), "column");
             let table = html::preview(batch).map(|table| format!("\n{table}")).unwrap_or_default();
@@ -359,8 +400,8 @@ impl PyArray {
         format!("<arrow_device.Array {}, {elements}, {nulls}, {on}>", array.data_type())
     }
 
-    fn _repr_html_(&self) -> String {
-        html::tree(&self.array)
+    fn _repr_html_(slf: &Bound<'_, Self>) -> String {
+        html::whole(slf.get().array(), slf.get().batch())
     }
 
     /// The array as a tensor, without a copy wherever its memory allows one.
@@ -376,12 +417,12 @@ impl PyArray {
         nulls: Option<&Bound<'_, PyAny>>,
         as_integers: bool,
     ) -> PyResult<PyTensor> {
-        tensor::of_array(py, &self.array, copy, nulls, as_integers)
+        tensor::of_array(py, self.array(), copy, nulls, as_integers)
     }
 
     /// The Arrow PyCapsule protocol: a capsule with an ``ArrowSchema``.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        capsule::of_schema(py, &self.array.schema().or_raise()?)
+        capsule::of_schema(py, &self.array().schema().or_raise()?)
     }
 
     /// The Arrow PyCapsule protocol: capsules with an ``ArrowSchema`` and an ``ArrowArray``, which
@@ -395,7 +436,7 @@ impl PyArray {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Capsules<'py>> {
-        let schema = self.array.schema().or_raise()?;
+        let schema = self.array().schema().or_raise()?;
         check_request(requested_schema, &schema)?;
         let array = self.for_host(py, "__arrow_c_array__", "__arrow_c_device_array__")?;
         let mut out = ArrowArray::empty();
@@ -408,6 +449,7 @@ impl PyArray {
     /// wherever the data lives.
     ///
     /// Copies nothing and waits for nothing: the event that the data is ready after goes along.
+    /// Only where copies were allowed by ``with_host_copies``, this is the copy in host memory.
     #[pyo3(signature = (requested_schema=None, **kwargs))]
     fn __arrow_c_device_array__<'py>(
         &self,
@@ -416,21 +458,24 @@ impl PyArray {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Capsules<'py>> {
         kwargs::refuse_unknown("__arrow_c_device_array__", kwargs)?;
-        let schema = self.array.schema().or_raise()?;
+        let schema = self.array().schema().or_raise()?;
         check_request(requested_schema, &schema)?;
-        let out = if matches!(self.array.ready(), Ready::AfterEvents(_)) {
-            // One event has to stand for several.
-            let queue = device::open(py, self.array.device())?.queue;
-            let export = || {
-                let mut out = ArrowDeviceArray::empty();
-                self.array.export_on(&queue, &mut out).map(|()| Moved(out))
-            };
-            py.detach(export).or_raise()?.into_inner()
-        } else {
-            let mut out = ArrowDeviceArray::empty();
-            self.array.export(&mut out).or_raise()?;
-            out
+        let array = match self.host_copies {
+            true => self.for_host(py, "__arrow_c_device_array__", "to_host()")?,
+            false => self.array().clone(),
         };
+        let mut out = ArrowDeviceArray::empty();
+        if matches!(array.ready(), Ready::AfterEvents(_)) {
+            // One event has to stand for several.
+            let queue = device::open(py, array.device())?.queue;
+            let export = move || {
+                let mut out = ArrowDeviceArray::empty();
+                array.export_on(&queue, &mut out).map(|()| Moved(out))
+            };
+            out = py.detach(export).or_raise()?.into_inner();
+        } else {
+            array.export(&mut out).or_raise()?;
+        }
         let out = capsule::wrap(py, out)?;
         Ok((capsule::of_schema(py, &schema)?, out))
     }
@@ -454,95 +499,135 @@ impl PyArray {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let request = tensor::Request::new(stream, max_version, dl_device, copy)?;
-        request.export_array(py, &self.array)
+        request.export_array(py, self.array())
     }
 
     /// DLPack: the type and the number of the device, as DLPack counts them.
     fn __dlpack_device__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        tensor::device_pair(py, self.array.device())
+        tensor::device_pair(py, self.array().device())
     }
 
     #[classattr]
     fn __dlpack_c_exchange_api__(py: Python<'_>) -> PyResult<Py<PyCapsule>> {
         exchange::table(py)
     }
+
+    /// Pickle. With protocol 5 buffers in host memory can be handed over beside the pickle, without
+    /// a copy. Data on a device goes through the host, and on arrival back to the same device;
+    /// where that cannot be opened, a ``DeviceError`` says so.
+    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i64) -> PyResult<Bound<'py, PyTuple>> {
+        let is_batch = slf.is_instance_of::<PyBatch>();
+        pickle::reduce_array(slf.py(), slf.get().array(), is_batch, protocol)
+    }
+
+    /// An array does not change, and so it is its own copy.
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// An array does not change, and so it is its own copy.
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
+    /// numpy's protocol: the array as one of numpy's, in host memory, shared where it can be and
+    /// ``copy`` is not true.
+    ///
+    /// Timestamps and durations become ``datetime64`` and ``timedelta64``, with ``NaT`` for nulls;
+    /// other nulls are an error, unless ``dtype`` is ``object``.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        if copy == Some(false) && !this.is_on_host() {
+            let on = this.array().device();
+            return Err(invalid(format!("an array on {on} gets into host memory by a copy only")));
+        }
+        let array = wrap(py, this.for_host(py, "__array__", "DLPack")?, false)?;
+        let asarray =
+            py.import(intern!(py, "arrow_device._numpy"))?.getattr(intern!(py, "asarray"))?;
+        asarray.call1((array, dtype, copy))
+    }
+
+    /// The CUDA array interface, version 3, of numbers without nulls on a CUDA device. This object
+    /// has to live as long as the memory is used.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (about, waits) = cuda_array::of_array(py, self.array())?;
+        if let Some(queue) = waits {
+            self.used_by(py, &queue)?;
+        }
+        Ok(about)
+    }
+
+    /// The buffer protocol, of numbers without nulls in host memory.
+    ///
+    /// # Safety
+    /// Called by Python, with a struct that is to be filled.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        host_buffer::fill(slf, view, flags)
+    }
+
+    /// The end of a buffer.
+    ///
+    /// # Safety
+    /// Called by Python, once, with a struct that was filled.
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: Python's documentation of `releasebufferproc`, which this is.
+        unsafe { host_buffer::release(view) }
+    }
 }
 
-/// So many elements are compared without looking for Ctrl-C.
-const LONG: usize = 10_000;
+impl PyArray {
+    /// Makes a queue wait for the data, and keeps that until the queue has passed its use.
+    fn used_by(&self, py: Python<'_>, queue: &Queue) -> PyResult<()> {
+        let array = self.array().clone();
+        let view = py.detach(move || array.on(queue)).or_raise()?;
+        let mut used_on = self.used_on.lock().or_raise()?;
+        let is_known = |known: &View| known.queue().is_same(queue);
+        if !used_on.iter().any(is_known) {
+            used_on.push(view);
+        }
+        Ok(())
+    }
+
+    /// The part of an array that a slice names.
+    pub(crate) fn part(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Py<Self>> {
+        let length = isize::try_from(slf.get().array().len()).unwrap_or(isize::MAX);
+        let parts = key.cast::<PySlice>()?.indices(length)?;
+        if parts.step != 1 {
+            return Err(invalid(format!("a slice has the step 1 and not {}", parts.step)));
+        }
+        let offset = usize::try_from(parts.start).unwrap_or(0);
+        Self::slice(slf, offset, Some(parts.slicelength))
+    }
+}
+
+/// So many elements are compared without looking for Ctrl-C: some ten milliseconds. Looking takes a
+/// thread.
+const LONG: usize = 16_000_000;
+
+/// How many elements a comparison goes through; more than there can be where those of lists or
+/// dictionaries, which it can visit often, are among them.
+fn elements(array: &Array) -> usize {
+    let is_struct = matches!(array.data_type(), DataType::Struct(_));
+    if array.dictionary().is_some() || array.child_count() > 0 && !is_struct {
+        return usize::MAX;
+    }
+    let children = (0..array.child_count()).map(|index| array.child(index));
+    children.fold(array.len(), |sum, child| {
+        sum.saturating_add(child.map_or(usize::MAX, |child| elements(&child)))
+    })
+}
 
 /// An array of the class and with the permissions of another.
-fn like(slf: &Bound<'_, PyArray>, array: Array) -> PyResult<Py<PyArray>> {
+pub(crate) fn like(slf: &Bound<'_, PyArray>, array: Array) -> PyResult<Py<PyArray>> {
     wrap_like(slf.py(), array, slf.is_instance_of::<PyBatch>(), slf.get().host_copies)
-}
-
-#[pymethods]
-impl PyBatch {
-    /// A column by its name, or rows by a slice.
-    fn __getitem__<'py>(
-        slf: &Bound<'py, Self>,
-        key: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        if key.is_instance_of::<PyString>() {
-            let column = slf.get().column(key)?;
-            return Ok(Bound::new(slf.py(), column)?.into_any());
-        }
-        let rows = PyArray::__getitem__(slf.as_super(), key)?;
-        Ok(rows.into_bound(slf.py()).into_any())
-    }
-
-    /// The Arrow PyCapsule protocol: a capsule with an ``ArrowArrayStream`` of this one batch in
-    /// host memory.
-    ///
-    /// For data on a device this raises ``NotSupportedError``, unless copies were allowed by
-    /// ``with_host_copies``.
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
-        slf: &Bound<'py, Self>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        let this = slf.as_super().get();
-        let schema = this.array.schema().or_raise()?;
-        check_request(requested_schema, &schema)?;
-        let instead = "__arrow_c_device_array__";
-        let array = this.for_host(slf.py(), "__arrow_c_stream__", instead)?;
-        let mut out = ArrowArrayStream::empty();
-        let stream = ArrayStream::new(schema, DeviceType::CPU, [Ok(array)]);
-        stream.export_host(&mut out).or_raise()?;
-        capsule::wrap(slf.py(), out)
-    }
-
-    /// How many rows.
-    #[getter]
-    fn num_rows(&self) -> usize {
-        self.batch.row_count()
-    }
-
-    /// How many columns.
-    #[getter]
-    fn num_columns(&self) -> usize {
-        self.batch.column_count()
-    }
-
-    /// The names of the columns.
-    #[getter]
-    fn column_names(&self) -> Vec<String> {
-        self.batch.fields().iter().map(|field| field.name().to_owned()).collect()
-    }
-
-    /// The columns. One that is kept keeps the memory of the whole batch only where another library
-    /// made it.
-    #[getter]
-    fn columns(&self) -> PyResult<Vec<PyArray>> {
-        let columns = self.batch.columns().or_raise()?;
-        Ok(columns.into_iter().map(PyArray::new).collect())
-    }
-
-    /// A column by its name or its place.
-    fn column(&self, key: &Bound<'_, PyAny>) -> PyResult<PyArray> {
-        let fields = self.batch.fields();
-        let find = |name: &str| fields.iter().position(|field| field.name() == name);
-        let index = position(key, fields.len(), find)?;
-        self.batch.column(index).or_raise().map(PyArray::new)
-    }
 }

@@ -16,9 +16,11 @@ use std::fmt::{self, Debug, Formatter};
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Weak};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 
 /// Calls `work` with the interpreter, for which it waits. `None` where the interpreter has ended.
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
@@ -68,7 +70,26 @@ impl Drop for Lock {
 /// without it.
 ///
 /// The drop puts the reference on a list, from which [`let_go`] takes it.
-pub(crate) struct Held(ManuallyDrop<Box<Node>>);
+pub(crate) struct Held(ManuallyDrop<Arc<Node>>);
+
+/// What Python's collector of cycles sees of a [`Held`].
+///
+/// Whoever shows it to the collector alone owns the [`Held`], or nobody needs that any more. The
+/// collector takes an object for garbage to which no other reference is than those that it was
+/// shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen(Weak<Node>);
+
+impl Seen {
+    /// For `__traverse__`, which Python calls with the interpreter's lock.
+    pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // The share is not the last one: to let go of the node's own one takes the lock.
+        match self.0.upgrade() {
+            Some(node) => visit.call(&node.object),
+            None => Ok(()),
+        }
+    }
+}
 
 /// Allocated with the reference, so that a release allocates nothing.
 struct Node {
@@ -77,13 +98,30 @@ struct Node {
     next: AtomicPtr<Node>,
 }
 
+impl Debug for Node {
+    /// Does not ask the object, for which Python would be needed.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("Node")
+    }
+}
+
 /// What was dropped and not let go of yet. No lock: a child of `fork` may find one locked.
 static DROPPED: AtomicPtr<Node> = AtomicPtr::new(ptr::null_mut());
 
 impl Held {
     pub(crate) fn new(object: Bound<'_, PyAny>) -> Self {
         let node = Node { object: object.unbind(), next: AtomicPtr::default() };
-        Self(ManuallyDrop::new(Box::new(node)))
+        Self(ManuallyDrop::new(Arc::new(node)))
+    }
+
+    pub(crate) fn seen(&self) -> Seen {
+        Seen(Arc::downgrade(&self.0))
+    }
+
+    /// Shows the object to Python's collector of cycles. For `__traverse__`, which Python calls
+    /// with the interpreter's lock, of the one object of Python's that holds this.
+    pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.0.object)
     }
 
     /// An exception, as it was raised.
@@ -110,11 +148,14 @@ impl Drop for Held {
     fn drop(&mut self) {
         // SAFETY: the documentation of `ManuallyDrop::take`: the field is not used again, for this
         // is its owner's drop.
-        let node = Box::leak(unsafe { ManuallyDrop::take(&mut self.0) });
+        let this = Arc::into_raw(unsafe { ManuallyDrop::take(&mut self.0) });
+        // SAFETY: the documentation of `Arc::into_raw`: the pointer is valid until the share is
+        // taken back, which `pop` does, and not before it is on the list.
+        let next = unsafe { &(*this).next };
         let mut first = DROPPED.load(Ordering::Relaxed);
         loop {
-            *node.next.get_mut() = first;
-            let this = ptr::from_mut(node);
+            next.store(first, Ordering::Relaxed);
+            let this = this.cast_mut();
             let put =
                 DROPPED.compare_exchange_weak(first, this, Ordering::Release, Ordering::Relaxed);
             match put {
@@ -157,9 +198,9 @@ pub(crate) fn let_go(py: Python<'_>) {
 fn pop(_: Python<'_>) -> Option<Py<PyAny>> {
     let mut first = DROPPED.load(Ordering::Acquire);
     loop {
-        // SAFETY: the documentation of `NonNull::as_ref`: a drop of `Held` leaked the box, which is
-        // freed below alone, by a thread that has the interpreter, as this one has from the load
-        // on.
+        // SAFETY: the documentation of `NonNull::as_ref`: a drop of `Held` leaked the share, which
+        // is taken back below alone, by a thread that has the interpreter, as this one has from the
+        // load on.
         let next = unsafe { NonNull::new(first)?.as_ref() }.next.load(Ordering::Relaxed);
         // What is dropped meanwhile comes to the front. The first one is not taken off and put back
         // by anybody else meanwhile, who would need the interpreter.
@@ -170,10 +211,11 @@ fn pop(_: Python<'_>) -> Option<Py<PyAny>> {
             Err(now) => first = now,
         }
     }
-    // SAFETY: the documentation of `Box::from_raw`: a drop of `Held` leaked the box, and the list,
-    // off which it was taken just now, had its only pointer.
-    let node = unsafe { Box::from_raw(first) };
-    Some(node.object)
+    // SAFETY: the documentation of `Arc::from_raw`: a drop of `Held` leaked the share, and the
+    // list, off which it was taken just now, had its only pointer.
+    let node = unsafe { Arc::from_raw(first) };
+    // The only share: `Seen` has others only while the collector runs, with the interpreter.
+    Arc::into_inner(node).map(|node| node.object)
 }
 
 /// Gives up at its end what was dropped until then. A function that Python calls makes one first,

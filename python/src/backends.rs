@@ -139,7 +139,11 @@ pub(crate) fn open(id: DeviceId) -> Result<Opened> {
     }
     let device = match (Device::find(id), backend(id.device_type)) {
         (Some(device), _) => device,
-        (None, Some(backend)) => (backend.open)(id)?,
+        // A driver that is not there knows of no device.
+        (None, Some(backend)) => (backend.open)(id).map_err(|error| match error.device() {
+            Some(_) => error,
+            None => error.on_device(id),
+        })?,
         (None, None) => return Err(no_backend(id)),
     };
     let of_device = |known: &&Opened| known.device.id() == device.id();
@@ -154,17 +158,32 @@ pub(crate) fn open(id: DeviceId) -> Result<Opened> {
     Ok(entry)
 }
 
-/// What people call a device. All numbers of the host are one device, and arrays on Vulkan carry a
-/// handle, whose value says nothing: a device that was opened by its place in the list is called by
-/// that.
+/// What people call a device. All numbers of the host are one device. Arrays on Vulkan carry a
+/// handle and those on a software device a number of their own, whose values say nothing: such a
+/// device is called by its place in the list.
 pub(crate) fn called(id: DeviceId) -> DeviceId {
     match id.device_type {
         DeviceType::CPU => DeviceId::CPU,
+        DeviceType::EXT_DEV => software::called(id),
         DeviceType::VULKAN => {
             opened().iter().find(|known| known.device.id() == id).map_or(id, |known| known.asked)
         }
         _ => id,
     }
+}
+
+/// A text with devices in it, which are called in it what people call them.
+pub(crate) fn in_words(text: String) -> String {
+    let replaced = |text: String, known: &Opened| {
+        let (id, name) = (known.device.id(), called(known.device.id()));
+        if id == name || id == DeviceId::CPU {
+            return text;
+        }
+        text.replace(&id.to_string(), &name.to_string())
+    };
+    // Without the lock, which `called` takes.
+    let all = opened().clone();
+    all.iter().fold(text, replaced)
 }
 
 /// What is said of a device that no backend opens.

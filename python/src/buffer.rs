@@ -4,7 +4,7 @@
 //! whatever thread, and given up by the next call that Python makes, so that a release never waits
 //! for the interpreter.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 
 use arrow_device::abi::dlpack::{
@@ -12,45 +12,58 @@ use arrow_device::abi::dlpack::{
     DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION, DLPackVersion, DLTensor, kDLBool, kDLCPU,
     kDLComplex, kDLFloat, kDLInt, kDLUInt,
 };
-use arrow_device::dlpack::{Order, Tensor};
+use arrow_device::dlpack::{Exported, Order, Tensor};
 use pyo3::buffer::PyUntypedBuffer;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::attach::Held;
 use crate::error::{OrRaise, refused};
 
-/// The memory of an object as a tensor, without a copy.
+/// The memory of an object as a tensor, without a copy. The tensor holds a view of the object.
 pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let view = PyMemoryView::from(object)?;
+    let view = PyMemoryView::from(object)?.into_any();
+    let has_no_dimension = view.getattr(intern!(view.py(), "ndim"))?.extract::<usize>()? == 0;
+    // PyO3 takes no buffer without a shape, which one of no dimension has not: the same memory as
+    // bytes has one.
+    let shaped = match has_no_dimension {
+        true => view.call_method1(intern!(view.py(), "cast"), ("B",))?,
+        false => view.clone(),
+    };
     // Ends with this function; the memory is held by the view.
-    let buffer = PyUntypedBuffer::get(&view)?;
-    let size = buffer.item_size();
-    let dtype = dtype(buffer.format(), size)?;
+    let buffer = PyUntypedBuffer::get(&shaped)?;
+    let (ndim, size, dtype) = if has_no_dimension {
+        let format = view.getattr(intern!(view.py(), "format"))?.extract::<CString>()?;
+        (0, buffer.len_bytes(), dtype(&format, buffer.len_bytes())?)
+    } else {
+        let size = buffer.item_size();
+        (buffer.dimensions(), size, dtype(buffer.format(), size)?)
+    };
     if buffer.suboffsets().is_some() {
         return Err(refused(
             "the buffer leads from pointer to pointer, and a tensor is in one piece",
         ));
     }
-    let mut dims: Vec<i64> = Vec::with_capacity(2 * buffer.dimensions());
-    for length in buffer.shape() {
+    let mut dims: Vec<i64> = Vec::with_capacity(2 * ndim);
+    for length in buffer.shape().iter().take(ndim) {
         dims.push(i64::try_from(*length)?);
     }
     let bytes = isize::try_from(size)?;
-    for stride in buffer.strides() {
+    for stride in buffer.strides().iter().take(ndim) {
         if stride.checked_rem(bytes) != Some(0) {
             let message = format!("elements of {size} bytes lie {stride} bytes apart, no multiple");
             return Err(refused(message));
         }
         dims.push(i64::try_from(stride / bytes)?);
     }
-    let ndim = buffer.dimensions();
     let is_empty = dims.iter().take(ndim).any(|length| *length == 0);
     let block = Box::leak(Box::new(ViewedTensor {
         managed: DLManagedTensorVersioned {
             version: DLPackVersion { major: DLPACK_MAJOR_VERSION, minor: DLPACK_MINOR_VERSION },
             manager_ctx: ptr::null_mut(),
-            deleter: Some(delete),
+            deleter: Some(DELETE),
             flags: if buffer.readonly() { DLPACK_FLAG_BITMASK_READ_ONLY } else { 0 },
             dl_tensor: DLTensor {
                 data: if is_empty { ptr::null_mut() } else { buffer.buf_ptr() },
@@ -63,7 +76,7 @@ pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
             },
         },
         dims,
-        _view: Held::new(view.into_any()),
+        view: Held::new(view),
     }));
     let numbers = block.dims.as_mut_ptr();
     block.managed.dl_tensor.shape = numbers;
@@ -81,12 +94,46 @@ pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     Ok(unsafe { tensor.assume_frozen() })
 }
 
+/// Shows Python's collector of cycles the views that one value of the library alone holds, which is
+/// the only share of the value that the object of Python's has: `each` calls what it gets with all
+/// imported tensors that are this value's alone, as `for_each_sole_import` does.
+///
+/// The collector asks twice, and meanwhile no thread runs Python's code. It takes what it was shown
+/// for held by nobody else, so that what was a value's alone has to stay so until the second time.
+/// It does: a share is made of a share, and while Python is detached this package makes shares of a
+/// share of its own only, never of that of an object of Python's.
+pub(crate) fn visit_held(
+    visit: &PyVisit<'_>,
+    each: impl FnOnce(&mut dyn FnMut(&Exported)),
+) -> Result<(), PyTraverseError> {
+    let mut outcome = Ok(());
+    each(&mut |tensor| {
+        if let (Some(view), Ok(())) = (held_by(tensor), &outcome) {
+            outcome = view.visit(visit);
+        }
+    });
+    outcome
+}
+
+/// The view that a tensor holds, where `take` made the tensor.
+fn held_by(tensor: &Exported) -> Option<&Held> {
+    let Exported::Versioned(managed) = tensor else { return None };
+    let block = managed.context_of(DELETE)?.cast::<ViewedTensor>();
+    // SAFETY: the documentation of `NonNull::as_ref`: `take` alone makes tensors with this deleter,
+    // whose context is the block that `take` leaked. The deleter is called by the drop of `managed`
+    // alone, which is borrowed, and nobody writes to the block before that.
+    unsafe { block.as_ref() }.map(|block| &block.view)
+}
+
+/// A static, because each use of a function's name may give another address.
+static DELETE: unsafe extern "C" fn(*mut DLManagedTensorVersioned) = delete;
+
 /// A tensor over memory that a view holds.
 struct ViewedTensor {
     managed: DLManagedTensorVersioned,
     /// Lengths, then strides.
     dims: Vec<i64>,
-    _view: Held,
+    view: Held,
 }
 
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {

@@ -73,7 +73,10 @@ impl PyDevice {
         }
         let list = backends::backend(self.id.device_type)?.list;
         let listed = py.detach(list).ok()?;
-        listed.into_iter().find(|found| found.id == self.id).map(|found| found.name)
+        listed
+            .into_iter()
+            .find(|found| backends::called(found.id) == self.id)
+            .map(|found| found.name)
     }
 
     /// How many bytes this process holds on the device: allocated here, kept for copies, imported
@@ -118,13 +121,31 @@ impl fmt::Debug for PyDevice {
     }
 }
 
-/// The device that somebody named: a `Device`, `"cuda:0"`, or a pair of type and number.
+/// Where something shall go: the device of a queue and that queue, or a device that was
+/// [`named`].
+pub(crate) fn destination(
+    object: &Bound<'_, PyAny>,
+) -> PyResult<(DeviceId, Option<arrow_device::Queue>)> {
+    match object.cast::<PyQueue>() {
+        Ok(queue) => {
+            let queue = queue.get().queue().clone();
+            Ok((backends::called(queue.device().id()), Some(queue)))
+        }
+        Err(_) => named(object).map(|device| (device, None)),
+    }
+}
+
+/// The device that somebody named: a `Device`, `"cuda:0"`, a pair of type and number, a queue of
+/// it, or another library's device.
 pub(crate) fn named(object: &Bound<'_, PyAny>) -> PyResult<DeviceId> {
     if let Ok(device) = object.cast::<PyDevice>() {
         return Ok(device.get().id);
     }
+    if let Ok(queue) = object.cast::<PyQueue>() {
+        return Ok(backends::called(queue.get().queue().device().id()));
+    }
     if let Ok(text) = object.extract::<String>() {
-        return text.parse().or_raise();
+        return text.parse().or_raise().map(backends::called);
     }
     if let Ok(pair) = object.cast::<PyTuple>() {
         if let Ok((name, id)) = pair.extract::<(String, i64)>() {
@@ -135,8 +156,27 @@ pub(crate) fn named(object: &Bound<'_, PyAny>) -> PyResult<DeviceId> {
         }
         return Err(invalid("a device is a pair of its type and its number, such as ('cuda', 0)"));
     }
+    if let Some(id) = of_library(object)? {
+        return Ok(id);
+    }
     let message = format!("expected a device such as 'cuda:0', got {}", object.get_type());
     Err(PyTypeError::new_err(message))
+}
+
+/// The device of an object with a `type` and an `index`, as `torch.device` has them.
+fn of_library(object: &Bound<'_, PyAny>) -> PyResult<Option<DeviceId>> {
+    let (kind, index) = (object.getattr_opt("type")?, object.getattr_opt("index")?);
+    let (Some(kind), Some(index)) = (kind, index) else { return Ok(None) };
+    let (Ok(kind), Ok(index)) = (kind.extract::<String>(), index.extract::<Option<i64>>()) else {
+        return Ok(None);
+    };
+    let device_type: DeviceType = kind.parse().or_raise()?;
+    // All of the host is one device; without an index the first one is meant.
+    Ok(Some(match index {
+        _ if device_type == DeviceType::CPU => DeviceId::CPU,
+        None => kind.parse().or_raise()?,
+        Some(index) => backends::called(DeviceId::new(device_type, index)),
+    }))
 }
 
 /// A lane of work on a device, in order: a CUDA stream, an OpenCL command queue.
@@ -208,6 +248,6 @@ impl PyQueue {
     }
 
     fn __repr__(&self) -> String {
-        format!("<arrow_device.Queue on {}>", self.queue.device().id())
+        format!("<arrow_device.Queue on {}>", backends::called(self.queue.device().id()))
     }
 }

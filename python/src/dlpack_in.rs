@@ -25,10 +25,12 @@ use crate::tensor::{LEGACY, VERSIONED, moved, supported};
 const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
 const USED_LEGACY: &CStr = c"used_dltensor";
 
-/// The tensor of an object with `__dlpack__` and `__dlpack_device__`, or of a capsule of DLPack.
+/// The tensor of an object with `__dlpack__` and `__dlpack_device__`, or of a capsule of DLPack;
+/// copied in the order of a queue, where it has to get to the device of one.
 pub(crate) fn take(
     object: &Bound<'_, PyAny>,
     device: Option<DeviceId>,
+    on: Option<Queue>,
     copy: Option<bool>,
 ) -> PyResult<Tensor> {
     let py = object.py();
@@ -37,7 +39,7 @@ pub(crate) fn take(
         device.map(|id| if id.device_type == DeviceType::CPU { DeviceId::CPU } else { id });
     if let Ok(capsule) = object.cast::<PyCapsule>() {
         let tensor = consume(capsule, Order::Host)?;
-        return arrange(py, tensor, device, copy, copy == Some(true));
+        return arrange(py, tensor, device, on, copy, copy == Some(true));
     }
     let export = object.getattr(intern!(py, "__dlpack__"))?;
     let of = object.call_method0(intern!(py, "__dlpack_device__"))?.extract::<(i32, i64)>()?;
@@ -79,7 +81,7 @@ pub(crate) fn take(
     let (id, queue) = &given;
     let order = if streams::are_passed(id.device_type) { Order::On(queue) } else { Order::Host };
     let tensor = consume(&capsule, order)?;
-    arrange(py, tensor, device, copy, copy == Some(true) && !was_told)
+    arrange(py, tensor, device, on, copy, copy == Some(true) && !was_told)
 }
 
 /// The device that a producer names, if tensors there can be taken over.
@@ -98,6 +100,7 @@ fn arrange(
     py: Python<'_>,
     tensor: Tensor,
     device: Option<DeviceId>,
+    on: Option<Queue>,
     copy: Option<bool>,
     copy_here: bool,
 ) -> PyResult<Tensor> {
@@ -110,7 +113,7 @@ fn arrange(
             return Err(refused(format!("a tensor on {from} gets to {device} by a copy only")));
         }
         let before = tensor.device();
-        let tensor = moved(py, &tensor, device)?;
+        let tensor = moved(py, &tensor, device, on)?;
         if tensor.device() != before {
             return Ok(tensor);
         }

@@ -7,6 +7,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
+use crate::backends;
+
 /// Turns the library's results into Python's.
 pub(crate) trait OrRaise<T> {
     /// The exception for this kind of error.
@@ -42,6 +44,12 @@ pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
     exception(&Error::new(ErrorKind::InvalidArgument, message.into()), "data")
 }
 
+/// A device that is needed and is not there.
+pub(crate) fn missing_device(message: String, device: arrow_device::DeviceId) -> PyErr {
+    let error = Error::new(ErrorKind::DeviceMissing, message).on_device(device).during("unpickle");
+    exception(&error, class(error.kind()))
+}
+
 fn class(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidArgument
@@ -71,9 +79,9 @@ fn make(py: Python<'_>, error: &Error, class: &str) -> PyResult<PyErr> {
     let vendor = error.vendor();
     let exception = make.bind(py).call1((
         class,
-        error.to_string(),
+        backends::in_words(error.to_string()),
         error.kind().to_string(),
-        error.device().map(|device| device.to_string()),
+        error.device().map(|device| backends::called(device).to_string()),
         error.operation(),
         error.place().map(|place| place.to_string()),
         vendor.map(|vendor| vendor.code),

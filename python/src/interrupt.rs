@@ -50,9 +50,9 @@ pub(crate) fn wait(py: Python<'_>, array: &Array) -> PyResult<()> {
     if array.ready() == arrow_device::Ready::Now {
         return Ok(());
     }
+    let array = array.clone();
     if py.detach(|| array.is_ready()).or_raise()? {
         return Ok(());
     }
-    let array = array.clone();
     interruptible(py, move || array.wait())
 }

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_device::{Array, Error, ErrorKind, Result};
+use arrow_device::{Array, DeviceType, Error, ErrorKind, Result};
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
-use crate::attach::{Held, attached};
+use crate::attach::{Held, Seen, attached};
 use crate::take;
 
 /// The exception that ended a stream, for whoever reads it in Python.
@@ -18,7 +18,7 @@ pub(crate) type Failure = Arc<Mutex<Option<Held>>>;
 #[derive(Debug)]
 pub(crate) struct Items {
     iterator: Held,
-    /// Was taken to learn the schema.
+    /// Was taken to learn the schema or the type of device.
     first: Option<Array>,
     failure: Failure,
 }
@@ -30,6 +30,21 @@ impl Items {
         failure: Failure,
     ) -> Self {
         Self { iterator: Held::new(iterator.into_any()), first, failure }
+    }
+
+    /// What the collector of cycles is shown by whoever owns this.
+    pub(crate) fn seen(&self) -> Seen {
+        self.iterator.seen()
+    }
+
+    /// The type of device that the arrays are on: that of the next one, which is asked for. An
+    /// iterator without one is as good as one of the host's.
+    pub(crate) fn device_type(&mut self) -> Result<DeviceType> {
+        if self.first.is_none() {
+            self.first = self.next().transpose()?;
+        }
+        let first = self.first.as_ref();
+        Ok(first.map_or(DeviceType::CPU, |first| first.device().device_type))
     }
 
     fn advance(&self, py: Python<'_>) -> Result<Option<Array>> {

@@ -1,30 +1,42 @@
 //! The compiled part of the Python package `arrow_device`.
 //!
 //! Each module makes one part of the library a Python class, or speaks one of Python's protocols.
-//! The package's own Python files (`package/arrow_device`) say what of it is public. Two rules hold
-//! everywhere:
+//! The package's own Python files (`package/arrow_device`) say what of it is public. Three rules
+//! hold everywhere:
 //!
 //! * Whatever may block does so while Python is detached, and what a user would call a wait can be
 //!   interrupted.
+//! * While Python is detached, data is used through a share of one's own, and not through that of
+//!   an object of Python's: see [`buffer::visit_held`].
 //! * What is freed here needs no interpreter: a release callback or a deleter runs on any thread,
 //!   with the interpreter's lock or without it, also while Python ends (see [`attach`]).
 
 mod array;
 mod attach;
 mod backends;
+mod batch;
 mod buffer;
 mod capsule;
+mod compose;
+mod cuda_array;
 mod device;
+mod digits;
 mod dlpack_in;
 mod error;
 mod exchange;
 mod found;
 mod gpus;
+mod host_buffer;
 mod html;
+mod infer;
 mod interrupt;
 mod items;
 mod kwargs;
+mod leaf;
 mod live;
+mod numpy_times;
+mod pickle;
+mod pylist;
 mod schema;
 mod sizes;
 mod software;
@@ -32,6 +44,8 @@ mod stream;
 mod streams;
 mod take;
 mod tensor;
+mod types;
+mod values;
 
 use pyo3::prelude::*;
 
@@ -42,10 +56,12 @@ mod _native {
     use std::time::Duration;
 
     use pyo3::prelude::*;
-    use pyo3::types::PyDict;
+    use pyo3::types::{PyDict, PyTuple};
 
     #[pymodule_export]
-    use crate::array::{PyArray, PyBatch};
+    use crate::array::PyArray;
+    #[pymodule_export]
+    use crate::batch::PyBatch;
     #[pymodule_export]
     use crate::device::{PyDevice, PyQueue};
     #[pymodule_export]
@@ -57,7 +73,7 @@ mod _native {
 
     use crate::attach::{self, AtEnd};
     use crate::error::OrRaise;
-    use crate::{array, backends, device, dlpack_in, live, software, take};
+    use crate::{array, backends, compose, device, dlpack_in, live, pickle, software, take, types};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // Python's name.
@@ -72,19 +88,28 @@ mod _native {
     /// >>> import arrow_device as ad, array
     /// >>> ad.array(array.array("d", [0.5, 1.5]))
     /// <arrow_device.Array float64, 2 elements, 0 nulls, on cpu>
+    ///
+    /// A list, a tuple or any other iterable is taken for Python values, which are copied; ``None``
+    /// is a null. Their type is found out, or ``type``: a ``DataType``, a type of another library,
+    /// or the name of one. Of anything else ``type`` has to be the type: nothing is converted.
+    ///
+    /// >>> ad.array([1, None, 2]).type, ad.array([1, None, 2], type="int8").to_pylist()
+    /// (DataType('int64'), [1, None, 2])
     #[pyfunction(name = "array")]
-    #[pyo3(signature = (obj, device=None))]
+    #[pyo3(signature = (obj, device=None, *, r#type=None))]
     fn make_array(
         obj: &Bound<'_, PyAny>,
         device: Option<&Bound<'_, PyAny>>,
+        r#type: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyArray>> {
         let _end = AtEnd::of(obj.py());
-        let array = moved(obj.py(), take::array(obj)?, device)?;
-        array::wrap(obj.py(), array, false)
+        let of = r#type.map(types::named).transpose()?;
+        let array = take::array_or_values(obj, of.as_ref())?;
+        array::wrap(obj.py(), moved(obj.py(), array, device)?, false)
     }
 
     /// Takes a record batch over, like ``array``: an object of a struct type, a table in one chunk,
-    /// or a dictionary of columns.
+    /// a dictionary of columns, or a list of dictionaries.
     ///
     /// >>> import arrow_device as ad, numpy as np
     /// >>> ad.record_batch({"x": np.arange(3), "y": np.ones(3)}).column_names
@@ -106,7 +131,10 @@ mod _native {
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<arrow_device::Array> {
         match device {
-            Some(device) => array::to_device(py, &array, device::named(device)?, None),
+            Some(device) => {
+                let (to, queue) = device::destination(device)?;
+                array::to_device(py, &array, to, queue)
+            }
             None => Ok(array),
         }
     }
@@ -150,11 +178,48 @@ mod _native {
         copy: Option<bool>,
     ) -> PyResult<PyTensor> {
         let _end = AtEnd::of(x.py());
-        let device = device.map(device::named).transpose()?;
-        dlpack_in::take(x, device, copy).map(PyTensor::new)
+        let to = device.map(device::destination).transpose()?;
+        let (device, queue) = to.map_or((None, None), |(device, queue)| (Some(device), queue));
+        let taken = match (device, copy) {
+            (None, None | Some(false)) => take::tensor(x, copy),
+            _ => dlpack_in::take(x, device, queue, copy),
+        };
+        taken.map(PyTensor::new)
     }
 
-    /// The schema of any object with ``__arrow_c_schema__``.
+    /// Several arrays or record batches of one type as one, in host memory: a copy.
+    ///
+    /// Takes whatever ``array`` takes. Those that live on a device are refused, unless copies were
+    /// allowed by ``with_host_copies``, or ``device`` says where the result shall be: then all goes
+    /// through the host and from there to that device.
+    ///
+    /// >>> import arrow_device as ad
+    /// >>> ad.concat([ad.array([1, 2]), ad.array([None, 3])]).to_pylist()
+    /// [1, 2, None, 3]
+    #[pyfunction]
+    #[pyo3(signature = (arrays, device=None))]
+    fn concat(
+        arrays: &Bound<'_, PyAny>,
+        device: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyArray>> {
+        let py = arrays.py();
+        let _end = AtEnd::of(py);
+        let to = device.map(device::destination).transpose()?;
+        let mut parts = Vec::new();
+        for item in arrays.try_iter()? {
+            let item = item?;
+            parts.push(match item.cast::<PyArray>() {
+                Ok(array) => array.clone(),
+                Err(_) => array::wrap(py, take::array(&item)?, false)?.into_bound(py),
+            });
+        }
+        let is_batch =
+            !parts.is_empty() && parts.iter().all(|part| part.is_instance_of::<PyBatch>());
+        array::wrap(py, compose::concat(py, &parts, to)?, is_batch)
+    }
+
+    /// The schema of any object with ``__arrow_c_schema__``, or with a ``schema`` that has it: a
+    /// table, a reader, a record batch. Reads no data.
     ///
     /// >>> import arrow_device as ad, pyarrow as pa
     /// >>> ad.schema(pa.int32()).type
@@ -188,6 +253,30 @@ mod _native {
             reasons.set_item(name, why.to_string())?;
         }
         Ok((found.into_iter().map(|found| PyDevice::new(found.id)).collect(), reasons))
+    }
+
+    /// What a pickle has, validated in full. Nobody may write to the buffers as long as it lives.
+    #[pyfunction]
+    #[pyo3(signature = (header, *buffers))]
+    fn _unpickle<'py>(
+        py: Python<'py>,
+        header: &[u8],
+        buffers: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _end = AtEnd::of(py);
+        pickle::read(py, header, buffers)
+    }
+
+    /// The schema that a pickle has.
+    #[pyfunction]
+    fn _unpickle_schema(header: &[u8]) -> PyResult<PySchema> {
+        pickle::read_schema(header).map(PySchema::new)
+    }
+
+    /// The type that a pickle has.
+    #[pyfunction]
+    fn _unpickle_type(header: &[u8]) -> PyResult<PyDataType> {
+        pickle::read_schema(header).map(PyDataType::new)
     }
 
     /// Releases memory whose last use on a device has passed; returns how many pieces. Nothing

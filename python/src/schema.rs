@@ -1,13 +1,15 @@
 //! `Schema` and `DataType`, and what a consumer may ask a producer for.
 
-use arrow_device::{DataType, Field, Schema};
+use arrow_device::{DataType, Field, IntervalUnit, Schema};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyCapsule, PyDict, PyNotImplemented, PyString};
+use pyo3::types::{
+    PyBool, PyBytes, PyCapsule, PyDict, PyIterator, PyList, PyNotImplemented, PyString, PyTuple,
+};
 
-use crate::capsule;
 use crate::error::{OrRaise, refused};
 use crate::live::{Kind, Live};
+use crate::{capsule, pickle};
 
 /// A type with its name, nullability and metadata: of an array, of a column, or of a record batch.
 ///
@@ -83,6 +85,20 @@ impl PySchema {
         let index = position(key, count, |name| self.schema.column_index(name))?;
         let field = self.schema.data_type().child(index);
         field.map(Self::of_field).unwrap_or_else(|| Err(PyIndexError::new_err(index)))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        pickle::reduce_schema(py, &self.schema, "_unpickle_schema")
+    }
+
+    /// The fields, one after the other.
+    fn __iter__(slf: &Bound<'_, Self>) -> PyResult<Py<PyIterator>> {
+        Ok(PyList::new(slf.py(), slf.get().fields()?)?.try_iter()?.unbind())
+    }
+
+    /// A field by its name or its place.
+    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.field(key)
     }
 
     /// How many fields.
@@ -181,6 +197,10 @@ impl PyDataType {
         self.schema.data_type().to_string()
     }
 
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        pickle::reduce_schema(py, &self.schema, "_unpickle_type")
+    }
+
     fn __repr__(&self) -> String {
         format!("DataType('{}')", self.schema.data_type())
     }
@@ -191,9 +211,9 @@ impl PyDataType {
     }
 }
 
-/// Checks what a consumer asked for in `requested_schema`. Data is handed over as it is, which the
-/// protocol allows where the request is another representation of the same; where it is not, the
-/// request is refused.
+/// Checks what a consumer asked for in `requested_schema`. Nothing is converted. A request for
+/// another representation of the same values gets the data as it is, which the specification
+/// allows, and anything else is refused, which the specification asks for.
 pub(crate) fn check_request(requested: Option<&Bound<'_, PyAny>>, have: &Schema) -> PyResult<()> {
     let Some(capsule) = requested else { return Ok(()) };
     let wanted = capsule::take_schema(capsule)?;
@@ -201,13 +221,14 @@ pub(crate) fn check_request(requested: Option<&Bound<'_, PyAny>>, have: &Schema)
         return Ok(());
     }
     Err(refused(format!(
-        "the data is {}, which cannot be handed over as {}",
+        "the data is {}, which cannot be handed over as {}; take it as it is and convert it afterwards",
         have.data_type(),
         wanted.data_type()
     )))
 }
 
-/// Whether both types can hold the same values, as far as their kinds and their fields say.
+/// Whether both types represent the same values: those of one kind, in fields of the same number
+/// and names.
 fn is_representation(have: &DataType, wanted: &DataType) -> bool {
     if let Some(values) = encoded_values(have) {
         return is_representation(values, wanted);
@@ -215,12 +236,14 @@ fn is_representation(have: &DataType, wanted: &DataType) -> bool {
     if let Some(values) = encoded_values(wanted) {
         return is_representation(have, values);
     }
+    // Those of lists and maps are names that somebody gave who had to.
+    let names_matter = matches!(have, DataType::Struct(_) | DataType::Union { .. });
     kind(have) == kind(wanted)
         && have.child_count() == wanted.child_count()
-        && have
-            .children()
-            .zip(wanted.children())
-            .all(|(have, wanted)| is_representation(have.data_type(), wanted.data_type()))
+        && have.children().zip(wanted.children()).all(|(have, wanted)| {
+            (!names_matter || have.name() == wanted.name())
+                && is_representation(have.data_type(), wanted.data_type())
+        })
 }
 
 /// The type of the values of what is encoded.
@@ -232,15 +255,23 @@ fn encoded_values(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
-/// What a type holds, however it is laid out.
+/// What a type holds, however wide it is and however it is laid out.
 fn kind(data_type: &DataType) -> &'static str {
     match data_type {
         DataType::Null => "null",
         DataType::Boolean => "boolean",
-        _ if data_type.is_integer() || data_type.is_floating() || data_type.is_decimal() => {
-            "number"
-        }
-        _ if data_type.is_temporal() => "time",
+        _ if data_type.is_integer() => "integer",
+        _ if data_type.is_floating() => "floating",
+        _ if data_type.is_decimal() => "decimal",
+        DataType::Date32 | DataType::Date64 => "date",
+        DataType::Time32(_) | DataType::Time64(_) => "time",
+        // A time on the clock of some place, and a point in time.
+        DataType::Timestamp(_, None) => "local timestamp",
+        DataType::Timestamp(_, Some(_)) => "timestamp",
+        DataType::Duration(_) => "duration",
+        DataType::Interval(IntervalUnit::YearMonth) => "months",
+        DataType::Interval(IntervalUnit::DayTime) => "days and milliseconds",
+        DataType::Interval(IntervalUnit::MonthDayNano) => "months, days and nanoseconds",
         _ if data_type.is_text() => "text",
         DataType::FixedSizeBinary(_) => "bytes",
         _ if data_type.is_binary() => "bytes",

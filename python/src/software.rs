@@ -7,7 +7,7 @@ use arrow_device::driver::PerProcess;
 use arrow_device::{Device, DeviceId, Error, ErrorKind, Result};
 use arrow_device_sim::Sim;
 
-use crate::found::Found;
+use crate::found::{Found, number};
 
 /// How many there are.
 const DEVICES: usize = 2;
@@ -21,8 +21,8 @@ fn simulator() -> &'static Sim {
 
 pub(crate) fn list() -> Result<Vec<Found>> {
     let name = |device: &Device| device.properties().name.clone();
-    let found = |number| {
-        let device = simulator().device_number(number);
+    let found = |place| {
+        let device = simulator().device_number(place);
         Found { id: device.id(), name: name(&device) }
     };
     Ok((0..DEVICES).map(found).collect())
@@ -43,6 +43,15 @@ pub(crate) fn open(id: DeviceId) -> Result<Device> {
             Err(Error::new(ErrorKind::DeviceMissing, message).on_device(id))
         }
     }
+}
+
+/// What people call a software device: by its place, and not by the number that arrays carry.
+pub(crate) fn called(id: DeviceId) -> DeviceId {
+    if !Sim::is_ours(id) {
+        return id;
+    }
+    let place = (0..DEVICES).find(|place| simulator().device_number(*place).id() == id);
+    place.map_or(id, |place| DeviceId::new(id.device_type, number(place)))
 }
 
 /// What the software device has found to be wrong since the last call.

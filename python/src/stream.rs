@@ -1,16 +1,19 @@
 //! `Stream`: arrays of one schema on one type of device, one after the other.
 
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{OnceLock, PoisonError};
 
 use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArrayStream};
 use arrow_device::driver::Turns;
 use arrow_device::{Array, ArrayStream, DeviceType, Error, ErrorKind, Queue, Result, Schema};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyTuple, PyType};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::array::{PyArray, wrap_chunk};
-use crate::attach::{AtEnd, LastField};
+use crate::attach::{AtEnd, LastField, Seen};
 use crate::device::{self, PyQueue};
 use crate::error::{OrRaise, invalid};
 use crate::items::{self, Failure, Items};
@@ -35,19 +38,71 @@ use crate::{backends, capsule, kwargs, take};
 #[derive(Debug)]
 pub(crate) struct PyStream {
     schema: Schema,
-    device_type: DeviceType,
+    /// Empty as long as nothing of an iterable was asked for.
+    device_type: OnceLock<DeviceType>,
     /// `None` once it was handed over. Waited for only while Python is detached, for whoever has
     /// the turn may need Python.
-    stream: Turns<Option<ArrayStream>>,
+    stream: Turns<Option<Source>>,
     failure: Failure,
     host_copies: bool,
+    /// The iterator that the source reads, where it is one of Python's.
+    seen: Option<Seen>,
+    /// Whether the source is still here. What was handed over is not shown to the collector.
+    is_here: AtomicBool,
     _live: Live,
     _last: LastField,
 }
 
+/// Where the arrays come from.
+#[derive(Debug)]
+enum Source {
+    /// A stream of which the type of device is known.
+    Stream(ArrayStream),
+    /// An iterable of which nothing was asked for yet. `None` only while the first array is.
+    Unasked(Schema, Option<Items>),
+}
+
+impl Source {
+    /// The type of device. Asks for the first array of an iterable, to learn the type from that.
+    fn start(&mut self) -> Result<DeviceType> {
+        let (schema, mut items) = match self {
+            Self::Stream(stream) => return Ok(stream.device_type()),
+            Self::Unasked(schema, items) => (schema.clone(), items.take()),
+        };
+        let of = items.as_mut().map_or(Ok(DeviceType::CPU), Items::device_type);
+        // An error ends the stream.
+        let items = items.filter(|_| of.is_ok()).into_iter().flatten();
+        let device_type = of.as_ref().map_or(DeviceType::CPU, |of| *of);
+        *self = Self::Stream(ArrayStream::new(schema, device_type, items));
+        of
+    }
+
+    /// A stream of arrays on this type of device. Asks for nothing.
+    fn into_stream_of(self, device_type: DeviceType) -> ArrayStream {
+        match self {
+            Self::Stream(stream) => stream,
+            Self::Unasked(schema, items) => {
+                ArrayStream::new(schema, device_type, items.into_iter().flatten())
+            }
+        }
+    }
+}
+
+impl Iterator for Source {
+    type Item = Result<Array>;
+
+    fn next(&mut self) -> Option<Result<Array>> {
+        match (self.start(), self) {
+            (Err(error), _) => Some(Err(error)),
+            (Ok(_), Self::Stream(stream)) => stream.next(),
+            (Ok(_), Self::Unasked(..)) => None,
+        }
+    }
+}
+
 /// What becomes of each array on its way.
 struct Copies {
-    stream: ArrayStream,
+    source: Source,
     queue: Queue,
 }
 
@@ -59,18 +114,28 @@ impl Iterator for Copies {
             backends::open(array.device())?;
             array.copy_to(&self.queue)
         };
-        self.stream.next().map(|array| array.and_then(copy))
+        self.source.next().map(|array| array.and_then(copy))
     }
 }
 
 impl PyStream {
     pub(crate) fn new(stream: ArrayStream, failure: Failure) -> Self {
+        Self::reading(stream.schema().clone(), Source::Stream(stream), failure, None)
+    }
+
+    fn reading(schema: Schema, source: Source, failure: Failure, seen: Option<Seen>) -> Self {
+        let device_type = match &source {
+            Source::Stream(stream) => OnceLock::from(stream.device_type()),
+            Source::Unasked(..) => OnceLock::new(),
+        };
         Self {
-            schema: stream.schema().clone(),
-            device_type: stream.device_type(),
-            stream: Turns::new(Some(stream)),
+            schema,
+            device_type,
+            stream: Turns::new(Some(source)),
             failure,
             host_copies: false,
+            seen,
+            is_here: AtomicBool::new(true),
             _live: Live::new(Kind::Stream),
             _last: LastField,
         }
@@ -80,7 +145,7 @@ impl PyStream {
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut Option<ArrayStream>) -> T + Send,
+        work: impl FnOnce(&mut Option<Source>) -> T + Send,
     ) -> PyResult<T> {
         let _end = AtEnd::of(py);
         let used = py.detach(|| -> Result<T> {
@@ -101,29 +166,52 @@ impl PyStream {
         check_type(wanted, &self.schema)
     }
 
-    /// Takes the stream out, to hand it over.
-    fn take(&self, py: Python<'_>) -> PyResult<ArrayStream> {
-        self.with(py, Option::take)?.ok_or_else(handed_over)
+    /// Takes the source out, to hand it over; and what the collector is shown of it.
+    fn take(&self, py: Python<'_>) -> PyResult<(Source, Option<Seen>)> {
+        // Before the source is anywhere else, and for good: two threads may be here.
+        let was_here = self.is_here.swap(false, Ordering::Relaxed);
+        let source = self.with(py, Option::take)?.ok_or_else(handed_over)?;
+        Ok((source, self.seen.clone().filter(|_| was_here)))
+    }
+
+    /// The type of device, for which the first array of an iterable is asked for.
+    fn known_device_type(&self, py: Python<'_>) -> PyResult<DeviceType> {
+        if let Some(known) = self.device_type.get() {
+            return Ok(*known);
+        }
+        let started = self.with(py, |source| source.as_mut().map(Source::start))?;
+        let of = started.ok_or_else(handed_over)?.map_err(|error| self.raised(py, error))?;
+        Ok(*self.device_type.get_or_init(|| of))
     }
 
     /// The next array. The exception of an iterator of Python's comes out as it was raised.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Array>> {
-        let next = self.with(py, |stream| stream.as_mut().map(Iterator::next))?;
-        match next.ok_or_else(handed_over)?.transpose() {
-            Ok(array) => Ok(array),
-            Err(error) => {
-                let raised = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-                raised
-                    .map_or_else(|| Err(error).or_raise(), |raised| Err(raised.into_exception(py)))
-            }
+        let next = self.with(py, |source| source.as_mut().map(Iterator::next))?;
+        next.ok_or_else(handed_over)?.transpose().map_err(|error| self.raised(py, error))
+    }
+
+    /// The exception of an iterator of Python's as it was raised, or the error as one.
+    fn raised(&self, py: Python<'_>, error: Error) -> PyErr {
+        let raised = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (raised, Err::<(), _>(error).or_raise()) {
+            (Some(raised), _) => raised.into_exception(py),
+            (None, Err(exception)) => exception,
+            (None, Ok(())) => handed_over(),
         }
     }
 
-    /// The stream with each array copied to a device in the order of a queue there.
-    fn copied(&self, py: Python<'_>, queue: Queue) -> PyResult<ArrayStream> {
-        let stream = self.take(py)?;
-        let (schema, of) = (stream.schema().clone(), queue.device().id().device_type);
-        Ok(ArrayStream::new(schema, of, Copies { stream, queue }))
+    /// The stream with each array copied to a device in the order of a queue there. Asks for
+    /// nothing.
+    fn copied(&self, py: Python<'_>, queue: Queue) -> PyResult<(ArrayStream, Option<Seen>)> {
+        let (source, seen) = self.take(py)?;
+        let (schema, of) = (self.schema.clone(), queue.device().id().device_type);
+        Ok((ArrayStream::new(schema, of, Copies { source, queue }), seen))
+    }
+
+    /// The same source read by another object.
+    fn handed_to(&self, source: Source, seen: Option<Seen>) -> Self {
+        let made = Self::reading(self.schema.clone(), source, self.failure.clone(), seen);
+        Self { host_copies: self.host_copies, ..made }
     }
 }
 
@@ -157,6 +245,9 @@ pub(crate) fn of(object: &Bound<'_, PyAny>, schema: Option<Schema>) -> PyResult<
         let stream = ArrayStream::new(schema, of, [Ok(array)]);
         return Ok(PyStream::new(stream, Failure::default()));
     }
+    if object.hasattr(intern!(object.py(), "collect"))? {
+        return Err(take::not_collected(object));
+    }
     let Ok(iterator) = object.try_iter() else {
         let message = format!(
             "{} speaks neither the Arrow PyCapsule protocol (__arrow_c_device_stream__, __arrow_c_stream__, \
@@ -165,19 +256,22 @@ pub(crate) fn of(object: &Bound<'_, PyAny>, schema: Option<Schema>) -> PyResult<
         );
         return Err(PyTypeError::new_err(message));
     };
-    let first = items::next(&iterator)?;
-    let (schema, of) = match (schema, &first) {
-        (Some(schema), first) => {
-            (schema, first.as_ref().map_or(DeviceType::CPU, |first| first.device().device_type))
-        }
-        (None, Some(first)) => (first.schema().or_raise()?, first.device().device_type),
-        (None, None) => {
-            return Err(invalid("the iterable is empty: say which schema the stream has"));
-        }
-    };
     let failure = Failure::default();
+    let (schema, first) = match schema {
+        Some(schema) => (schema, None),
+        None => match items::next(&iterator)? {
+            Some(first) => (first.schema().or_raise()?, Some(first)),
+            None => return Err(invalid("the iterable is empty: say which schema the stream has")),
+        },
+    };
+    let of = first.as_ref().map(|first| first.device().device_type);
     let items = Items::new(iterator, first, failure.clone());
-    Ok(PyStream::new(ArrayStream::new(schema, of, items), failure))
+    let seen = Some(items.seen());
+    let source = match of {
+        Some(of) => Source::Stream(ArrayStream::new(schema.clone(), of, items)),
+        None => Source::Unasked(schema.clone(), Some(items)),
+    };
+    Ok(PyStream::reading(schema, source, failure, seen))
 }
 
 #[pymethods]
@@ -188,10 +282,19 @@ impl PyStream {
         PySchema::new(self.schema.clone())
     }
 
-    /// The type of device that every array is on, such as ``"cuda"``.
+    /// The type of device that every array is on, such as ``"cuda"``. Of an iterable with
+    /// ``schema=...`` of which nothing was asked for yet, this asks for the first array.
     #[getter]
-    fn device_type(&self) -> String {
-        self.device_type.to_string()
+    fn device_type(&self, py: Python<'_>) -> PyResult<String> {
+        self.known_device_type(py).map(|of| of.to_string())
+    }
+
+    /// The iterator belongs to whoever has the source.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match &self.seen {
+            Some(seen) if self.is_here.load(Ordering::Relaxed) => seen.visit(&visit),
+            _ => Ok(()),
+        }
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -200,6 +303,15 @@ impl PyStream {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyArray>>> {
         self.next(py)?.map(|array| wrap_chunk(py, array)).transpose()
+    }
+
+    /// ``Stream[Array]`` and ``Stream[RecordBatch]`` are for annotations: which arrays it gives.
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        cls: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        cls.py().import("types")?.getattr("GenericAlias")?.call1((cls, item))
     }
 
     /// All arrays that are left.
@@ -220,25 +332,26 @@ impl PyStream {
             Ok(queue) => queue.get().queue().clone(),
             Err(_) => device::open(py, device::named(device)?)?.queue,
         };
-        let stream = self.copied(py, queue)?;
-        let host_copies = self.host_copies;
-        Ok(Self { host_copies, ..Self::new(stream, self.failure.clone()) })
+        let (stream, seen) = self.copied(py, queue)?;
+        Ok(self.handed_to(Source::Stream(stream), seen))
     }
 
-    /// The same stream, whose ``__arrow_c_stream__`` copies data that lives on a device instead of
-    /// refusing it. This one is handed over to it.
+    /// The same stream for libraries of the host: ``__arrow_c_stream__`` and
+    /// ``__arrow_c_device_stream__`` copy data that lives on a device to the host. This one is
+    /// handed over to it.
     fn with_host_copies(&self, py: Python<'_>) -> PyResult<Self> {
-        let stream = self.take(py)?;
-        Ok(Self { host_copies: true, ..Self::new(stream, self.failure.clone()) })
+        let (source, seen) = self.take(py)?;
+        Ok(Self { host_copies: true, ..self.handed_to(source, seen) })
     }
 
     /// Lets go of the stream and of what it reads from. Done by a ``with`` block at its end; a
     /// stream that is handed over is left alone.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let _end = AtEnd::of(py);
-        let stream = self.with(py, Option::take)?;
+        self.is_here.store(false, Ordering::Relaxed);
+        let source = self.with(py, Option::take)?;
         // A release may run for long, and may need Python.
-        py.detach(|| drop(stream));
+        py.detach(|| drop(source));
         Ok(())
     }
 
@@ -258,7 +371,11 @@ impl PyStream {
     }
 
     fn __repr__(&self) -> String {
-        format!("<arrow_device.Stream {} on {}>", self.schema.data_type(), self.device_type)
+        let on = match self.device_type.get() {
+            Some(of) => format!(" on {of}"),
+            None => ", not read yet".into(),
+        };
+        format!("<arrow_device.Stream {}{on}>", self.schema.data_type())
     }
 
     /// The Arrow PyCapsule protocol: a capsule with an ``ArrowSchema``.
@@ -278,15 +395,17 @@ impl PyStream {
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         check_request(requested_schema, &self.schema)?;
-        let stream = if self.device_type == DeviceType::CPU {
-            self.take(py)?
-        } else if self.host_copies {
-            self.copied(py, Queue::host())?
+        // What nobody asked for yet is asked for by whoever reads, who is told where it is not in
+        // host memory.
+        let of = self.device_type.get().copied().unwrap_or(DeviceType::CPU);
+        let stream = if self.host_copies {
+            self.copied(py, Queue::host())?.0
+        } else if of == DeviceType::CPU {
+            self.take(py)?.0.into_stream_of(of)
         } else {
             let message = format!(
-                "__arrow_c_stream__ is for host memory, and these arrays live on {}; use __arrow_c_device_stream__, copy them \
-                 with to('cpu'), or allow copies with with_host_copies()",
-                self.device_type
+                "__arrow_c_stream__ is for host memory, and these arrays live on {of}; use __arrow_c_device_stream__, copy them \
+                 with to('cpu'), or allow copies with with_host_copies()"
             );
             return Err(Error::new(ErrorKind::Unsupported, message)).or_raise();
         };
@@ -299,6 +418,7 @@ impl PyStream {
     /// wherever they live.
     ///
     /// Copies nothing and waits for nothing: the event that each array is ready after goes along.
+    /// Only where copies were allowed by ``with_host_copies``, these are the copies in host memory.
     #[pyo3(signature = (requested_schema=None, **kwargs))]
     fn __arrow_c_device_stream__<'py>(
         &self,
@@ -308,8 +428,14 @@ impl PyStream {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         kwargs::refuse_unknown("__arrow_c_device_stream__", kwargs)?;
         check_request(requested_schema, &self.schema)?;
+        let stream = if self.host_copies {
+            self.copied(py, Queue::host())?.0
+        } else {
+            let of = self.known_device_type(py)?;
+            self.take(py)?.0.into_stream_of(of)
+        };
         let mut out = ArrowDeviceArrayStream::empty();
-        self.take(py)?.export(&mut out);
+        stream.export(&mut out);
         capsule::wrap(py, out)
     }
 }

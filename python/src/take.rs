@@ -6,33 +6,43 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use crate::array::PyArray;
 use crate::error::{OrRaise, invalid};
 use crate::items::Failure;
 use crate::stream::PyStream;
 use crate::tensor::PyTensor;
-use crate::{buffer, capsule, dlpack_in};
+use crate::{buffer, capsule, cuda_array, dlpack_in, numpy_times, values};
 
 /// The array of an object that speaks the Arrow PyCapsule protocol, DLPack or the buffer protocol,
 /// in that order.
 pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Array> {
+    let py = object.py();
     if let Some(array) = arrow_array(object)? {
         return Ok(array);
     }
     if let Ok(tensor) = object.cast::<PyTensor>() {
-        return from_tensor(object.py(), tensor.get().tensor());
+        return from_tensor(py, tensor.get().tensor().clone());
     }
     if let Some(stream) = stream(object)? {
         return only_chunk(object, stream);
     }
-    if object.hasattr(intern!(object.py(), "__dlpack__"))? {
-        return from_tensor(object.py(), &dlpack_in::take(object, None, None)?);
+    if let Some(array) = numpy_times::take(object)? {
+        return Ok(array);
+    }
+    if object.hasattr(intern!(py, "__dlpack__"))? {
+        return from_tensor(py, tensor(object, None)?);
+    }
+    if object.hasattr(intern!(py, "__cuda_array_interface__"))? {
+        return from_tensor(py, cuda_array::take(object)?);
     }
     // SAFETY: an object that is alive.
     if unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) } != 0 {
-        return from_tensor(object.py(), &buffer::take(object)?);
+        return from_tensor(py, buffer::take(object)?);
+    }
+    if object.hasattr(intern!(py, "collect"))? {
+        return Err(not_collected(object));
     }
     let message = format!(
         "{} speaks neither the Arrow PyCapsule protocol (__arrow_c_device_array__, __arrow_c_array__) nor DLPack (__dlpack__) \
@@ -40,6 +50,45 @@ pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Array> {
         object.get_type()
     );
     Err(PyTypeError::new_err(message))
+}
+
+/// A query that has not run, such as a `LazyFrame` of polars.
+pub(crate) fn not_collected(object: &Bound<'_, PyAny>) -> PyErr {
+    let message = format!(
+        "{} has no data yet; collect it first, and pass what `collect()` returns",
+        object.get_type()
+    );
+    PyTypeError::new_err(message)
+}
+
+/// Whether DLPack and the buffer protocol are two ways to one memory, of an object that can be part
+/// of a cycle: of a class that is derived from numpy's and leaves `__dlpack__` as it is.
+fn gives_its_buffer(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let (py, class) = (object.py(), object.get_type());
+    // SAFETY: a type that is alive.
+    let flags = unsafe { ffi::PyType_GetFlags(class.as_type_ptr()) };
+    if flags & ffi::Py_TPFLAGS_HAVE_GC == 0 {
+        return Ok(false);
+    }
+    for base in class.mro() {
+        let base = base.cast_into::<PyType>()?;
+        if base.module()? == "numpy" && base.name()? == "ndarray" {
+            let method = intern!(py, "__dlpack__");
+            return Ok(class.getattr(method)?.is(&base.getattr(method)?));
+        }
+    }
+    Ok(false)
+}
+
+/// The tensor of an object that speaks DLPack, where it is; `copy` is not true.
+pub(crate) fn tensor(object: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Tensor> {
+    // What numpy holds of its own for a tensor, the collector of cycles does not see.
+    if gives_its_buffer(object)?
+        && let Ok(tensor) = buffer::take(object)
+    {
+        return Ok(tensor);
+    }
+    dlpack_in::take(object, None, None, copy)
 }
 
 /// The batch of an object, or of a dictionary of columns.
@@ -50,18 +99,62 @@ pub(crate) fn batch(object: &Bound<'_, PyAny>) -> PyResult<Array> {
             // A column's protocol method may change the dictionary.
             for pair in columns.items() {
                 let (name, column) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
-                named.push((name.extract::<String>()?, array(&column)?));
+                named.push((name.extract::<String>()?, array_or_values(&column, None)?));
             }
             Batch::from_columns(named).or_raise()?.into()
         }
-        Err(_) => array(object)?,
+        Err(_) => array_or_values(object, None)?,
     };
     Batch::try_from(array).or_raise().map(Array::from)
 }
 
-fn from_tensor(py: Python<'_>, tensor: &Tensor) -> PyResult<Array> {
+/// The array of an object, as above, or of Python values. What speaks a protocol has a type
+/// already.
+pub(crate) fn array_or_values(object: &Bound<'_, PyAny>, of: Option<&Schema>) -> PyResult<Array> {
+    // Lists and tuples speak no protocol, and are not asked.
+    let is_list =
+        object.is_exact_instance_of::<PyList>() || object.is_exact_instance_of::<PyTuple>();
+    if is_list || !speaks(object)? && values::are_values(object) {
+        return values::array(object, of);
+    }
+    if let Some(list) = numpy_times::listed(object)? {
+        return values::array(&list, of);
+    }
+    let array = array(object)?;
+    match of {
+        Some(of) if !array.data_type().equals_ignoring_metadata(of.data_type()) => {
+            let (have, wanted) = (array.data_type(), of.data_type());
+            let message =
+                format!("the array is of {have} and not of {wanted}, and nothing is converted");
+            Err(PyTypeError::new_err(message))
+        }
+        _ => Ok(array),
+    }
+}
+
+/// Whether an object speaks a protocol by which data is taken over.
+fn speaks(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    let methods = [
+        intern!(py, "__arrow_c_device_array__"),
+        intern!(py, "__arrow_c_array__"),
+        intern!(py, "__arrow_c_device_stream__"),
+        intern!(py, "__arrow_c_stream__"),
+        intern!(py, "__dlpack__"),
+        intern!(py, "__cuda_array_interface__"),
+    ];
+    for method in methods {
+        if object.hasattr(method)? {
+            return Ok(true);
+        }
+    }
+    // SAFETY: Python's documentation of `PyObject_CheckBuffer`: it takes any object, which lives.
+    Ok(unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) } != 0)
+}
+
+fn from_tensor(py: Python<'_>, tensor: Tensor) -> PyResult<Array> {
     let conversion = Conversion::new().copying(CopyPolicy::IfNeeded);
-    py.detach(|| tensor.to_array(&conversion)).or_raise()
+    py.detach(move || tensor.to_array(&conversion)).or_raise()
 }
 
 /// The array of an object that speaks the Arrow PyCapsule protocol for arrays. Where it has both
@@ -96,10 +189,12 @@ fn pair<'py>(answer: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'
 /// The stream of an object that speaks the Arrow PyCapsule protocol for streams, as above.
 pub(crate) fn stream(object: &Bound<'_, PyAny>) -> PyResult<Option<ArrayStream>> {
     if let Some(export) = object.getattr_opt(intern!(object.py(), "__arrow_c_device_stream__"))? {
-        return capsule::take_device_stream(&export.call0()?).map(Some);
+        let taken = capsule::take_device_stream(&export.call0()?);
+        return taken.map(Some).map_err(|error| explained(object.py(), error));
     }
     if let Some(export) = object.getattr_opt(intern!(object.py(), "__arrow_c_stream__"))? {
-        return capsule::take_stream(&export.call0()?).map(Some);
+        let taken = capsule::take_stream(&export.call0()?);
+        return taken.map(Some).map_err(|error| explained(object.py(), error));
     }
     Ok(None)
 }
@@ -137,13 +232,30 @@ pub(crate) fn with_stream(py: Python<'_>, exception: PyErr, stream: ArrayStream)
     attached.err().unwrap_or(exception)
 }
 
-/// The schema of an object with `__arrow_c_schema__`.
+/// The schema of an object with `__arrow_c_schema__`, or with a `schema` that has it.
 pub(crate) fn schema(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
-    match object.getattr_opt(intern!(object.py(), "__arrow_c_schema__"))? {
-        Some(export) => capsule::take_schema(&export.call0()?),
-        None => {
-            let message = format!("{} has no __arrow_c_schema__", object.get_type());
-            Err(PyTypeError::new_err(message))
-        }
+    let method = intern!(object.py(), "__arrow_c_schema__");
+    if let Some(export) = object.getattr_opt(method)? {
+        return capsule::take_schema(&export.call0()?)
+            .map_err(|error| explained(object.py(), error));
     }
+    let inner = object.getattr_opt(intern!(object.py(), "schema"))?;
+    if let Some(export) = inner.map(|inner| inner.getattr_opt(method)).transpose()?.flatten() {
+        return capsule::take_schema(&export.call0()?)
+            .map_err(|error| explained(object.py(), error));
+    }
+    let message =
+        format!("{} has no __arrow_c_schema__, and no schema that has it", object.get_type());
+    Err(PyTypeError::new_err(message))
+}
+
+/// The same exception with what to do about types that are polars' own.
+fn explained(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.value(py).to_string().contains("`_pl") {
+        return error;
+    }
+    let message = "a type of polars' own, such as Int128, is no Arrow type; cast it, such as to polars.Decimal(38, 0)";
+    let raised = invalid(message);
+    raised.set_cause(py, Some(error));
+    raised
 }

@@ -10,9 +10,11 @@ use arrow_device::dlpack::{
     Conversion, CopyPolicy, Dtype, Exported, Form, Managed, Nulls, Tensor, device_id, dl_device,
 };
 use arrow_device::{Array, DataType, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::array::{PyArray, wrap};
 use crate::attach::LastField;
@@ -22,7 +24,7 @@ use crate::device::{self, PyDevice};
 use crate::error::{OrRaise, invalid, refused};
 use crate::live::{self, Kind, Live};
 use crate::streams::{self, Ordered};
-use crate::{exchange, html, interrupt};
+use crate::{buffer, exchange, html, interrupt, pickle};
 
 /// The name of a capsule with a tensor of version 1.0 or later.
 pub(crate) const VERSIONED: &CStr = c"dltensor_versioned";
@@ -62,6 +64,10 @@ impl PyTensor {
 
 #[pymethods]
 impl PyTensor {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        buffer::visit_held(&visit, |each| self.tensor.for_each_sole_import(each))
+    }
+
     /// The length of each dimension.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
@@ -109,7 +115,8 @@ impl PyTensor {
     /// Whether the elements may be used by now. Never waits.
     #[getter]
     fn ready(&self, py: Python<'_>) -> PyResult<bool> {
-        py.detach(|| self.tensor.is_ready()).or_raise()
+        let tensor = self.tensor.clone();
+        py.detach(move || tensor.is_ready()).or_raise()
     }
 
     /// Waits until the elements may be used. Ctrl-C ends the wait.
@@ -124,15 +131,16 @@ impl PyTensor {
         })
     }
 
-    /// Copies the tensor to a device. What is there already is shared.
+    /// Copies the tensor to a device, or to the device of a queue and in its order. What is there
+    /// already is shared.
     fn to(&self, device: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let to = device::named(device)?;
-        moved(device.py(), &self.tensor, to).map(Self::new)
+        let (to, queue) = device::destination(device)?;
+        moved(device.py(), &self.tensor, to, queue).map(Self::new)
     }
 
     /// Copies the tensor to host memory and waits for it. What is there already is shared.
     fn to_host(&self, py: Python<'_>) -> PyResult<Self> {
-        moved(py, &self.tensor, DeviceId::CPU).map(Self::new)
+        moved(py, &self.tensor, DeviceId::CPU, None).map(Self::new)
     }
 
     /// The same elements with the dimensions in another order: the first one of the result is
@@ -161,7 +169,8 @@ impl PyTensor {
             .as_lists(as_lists)
             .pack_bools(pack_bools)
             .as_integers(as_integers);
-        let array = py.detach(|| self.tensor.to_array(&conversion)).or_refuse()?;
+        let tensor = self.tensor.clone();
+        let array = py.detach(move || tensor.to_array(&conversion)).or_refuse()?;
         wrap(py, array, false)
     }
 
@@ -200,6 +209,11 @@ impl PyTensor {
         device_pair(py, self.tensor.device())
     }
 
+    /// Pickle, as that of an array: through the host, and on arrival to the same device.
+    fn __reduce_ex__<'py>(&self, py: Python<'py>, protocol: i64) -> PyResult<Bound<'py, PyTuple>> {
+        pickle::reduce_tensor(py, &self.tensor, protocol)
+    }
+
     #[classattr]
     fn __dlpack_c_exchange_api__(py: Python<'_>) -> PyResult<Py<PyCapsule>> {
         exchange::table(py)
@@ -235,7 +249,8 @@ pub(crate) fn of_array(
     }
     // Where nothing has to be read or copied, the device need not be open.
     let _ = py.detach(|| backends::open(array.device()));
-    py.detach(|| array.to_tensor(&conversion)).or_refuse().map(PyTensor::new)
+    let array = array.clone();
+    py.detach(move || array.to_tensor(&conversion)).or_refuse().map(PyTensor::new)
 }
 
 /// What shall stand for nulls, as an element of the tensor that the array will be.
@@ -245,6 +260,11 @@ fn stand_in(array: &Array, nulls: &Bound<'_, PyAny>, as_integers: bool) -> PyRes
         return if text == "nan" { Ok(Nulls::NaN) } else { Err(invalid(message())) };
     }
     let empty = array.slice(0, 0).or_raise()?;
+    if !nulls.hasattr("__float__")? && !nulls.hasattr("__index__")? {
+        let class = nulls.get_type();
+        let message = format!("`nulls` is \"nan\" or an element, such as 0, and not {class}");
+        return Err(PyTypeError::new_err(message));
+    }
     let any = Conversion::new().copying(CopyPolicy::IfNeeded).as_integers(as_integers);
     let dtype = empty.to_tensor(&any).or_refuse()?.dtype();
     let fill = match dtype {
@@ -274,12 +294,18 @@ pub(crate) fn wait(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
     interrupt::interruptible(py, move || tensor.wait())
 }
 
-/// The tensor on another device.
-pub(crate) fn moved(py: Python<'_>, tensor: &Tensor, to: DeviceId) -> PyResult<Tensor> {
+/// The tensor on another device, in the order of a queue there if there is one.
+pub(crate) fn moved(
+    py: Python<'_>,
+    tensor: &Tensor,
+    to: DeviceId,
+    queue: Option<Queue>,
+) -> PyResult<Tensor> {
     if backends::called(tensor.device()) == to {
         return Ok(tensor.clone());
     }
-    let (from, to) = (device::open(py, tensor.device())?, device::open(py, to)?);
+    let (from, mut to) = (device::open(py, tensor.device())?, device::open(py, to)?);
+    to.queue = queue.unwrap_or(to.queue);
     if to.device.id() == tensor.device() {
         return Ok(tensor.clone());
     }
@@ -359,7 +385,8 @@ impl Request {
             // Where nothing has to be read or copied, the device need not be open.
             let _ = py.detach(|| backends::open(array.device()));
         }
-        let convert = || array.to_tensor(&conversion);
+        let shared = array.clone();
+        let convert = move || shared.to_tensor(&conversion);
         let reads_nothing = array.device() == DeviceId::CPU
             && array.null_count() == Some(0)
             && copying == CopyPolicy::IfNeeded
@@ -387,7 +414,7 @@ impl Request {
         is_copied: bool,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let from = tensor.device();
-        let tensor = if moves { moved(py, &tensor, DeviceId::CPU)? } else { tensor };
+        let tensor = if moves { moved(py, &tensor, DeviceId::CPU, None)? } else { tensor };
         // A copy that was made for this consumer is not copied again.
         let copying = if moves || is_copied { CopyPolicy::IfNeeded } else { self.copying };
         let ordered = match moves {

@@ -351,8 +351,10 @@ class BlockedEvent(Numbers):
     """Numbers on the software device that are ready when the test says so. `waiting` is called when somebody waits."""
 
     def __init__(self, go: threading.Event, waiting=lambda: None):
-        device = ad.device("ext_dev:0")
-        super().__init__(device_type=device.type_id, device_id=device.id)
+        # Arrays carry a number of their own for it.
+        _, capsule = ad.array(b"a").to("ext_dev:0").__arrow_c_device_array__()
+        there = struct_of(capsule, ArrowDeviceArray)
+        super().__init__(device_type=there.device_type, device_id=there.device_id)
         self.go, self.waiting = go, waiting
         self._functions = _Query(self._query), _Wait(self._wait)
         size = ctypes.sizeof(EventTable)

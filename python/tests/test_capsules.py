@@ -170,6 +170,25 @@ def test_unknown_arguments_have_to_be_none():
     assert len(s.read_all()) == 1
 
 
+def test_a_null_column_has_one_buffer_at_most():
+    for count, has_table, problem in (
+        (0, False, None), (1, True, None), (1, False, "the table of 1 buffers is null"),
+        (2, True, "null has 0 buffers or 1, not 2"), (-1, True, "null has 0 buffers or 1, not -1"),
+    ):
+        schema, array = pa.nulls(3).__arrow_c_array__()
+        structure, table = struct_of(array, ArrowArray), (ctypes.c_void_p * 2)(16, 16)
+        structure.n_buffers = count
+        structure.buffers = table if has_table else None
+        if problem:
+            with pytest.raises(ad.DataError, match=problem):
+                ad.array(Says(array=(schema, array)))
+            continue
+        taken = ad.array(Says(array=(schema, array)))
+        assert taken.to_pylist() == [None] * 3
+        out = taken.__arrow_c_array__()
+        assert struct_of(out[1], ArrowArray).n_buffers == 0
+
+
 # Requirement: PYC-4
 def test_methods_for_host_memory_give_that_or_raise(device):
     there = ad.array(NUMBERS).to(device)
@@ -196,12 +215,31 @@ def test_methods_for_host_memory_copy_when_they_were_told_to(device):
 def test_methods_for_devices_never_copy(device):
     there = ad.array(NUMBERS).to(device)
     allocated = device.held["allocated"]
-    parts = there.with_host_copies().__arrow_c_device_array__()
+    parts = there.__arrow_c_device_array__()
     structure = struct_of(parts[1], ArrowDeviceArray)
     assert ad.device((structure.device_type, structure.device_id)) == device
-    stream = ad.stream([there]).with_host_copies().__arrow_c_device_stream__()
+    stream = ad.stream([there]).__arrow_c_device_stream__()
     assert struct_of(stream, ArrowDeviceArrayStream).device_type == device.type_id
     assert device.held["allocated"] == allocated
+
+
+# Requirement: PYC-4
+def test_what_was_told_to_copy_is_host_memory_by_the_methods_for_devices_too(device):
+    batch = ad.record_batch({"x": NUMBERS}).to(device).with_host_copies()
+    there = ad.array(NUMBERS).to(device).with_host_copies()
+    structure = struct_of(there.__arrow_c_device_array__()[1], ArrowDeviceArray)
+    assert (structure.device_type, structure.sync_event) == (1, None)
+    # pyarrow prefers these methods.
+    assert pa.array(there).equals(NUMBERS)
+    assert pa.array(there[1:]).to_pylist() == [None, 3]
+    assert pa.record_batch(batch).equals(pa.record_batch({"x": NUMBERS}))
+    assert pa.record_batch(batch[1:]).to_pydict() == {"x": [None, 3]}
+    assert pa.table(batch).to_pydict() == {"x": [1, None, 3]}
+    stream = ad.stream([there, there]).with_host_copies().__arrow_c_device_stream__()
+    assert struct_of(stream, ArrowDeviceArrayStream).device_type == 1
+    assert [array.to_pylist() for array in ad.stream(Says(device_stream=stream))] == [[1, None, 3]] * 2
+    # The data stays where it is for this package.
+    assert ad.array(there).device == there.device == device
 
 
 def test_what_the_specification_reserves_is_zero():
@@ -296,7 +334,11 @@ def test_nothing_is_copied_on_the_way_through():
     (pa.list_(pa.int32()), pa.large_list(pa.int32())),
     (pa.dictionary(pa.int32(), pa.string()), pa.string()),
     (pa.string(), pa.dictionary(pa.int32(), pa.string())),
-    (pa.struct({"x": pa.int32()}), pa.struct({"y": pa.int64()})),
+    (pa.int8(), pa.uint64()),
+    (pa.float32(), pa.float64()),
+    (pa.decimal128(5, 2), pa.decimal256(9, 4)),
+    (pa.timestamp("s", "UTC"), pa.timestamp("us", "Europe/Berlin")),
+    (pa.struct({"x": pa.int32()}), pa.struct({"x": pa.int64()})),
 ])
 # Requirement: PYC-5
 def test_data_is_handed_over_unchanged_where_the_request_allows_it(have, wanted):
@@ -317,6 +359,14 @@ def test_data_is_handed_over_unchanged_where_the_request_allows_it(have, wanted)
     (pa.int32(), pa.string()),
     (pa.list_(pa.int32()), pa.list_(pa.string())),
     (pa.struct({"x": pa.int32()}), pa.int32()),
+    (pa.struct({"x": pa.int32()}), pa.struct({"y": pa.int32()})),
+    (pa.float64(), pa.int32()),
+    (pa.int32(), pa.float64()),
+    (pa.decimal128(5, 2), pa.int64()),
+    (pa.date32(), pa.timestamp("s")),
+    (pa.timestamp("s"), pa.timestamp("s", "UTC")),
+    (pa.duration("s"), pa.time32("s")),
+    (pa.string(), pa.binary()),
 ])
 # Requirement: PYC-5
 def test_a_request_that_cannot_be_met_is_refused(have, wanted):
@@ -331,3 +381,15 @@ def test_a_request_that_cannot_be_met_is_refused(have, wanted):
     assert len(s.read_all()) == 1, "a refused request leaves the stream as it was"
     with pytest.raises(TypeError):
         a.__arrow_c_array__("int32")
+
+
+def test_pyarrow_gets_no_other_type_than_it_asked_for_without_being_told():
+    table, asked = pa.table({"x": [1.5]}), pa.schema({"x": pa.int32()})
+    with pytest.raises(ad.ExchangeError, match="take it as it is and convert it afterwards"):
+        pa.RecordBatchReader.from_stream(ad.stream(table), schema=asked)
+    with pytest.raises(ad.ExchangeError):
+        pa.record_batch(ad.record_batch(table), schema=asked)
+    with pytest.raises(ad.ExchangeError):
+        pa.array(ad.array(pa.array([1.5])), type=pa.int32())
+    # What says something about the same values is the consumer's to convert, who is told the type.
+    assert pa.record_batch(ad.record_batch(pa.table({"x": [1]})), schema=asked).schema == asked

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -61,6 +62,42 @@ def test_devices_are_named_in_several_ways():
             ad.device(wrong)
     with pytest.raises(TypeError, match="expected a device such as 'cuda:0'"):
         ad.device(1.5)
+
+
+@pytest.mark.parametrize("name", ["ext_dev:0", "ext_dev:1", "vulkan:0"])
+def test_a_device_is_shown_as_it_is_typed(name, request):
+    if name.startswith("vulkan"):
+        request.getfixturevalue("vulkan")
+    device, (kind, number) = ad.device(name), name.split(":")
+    there = ad.array(pa.array([1, 2])).to(name)
+    assert (str(device), repr(device), device.id) == (name, f"Device('{kind}', {number})", int(number))
+    assert there.device == device and there.device.name == device.name and device.name
+    for shown in (repr(there), there.describe(), there._repr_html_(), repr(device.queue()), repr(there.to_tensor()), repr(ad.record_batch({"x": there}))):
+        assert name in shown and not any(word.isdigit() and len(word) > 8 for word in shown.replace(":", " ").replace(",", " ").split())
+    with pytest.raises(ad.ArrowDeviceError) as raised:
+        there.__arrow_c_array__()
+    assert name in str(raised.value)
+    assert pickle.loads(pickle.dumps(there.device)) == device
+
+
+@pytest.mark.parametrize("name", ["cuda:0", "cuda:1", "rocm:0"])
+def test_an_error_of_a_missing_driver_names_the_device(name):
+    if name.split(":")[0] in {device.type for device in ad.devices()}:
+        pytest.skip(f"skipped: there is a device {name}")
+    for use in (lambda: ad.array(pa.array([1])).to(name), lambda: ad.device(name).queue()):
+        with pytest.raises(ad.DeviceError, match=name) as raised:
+            use()
+        assert raised.value.device == name
+
+
+def test_a_queue_is_taken_where_a_device_is(device):
+    queue, values = device.queue(), np.arange(3)
+    assert ad.device(queue) == device
+    assert ad.array(values, device=queue).device == device
+    assert ad.record_batch({"x": values}, device=queue).device == device
+    assert ad.from_dlpack(values, device=queue).device == device
+    assert ad.from_dlpack(values).to(queue).to_host().to_array() == ad.array(values)
+    assert [each.device for each in ad.stream([values, values]).to(queue)] == [device] * 2
 
 
 def test_the_list_of_devices_says_why_others_are_missing():

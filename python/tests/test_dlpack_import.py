@@ -331,6 +331,24 @@ def test_a_buffer_is_held_as_long_as_its_data():
         del a
 
 
+@pytest.mark.parametrize("value", [
+    np.array(2.5), np.array(2, dtype="int16"), np.array(True), np.array(1.5, dtype="float16"), np.array(3, dtype="<u4"),
+    ctypes.c_double(1.5), np.array(2 + 1j),
+])
+def test_a_buffer_of_no_dimension_is_an_array_of_one_element(value):
+    view = memoryview(value)
+    assert view.ndim == 0
+    a = ad.array(view)
+    expected = value if isinstance(value, np.ndarray) else np.array(value.value)
+    assert len(a) == 1 and a == ad.array(expected) and a.type == ad.array(expected).type
+    assert np.from_dlpack(a)[0] == expected
+
+
+def test_a_buffer_of_no_dimension_is_refused_for_its_format_too():
+    with pytest.raises(BufferError, match="format '>i'"):
+        ad.array(memoryview(np.array(1, dtype=">i4")))
+
+
 def test_a_buffer_that_is_no_tensor_is_refused():
     for wrong in (memoryview(b"ab").cast("c").cast("B").toreadonly()[:0], ):
         assert len(ad.array(wrong)) == 0

@@ -106,6 +106,126 @@ def test_a_gpu_gets_data_and_streams_of_others(code, variable):
     assert (outcome.returncode, outcome.stderr) == (0, "")
 
 
+CUDA_ARRAYS = """
+import ctypes, gc, os, types
+import arrow_device as ad
+
+driver = ctypes.CDLL(os.environ["ARROW_DEVICE_CUDA_LIBRARY"])
+
+class Foreign:
+    def __init__(self, **about):
+        self.__cuda_array_interface__ = about
+
+def call(name, *arguments):
+    wide = [ctypes.c_uint64(each) if isinstance(each, int) else each for each in arguments]
+    assert getattr(driver, name)(*wide) == 0, name
+
+# A library with a stream of its own, which fills memory there, and reads on it what others wrote.
+call("cuInit", 0)
+context, stream, memory = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_uint64()
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+call("cuStreamCreate", ctypes.byref(stream), 1)
+call("cuMemAlloc_v2", ctypes.byref(memory), 4000)
+numbers = (ctypes.c_int32 * 1000)(*range(1000))
+call("cuMemcpyHtoDAsync_v2", memory.value, ctypes.byref(numbers), 4000, stream.value)
+filled = ad.array(Foreign(version=3, shape=(1000,), typestr="<i4", data=(memory.value, False), stream=stream.value))
+assert filled.to_host().to_pylist() == list(range(1000))
+del filled
+read = (ctypes.c_int32 * 1000)()
+for _ in range(5):
+    there = ad.array(memoryview(numbers)).to(ad.device("cuda:0").queue())
+    about = there.__cuda_array_interface__
+    on = about["stream"] or stream.value
+    call("cuCtxSetCurrent", context)
+    call("cuMemcpyDtoHAsync_v2", ctypes.byref(read), about["data"][0], 4000, on)
+    call("cuStreamSynchronize", on)
+    assert list(read) == list(range(1000))
+del there
+
+def refused(kind, words, work):
+    try:
+        work()
+    except kind as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(words)
+
+for device in ("cuda:1", "cuda_managed:0"):
+    queue = ad.device(device).queue()
+    a = ad.array([1, 2, 3], type="int32").to(queue)
+    about = a.__cuda_array_interface__
+    assert (about["version"], about["shape"], about["typestr"], about["strides"]) == (3, (3,), "<i4", None), about
+    pointer, read_only = about["data"]
+    assert pointer and read_only is True
+    # Pending data is behind the stream that is named; what is complete names none.
+    assert about["stream"] in (None, 1), about
+    queue.synchronize()
+    assert a.ready and a.__cuda_array_interface__["stream"] is None
+    b = ad.array(Foreign(**about))
+    assert b.device == ad.device("cuda:1") or device != "cuda:1", b
+    assert b.to_host() == ad.array([1, 2, 3], type="int32"), b
+    assert b.__cuda_array_interface__["data"][0] == pointer
+    # Every other one, with strides in bytes; an older version has no stream.
+    c = ad.array(Foreign(**{**about, "version": 2, "shape": (2,), "strides": (8,), "stream": 7}))
+    assert c.to_host().to_pylist() == [1, 3], c
+    for stream in (1, 2, queue.handle, None):
+        again = ad.array(Foreign(**{**about, "stream": stream}))
+        assert again.to_host().to_pylist() == [1, 2, 3]
+    for number in (0, -7):
+        refused(ValueError, "stream", lambda: ad.array(Foreign(**{**about, "stream": number})))
+    table = ad.array(Foreign(**{**about, "shape": (3, 1)}))
+    assert len(table) == 3 and table.to_host().child(0).to_pylist() == [1, 2, 3]
+
+refused(BufferError, "a mask of the CUDA array interface", lambda: ad.array(Foreign(**{**about, "mask": a})))
+refused(BufferError, "no elements of the type", lambda: ad.array(Foreign(**{**about, "typestr": ">i4"})))
+refused(BufferError, "no elements of the type", lambda: ad.array(Foreign(**{**about, "typestr": "<M8"})))
+refused(BufferError, 'has no "shape"', lambda: ad.array(Foreign(typestr="<i4", version=3, data=(0, False))))
+refused(BufferError, "no CUDA device has memory at 0x10", lambda: ad.array(Foreign(**{**about, "data": (16, False)})))
+refused(BufferError, "2 bytes apart", lambda: ad.array(Foreign(**{**about, "strides": (2,)})))
+refused(BufferError, "2 strides do not belong to 1 dimensions", lambda: ad.array(Foreign(**{**about, "strides": (4, 4)})))
+refused(BufferError, "more elements than", lambda: ad.array(Foreign(**{**about, "shape": (1 << 62, 1 << 62)})))
+refused(BufferError, "and the memory there has", lambda: ad.array(Foreign(**{**about, "shape": (1 << 40,)})))
+refused(BufferError, "", lambda: ad.array(Foreign(**{**about, "strides": (-1 << 40,)})))
+refused(ValueError, "", lambda: ad.array(Foreign(**{**about, "shape": (-1,)})))
+refused(TypeError, "is a dictionary", lambda: ad.array(types.SimpleNamespace(__cuda_array_interface__=5)))
+assert len(ad.array(Foreign(**{**about, "shape": (0,), "data": (0, False)}))) == 0
+
+missing = ad.array([1, None]).to("cuda:0")
+refused(BufferError, "numbers without nulls", lambda: missing.__cuda_array_interface__)
+words = ad.array(["a"]).to("cuda:0")
+refused(BufferError, "numbers without nulls", lambda: words.__cuda_array_interface__)
+for elsewhere in (ad.array([1]), ad.array([1]).to("cuda_host:0")):
+    assert not hasattr(elsewhere, "__cuda_array_interface__")
+for kind, name in (("uint8", "|u1"), ("float16", "<f2"), ("float64", "<f8"), ("int64", "<i8")):
+    assert ad.array([1], type=kind).to("cuda:0").__cuda_array_interface__["typestr"] == name
+
+# The memory is kept as long as what was made of it.
+alive = ad.testing.live_objects() if hasattr(ad, "testing") else None
+del a, b, c, again, table, missing, words, elsewhere, about
+gc.collect()
+ad.wait_until_released()
+reports = []
+EachReport = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)
+each = EachReport(lambda to, kind, number, thread: reports.append(kind))
+driver.simulated_driver_take_reports(ctypes.c_uint64(0), each, None)
+assert reports == [], reports
+"""
+
+
+def test_the_cuda_array_interface_works_both_ways():
+    library = os.environ.get("ARROW_DEVICE_SIMULATED_DRIVER")
+    if not library:
+        skip("simulated", "ARROW_DEVICE_SIMULATED_DRIVER names no library; `cargo xtask python` builds it")
+    for seed in range(3):
+        variables = {
+            **os.environ, "ARROW_DEVICE_CUDA_LIBRARY": library,
+            "ARROW_DEVICE_SIMULATED_DRIVER_CONFIG": f"devices=2 seed={seed}"}
+        outcome = subprocess.run(
+            [sys.executable, "-c", CUDA_ARRAYS], capture_output=True, text=True, env=variables, timeout=300)
+        assert (outcome.returncode, outcome.stderr) == (0, "")
+
+
 def test_without_a_driver_the_list_says_why():
     code = (
         "import arrow_device as ad; missing = ad.devices().missing\n"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import arrow_device as ad
-from support import DeviceStreamOnly, OnDevice, live, until
+from support import ArrowDeviceArray, DeviceStreamOnly, OnDevice, live, struct_of, until
 
 DAY = datetime.date(2024, 2, 29)
 ARRAYS = [
@@ -116,6 +116,48 @@ def test_polars_has_the_same_series_again(series):
         assert polars.DataFrame(batch).equals(frame)
 
 
+def test_null_columns_of_polars_are_taken_whose_one_buffer_is_its_own():
+    nulls = polars.Series([None, None, None])
+    taken = ad.array(nulls)
+    taken.validate(full=True)
+    assert (len(taken), taken.null_count, taken.to_pylist()) == (3, 3, [None] * 3)
+    assert polars.Series(taken).equals(nulls) and pa.array(taken).equals(pa.nulls(3))
+    frame = polars.DataFrame({
+        "x": [1, 2, 3], "nulls": nulls, "lists": [[None], [], [None, None]], "pairs": [{"n": None, "y": 1}] * 3,
+    })
+    batch = ad.record_batch(frame)
+    batch.validate(full=True)
+    assert polars.DataFrame(batch).equals(frame) and batch.to_pylist() == frame.to_dicts()
+    table = pa.table(frame.to_arrow(compat_level=polars.CompatLevel.newest()))
+    assert pa.table(ad.stream(frame)).equals(pa.table(batch)) and pa.table(batch).to_pylist() == table.to_pylist()
+    assert batch.to("ext_dev:0").to_host() == batch and batch[1:].to_pylist() == frame.to_dicts()[1:]
+    assert ad.concat([batch, batch]).to_pylist() == 2 * frame.to_dicts()
+
+
+def test_what_has_no_rows_is_a_batch_without_rows():
+    cases = [
+        (pandas.DataFrame(), []),
+        (pandas.DataFrame({"x": pandas.Series([], dtype="int64")}), ["x"]),
+        (duckdb.sql("select 1 a where false"), ["a"]),
+        (polars.DataFrame(), []),
+        (polars.DataFrame({"x": polars.Series([], dtype=polars.Int8)}), ["x"]),
+        (pa.table({"x": pa.chunked_array([], pa.int64())}), ["x"]),
+        (pa.table({"x": []}), ["x"]),
+    ]
+    for empty, names in cases:
+        batch = ad.record_batch(empty)
+        batch.validate(full=True)
+        assert (batch.num_rows, batch.column_names, batch.to_pylist()) == (0, names, [])
+        assert pa.record_batch(batch).num_rows == 0 and pa.record_batch(batch).schema.names == names
+        assert len(ad.array(empty)) == 0
+        assert batch.schema.names == names and "0 rows" in repr(batch) and not repr(batch).endswith("\n")
+    for empty, type in ((pa.chunked_array([], pa.int64()), "int64"), (polars.Series([], dtype=polars.Int8), "int8")):
+        assert (len(ad.array(empty)), ad.array(empty).type) == (0, ad.array([], type=type).type)
+    # A reader's schema is known, too, where nothing is left of it.
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"x": pa.int8()}), [])
+    assert ad.record_batch(reader).column_names == ["x"]
+
+
 def test_duckdb_reads_and_is_read():
     query = "select i, i::varchar as text, i::decimal(9, 2) as number, [i] as list, {'a': i} as pair from range(5000) t(i)"
     table = duckdb.sql(query).to_arrow_table()
@@ -144,7 +186,9 @@ def test_nanoarrow_reads_and_is_read():
 def test_nanoarrow_takes_what_lives_on_a_device_without_looking_at_it(software):
     there = ad.array(pa.array([1, 2, 3])).to(software)
     seen = nanoarrow.device.c_device_array(there)
-    assert (seen.device_type_id, seen.device_id, seen.array.length) == (12, software.id, 3)
+    capsule = there.__arrow_c_device_array__()[1]
+    number = struct_of(capsule, ArrowDeviceArray).device_id
+    assert (seen.device_type_id, seen.device_id, seen.array.length) == (12, number, 3)
     assert pa.array(ad.array(seen).to_host()).to_pylist() == [1, 2, 3]
 
 

@@ -331,6 +331,58 @@ def test_a_schema_beside_what_has_one_is_compared(made):
     assert ad.stream(made(), schema=TABLE.schema).schema.names == ["x", "y"]
 
 
+def test_nothing_of_an_iterable_with_a_schema_is_asked_for_before_it_is_wanted(software):
+    asked = []
+
+    def chunks(*places):
+        for number, place in enumerate(places):
+            asked.append(number)
+            yield ad.array(pa.array([number])).to(place)
+
+    def stream(*places):
+        asked.clear()
+        return ad.stream(chunks(*places), schema=pa.int64())
+
+    s = stream("cpu", "cpu")
+    assert repr(s) == "<arrow_device.Stream int64, not read yet>" and s.schema.type == "int64" and asked == []
+    assert len(next(s)) == 1 and asked == [0] and s.device_type == "cpu"
+    assert [pa.array(a).to_pylist() for a in s] == [[1]]
+    # Nor to be handed on.
+    reader = pa.RecordBatchReader.from_stream(ad.stream((pa.table({"x": [n]}) for n in asked), schema=pa.schema({"x": pa.int64()})))
+    capsule = stream("cpu", "cpu").__arrow_c_stream__()
+    assert asked == [] and reader.read_all().num_rows == 0
+    del capsule
+    moved = stream("cpu", "cpu").to(software)
+    assert asked == [] and [a.device for a in moved] == [software] * 2
+    moved = stream(software, software).with_host_copies()
+    assert asked == [] and pa.chunked_array(moved).to_pylist() == [0, 1]
+    # Those on a device need a stream that says on which type, which the first array tells.
+    s = stream(software, software)
+    assert (s.device_type, asked) == ("ext_dev", [0])
+    assert len(s.read_all()) == 2
+    with pytest.raises(Exception, match="an array of the stream lies on ext_dev:.*, and the stream is one of cpu"):
+        pa.chunked_array(stream(software))
+    # An exception of the source is its own, and the end.
+    s = ad.stream((1 / 0 for _ in [1]), schema=pa.int64())
+    with pytest.raises(ZeroDivisionError):
+        s.device_type
+    assert s.read_all() == []
+    assert ad.stream(iter([]), schema=pa.int64()).read_all() == []
+
+
+def test_a_query_that_has_not_run_is_to_be_collected():
+    class Query:
+        def collect(self):
+            return pa.table({"x": [1]})
+
+        def __iter__(self):
+            raise TypeError("a query has no rows")
+
+    for take in (ad.stream, ad.array, ad.record_batch):
+        with pytest.raises(TypeError, match="has no data yet; collect it first"):
+            take(Query())
+
+
 def test_a_reader_with_another_schema_is_not_lost():
     with pytest.raises(ad.DataError) as raised:
         ad.stream(TABLE.to_reader(), schema=pa.schema({"z": pa.int64()}))

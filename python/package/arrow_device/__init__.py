@@ -10,6 +10,7 @@ is. ``to`` moves it to a device, ``to_host`` back.
 array([1.5, 2.5])
 """
 
+from arrow_device import _interpreter  # Before anything else is loaded.
 from arrow_device._devices import DeviceList, devices
 from arrow_device._errors import (
     ArrowDeviceError,
@@ -31,6 +32,7 @@ from arrow_device._native import (
     Tensor,
     __version__,
     array,
+    concat,
     device,
     from_dlpack,
     held_back,
@@ -41,6 +43,7 @@ from arrow_device._native import (
     stream,
     wait_until_released,
 )
+from arrow_device._values import MonthDayNano
 
 __all__ = [
     "Array",
@@ -51,6 +54,7 @@ __all__ = [
     "DeviceError",
     "DeviceList",
     "ExchangeError",
+    "MonthDayNano",
     "NotSupportedError",
     "OutOfMemoryError",
     "ProducerError",
@@ -61,6 +65,7 @@ __all__ = [
     "Tensor",
     "__version__",
     "array",
+    "concat",
     "device",
     "devices",
     "from_dlpack",

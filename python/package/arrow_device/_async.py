@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
     from arrow_device._native import Array, Schema, Stream
+
+_Chunk = TypeVar("_Chunk", bound="Array", covariant=True)
 
 __all__ = ["AsyncStream"]
 
 _END = object()
 
 
-class AsyncStream:
+class AsyncStream(Generic[_Chunk]):
     """An asynchronous iterator over the arrays of a ``Stream``.
 
     Each array is asked for on a thread of the event loop's executor, one at a time. Several tasks may read one stream: each
@@ -30,7 +32,7 @@ class AsyncStream:
     [2]
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream[_Chunk]) -> None:
         self._stream = stream
         # What was asked for and nobody has. Belongs to no event loop, for one may be closed before
         # the answer.
@@ -47,10 +49,10 @@ class AsyncStream:
         """The type of device that every array is on."""
         return self._stream.device_type
 
-    def __aiter__(self) -> AsyncStream:
+    def __aiter__(self) -> AsyncStream[_Chunk]:
         return self
 
-    async def __anext__(self) -> Array:
+    async def __anext__(self) -> _Chunk:
         while not self._is_closed:
             asked = self._asked
             if asked is None:
@@ -62,7 +64,7 @@ class AsyncStream:
             array = asked.result()
             if array is _END:
                 break
-            return array  # type: ignore[return-value]
+            return cast("_Chunk", array)
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
@@ -73,7 +75,7 @@ class AsyncStream:
             await _until(asked)
         await asyncio.get_running_loop().run_in_executor(None, self._stream.close)
 
-    async def __aenter__(self) -> AsyncStream:
+    async def __aenter__(self) -> AsyncStream[_Chunk]:
         return self
 
     async def __aexit__(self, *exception: object) -> None:

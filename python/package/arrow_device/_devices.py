@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from arrow_device import _native
 
 __all__ = ["DeviceList", "devices"]
 
 
-class DeviceList(list):
+class DeviceList(list[_native.Device]):
     """A list of devices. ``missing`` has the reason for each kind of device of which there is none."""
 
     missing: dict[str, str]
 
-    def __init__(self, devices=(), missing=()):
+    def __init__(
+        self,
+        devices: Iterable[_native.Device] = (),
+        missing: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    ) -> None:
         super().__init__(devices)
         self.missing = dict(missing)
 

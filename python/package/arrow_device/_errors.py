@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from arrow_device._native import Stream
+    from arrow_device._native import Array, Stream
 
 __all__ = [
     "ArrowDeviceError",
@@ -46,7 +46,7 @@ class DataError(ArrowDeviceError, ValueError):
     """Data, a schema or an argument that breaks a rule."""
 
     #: The whole stream, of which something was read before the mistake was seen.
-    stream: Stream | None = None
+    stream: Stream[Array] | None = None
 
 
 class ExchangeError(ArrowDeviceError, BufferError, ValueError):
@@ -72,7 +72,7 @@ class ProducerError(ArrowDeviceError, RuntimeError):
     """An error that another library reported."""
 
 
-_CLASSES = {
+_CLASSES: dict[str, type[ArrowDeviceError]] = {
     "data": DataError,
     "device": DeviceError,
     "exchange": ExchangeError,
@@ -85,7 +85,16 @@ for _each in (ArrowDeviceError, *_CLASSES.values()):
     _each.__module__ = "arrow_device"
 
 
-def make(name, message, kind, device, operation, place, code, vendor):
+def make(
+    name: str,
+    message: str,
+    kind: str,
+    device: str | None,
+    operation: str | None,
+    place: str | None,
+    code: int | None,
+    vendor: str | None,
+) -> ArrowDeviceError:
     """Called by the compiled module."""
     error = _CLASSES[name](message)
     error.kind, error.device, error.operation = kind, device, operation
