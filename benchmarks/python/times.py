@@ -6,7 +6,7 @@ It is run with the interpreter of ``target/python/env``, where ``cargo xtask pyt
 and its peers; a peer that is missing is said on the error output and left out. Without a workload all of them are timed; a word selects those that
 contain it. Each line of the output is an object of JSON::
 
-    {"workload": "export device array", "shape": "batch", "size": 1000, "peer": "pyarrow", "median_ns": 431000.0}
+    {"workload": "export device array", "shape": "batch", "size": 1000, "peer": "pyarrow", "median_ns": 431000.0, "least_ns": 429000.0}
 
 ``size`` is the number of columns, of chunks, or of elements. All peers have the same columns of 1024 64-bit integers, over the same buffers where
 they can share them. They take turns, each round in another order, and each turn begins with one that is not timed. What is
@@ -26,6 +26,9 @@ import numpy as np
 ROWS = 1024
 SIZES = (1, 10, 100, 1000)
 CHUNKS = 100
+# Elements of what goes through all of them.
+VALUES = 1 << 20
+SIDE = 1000
 
 
 def imported(name):
@@ -148,6 +151,47 @@ def exchange_cases():
                 if peer != producer:
                     shape = f"batch of {producer}"
                     yield "import", shape, count, peer, bound(take, made[producer]), has_columns(count)
+        if pa:
+            # What of an import is the producer's: consumers call one of these, and release it.
+            own = made["pyarrow"]
+            for peer, export, check in (
+                ("the export of a device array alone", own.__arrow_c_device_array__, is_device_batch_of(count)),
+                ("the export of an array alone", own.__arrow_c_array__, is_batch_of(count)),
+            ):
+                yield "import", "batch of pyarrow", count, peer, export, check
+
+
+def numpy_cases():
+    """All columns of a batch as arrays of numpy."""
+    for count in SIZES:
+        expected = list(columns(count).values())
+        batch = ad.record_batch(columns(count))
+        check = are_columns(expected)
+        yield "to numpy", "columns of a batch", count, "arrow-device", bound(numpy_columns, batch), check
+        if not pa:
+            continue
+        theirs = pa.record_batch(batch)
+        table = pa.Table.from_batches([theirs])
+        to_numpy = lambda rows: [column.to_numpy() for column in rows.columns]
+        yield "to numpy", "columns of a batch", count, "pyarrow", bound(to_numpy, theirs), check
+        taken = lambda table: numpy_columns(ad.record_batch(table))
+        yield "to numpy", "columns of a table of pyarrow", count, "arrow-device", bound(taken, table), check
+        yield "to numpy", "columns of a table of pyarrow", count, "pyarrow", bound(to_numpy, table), check
+
+
+def numpy_columns(batch):
+    return [np.from_dlpack(column) for column in batch.columns]
+
+
+def are_columns(expected):
+    """Whether these are the columns, as arrays of numpy."""
+
+    def check(made):
+        assert len(made) == len(expected)
+        for one, other in zip(made, expected):
+            np.testing.assert_array_equal(one, other)
+
+    return check
 
 
 def stream_cases():
@@ -192,6 +236,61 @@ def tensor_cases():
     yield "from dlpack", "of numpy", ROWS, "numpy", bound(np.from_dlpack, numbers), equals(numbers)
     yield "to tensor", "array", ROWS, "arrow-device", exporters["arrow-device"].to_tensor, equals(numbers)
     yield "to array", "tensor", ROWS, "arrow-device", tensors["arrow-device"].to_array, equals(numbers)
+
+
+def value_cases():
+    """What goes through every element: comparisons, nulls that are filled, and elements that do not lie together."""
+    random = np.random.default_rng(0)
+    numbers, floats = random.integers(0, 1 << 40, VALUES), random.random(VALUES)
+    if pa:
+        is_null = random.random(VALUES) < 0.1
+        made = {
+            "int64": lambda: pa.array(numbers),
+            "int64, a tenth null": lambda: pa.array(numbers, mask=is_null),
+            "bool": lambda: pa.array(is_null),
+            "text": lambda: pa.array([f"text {number % 977}" for number in numbers.tolist()]),
+        }
+        for shape, make in made.items():
+            one, other = make(), make()
+            mine, others = ad.array(one), ad.array(other)
+            yield "equals", shape, VALUES, "arrow-device", bound(mine.__eq__, others), is_true
+            yield "equals", shape, VALUES, "pyarrow", bound(one.equals, other), is_true
+        one, other = (pa.record_batch([make() for make in made.values()], list(made)) for _ in range(2))
+        mine, others = ad.record_batch(one), ad.record_batch(other)
+        yield "equals", "batch of these", VALUES, "arrow-device", bound(mine.__eq__, others), is_true
+        yield "equals", "batch of these", VALUES, "pyarrow", bound(one.equals, other), is_true
+        gaps = pa.array(floats, mask=is_null)
+        filled = np.where(is_null, np.nan, floats)
+        check = has_floats(filled)
+        mine = ad.array(gaps)
+        yield "nulls as nan", "float64", VALUES, "arrow-device", lambda: np.from_dlpack(mine.to_tensor(nulls="nan")), check
+        yield "nulls as nan", "float64", VALUES, "pyarrow", lambda: gaps.to_numpy(zero_copy_only=False), check
+    square = floats[: SIDE * SIDE].reshape(SIDE, SIDE)
+    strided = {"x[::2]": floats[::2], "x[::-1]": floats[::-1], "x.T": square.T, "x[:, ::2]": square[:, ::2]}
+    for shape, view in strided.items():
+        yield "strided", shape, view.size, "arrow-device", bound(ad.array, view), has_tensor(view)
+        yield "strided", shape, view.size, "numpy", view.copy, has_floats(view)
+        if pa and view.ndim == 1:
+            yield "strided", shape, view.size, "pyarrow", bound(pa.array, view), bound_last(has_floats(view))
+
+
+def is_true(answer):
+    assert answer is True
+
+
+def has_floats(expected):
+    """Whether an array of numpy's has these numbers."""
+    return lambda made: np.testing.assert_array_equal(made, expected)
+
+
+def has_tensor(expected):
+    """Whether an array has these numbers in any number of dimensions."""
+    return lambda made: np.testing.assert_array_equal(np.from_dlpack(made), expected)
+
+
+def bound_last(check):
+    """The check, of what numpy makes of it."""
+    return lambda made: check(np.asarray(made))
 
 
 def export_tensor(source, version):
@@ -253,7 +352,8 @@ def compare(cases, rounds, turn):
             took[index].append(timed(call, turns[index]) / turns[index])
     for (workload, shape, size, peer, *_), times in zip(cases, took):
         line = {"workload": workload, "shape": shape, "size": size, "peer": peer}
-        print(json.dumps({**line, "median_ns": round(statistics.median(times), 1)}), flush=True)
+        spread = {"median_ns": round(statistics.median(times), 1), "least_ns": round(min(times), 1)}
+        print(json.dumps({**line, **spread}), flush=True)
 
 
 def main():
@@ -263,7 +363,7 @@ def main():
     parser.add_argument("workloads", nargs="*", help="words that select workloads")
     chosen = parser.parse_args()
     groups = {}
-    for case in [*exchange_cases(), *stream_cases(), *tensor_cases()]:
+    for case in [*exchange_cases(), *numpy_cases(), *stream_cases(), *tensor_cases(), *value_cases()]:
         if not chosen.workloads or any(word in case[0] for word in chosen.workloads):
             groups.setdefault(case[:3], []).append(case)
     gc.disable()

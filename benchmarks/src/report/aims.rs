@@ -114,6 +114,10 @@ pub const AIMS: &[Aim] = &[
     aim(COPY_VULKAN, VULKAN, Only("submit each, blocking"), 100.0),
     aim(COPY_VULKAN, VULKAN, Only("copy each, one submit"), 2.0),
     aim(COPY_VULKAN, VULKAN, Only("mapped gather"), 0.8),
+    aim(STREAM_OPENCL, ("stream to OpenCL", STREAMED, 8192), DOUBLE, AS_FAST),
+    aim(STREAM_OPENCL_LARGE, ("stream to OpenCL", STREAMED, 1 << 18), DOUBLE, AS_FAST),
+    aim(STREAM_VULKAN, ("stream to Vulkan", STREAMED, 8192), DOUBLE, AS_FAST),
+    aim(STREAM_VULKAN_LARGE, ("stream to Vulkan", STREAMED, 1 << 18), DOUBLE, AS_FAST),
     aim("copy, large buffers, host to host", LARGE, Only("memcpy"), 0.95),
     aim("copy, 1000 columns of 1 MiB, pinned memory to a GPU", GPU_PINNED, Only("link"), 0.9),
     aim("copy, 1000 columns of 1 MiB, pageable memory to a GPU", GPU_LARGE, Only("memcpy"), 0.9),
@@ -129,6 +133,14 @@ const COPY_OPENCL: &str = "copy, 1000 columns of 4 KiB, host to OpenCL";
 const OPENCL: Of = ("copy host to OpenCL", "1000 columns of int64", 512);
 const COPY_VULKAN: &str = "copy, 1000 columns of 4 KiB, host to Vulkan";
 const VULKAN: Of = ("copy host to Vulkan", "1000 columns of int64", 512);
+const STREAM_OPENCL: &str = "stream to OpenCL with `prefetch`, 8192 rows";
+const STREAM_OPENCL_LARGE: &str = "stream to OpenCL with `prefetch`, 262144 rows";
+const STREAM_VULKAN: &str = "stream to Vulkan with `prefetch`, 8192 rows";
+const STREAM_VULKAN_LARGE: &str = "stream to Vulkan with `prefetch`, 262144 rows";
+const STREAMED: &str = "10 columns of int64";
+const DOUBLE: Against = Only("double buffer");
+/// As fast as the peer, as far as times of one run can tell.
+const AS_FAST: f64 = 0.95;
 const LARGE: Of = ("copy host to host", "8 columns of int64", 1 << 20);
 const GPU_PINNED: Of = ("copy to a GPU", "pinned", 1 << 20);
 const GPU_LARGE: Of = ("copy to a GPU", "pageable", 1 << 20);

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use arrow_device::{
-    Array, Batch, Buffer, DataType, DeviceId, Error, ErrorKind, Field, Plain, Result,
+    Array, Batch, Buffer, DataType, DeviceId, Error, ErrorKind, Field, IndexType, Plain, Result,
 };
 
 /// One of the kinds of `c/peer.h`.
@@ -80,7 +80,7 @@ fn cities() -> Result<Array> {
         .len(2)
         .buffers([None, counted(&[0_i32, 4, 9]), counted(b"OsloLima!")])
         .finish_ready()?;
-    Array::builder(DataType::dictionary(DataType::Int8, DataType::Utf8))
+    Array::builder(DataType::dictionary(IndexType::Int8, DataType::Utf8))
         .len(4)
         .buffers([None, counted(&[0_i8, 1, 0, 1])])
         .dictionary(values)

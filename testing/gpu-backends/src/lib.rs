@@ -15,6 +15,7 @@
     reason = "it is run by tests, and a test that goes wrong ends there"
 )]
 
+pub mod awaits;
 pub mod calls;
 pub mod copies;
 pub mod deleters;

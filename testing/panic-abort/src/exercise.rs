@@ -7,7 +7,7 @@ use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowDeviceArrayStream, Ar
 use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, block_on, feed};
 use arrow_device::{
     Array, ArrayStream, Batch, Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Field,
-    Queue, Schema,
+    IndexType, Queue, Schema,
 };
 use arrow_device_sim::Sim;
 
@@ -40,7 +40,7 @@ fn batch(owner: &Arc<()>) -> Result<Batch, Error> {
         .buffers([None, buffer()])
         .children([numbers()?])
         .finish_ready()?;
-    let keys = Array::builder(DataType::dictionary(DataType::Int8, DataType::Int64))
+    let keys = Array::builder(DataType::dictionary(IndexType::Int8, DataType::Int64))
         .len(4)
         .buffers([None, buffer()])
         .dictionary(numbers()?)

@@ -3,6 +3,7 @@
 //! A case of a device is timed until the data is there and the host knows. What a copy leaves to be
 //! released is released afterwards, untimed, as it is for those who do it by hand.
 
+mod ahead;
 mod by_hand;
 mod counted;
 mod device;
@@ -21,7 +22,7 @@ use arrow_device::{Array, Batch, DataType};
 use crate::case::Case;
 
 pub(super) fn cases() -> Vec<Case> {
-    [host::cases(), device::cases(), pairs::cases()].into_iter().flatten().collect()
+    [host::cases(), device::cases(), ahead::cases(), pairs::cases()].into_iter().flatten().collect()
 }
 
 /// Columns of numbers, no two of the same memory: what occurs twice would move once.

@@ -2,13 +2,16 @@
 //! same declarations, and refuse to compile where a wrong copy won.
 //!
 //! The other copies are made from the headers' own text, with their guards. Compilers are `$CC` and
-//! `$CXX` (`cc` and `c++` where unset), and clang where there is one.
+//! `$CXX` (`cc` and `c++` where unset), and clang, which is skipped where there is none unless it is
+//! required.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::{env, fs};
+
+use arrow_device_testkit::required::skip;
 
 const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/arrow-device-abi/include");
 const GUARDS: [&str; 5] = [
@@ -267,7 +270,7 @@ fn compilers() -> Vec<Compiler> {
         if clang.is_installed() {
             compilers.push(clang);
         } else {
-            println!("skipped: {} not found", clang.program.display());
+            skip("clang", &format!("{} not found", clang.program.display()));
         }
     }
     compilers

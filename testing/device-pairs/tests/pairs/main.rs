@@ -8,6 +8,7 @@
 )]
 
 mod golden;
+mod ipc;
 mod streams;
 mod values;
 mod ways;

@@ -1,7 +1,7 @@
 //! What the released Arrow C++ does wrong with arrays and schemas, each shown, and what this
 //! library does instead. What crashes does so in a child process.
 
-use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind, Field, Queue, Schema};
+use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind, Field, IndexType, Queue, Schema};
 use arrow_device_testkit::process::{self, End};
 use foreign_peers::Structs;
 use foreign_peers::arrow_cpp::{ArrowCpp, Place, arrow_cpp};
@@ -162,7 +162,7 @@ fn it_exports_a_dictionary_on_the_host_with_keys_on_a_device() {
         assert_eq!(structs.array.device_type, 12);
         drop(structs);
         let keys = queue.allocate(4).unwrap().into_buffer();
-        let mixed = Array::builder(DataType::dictionary(DataType::Int8, DataType::Utf8))
+        let mixed = Array::builder(DataType::dictionary(IndexType::Int8, DataType::Utf8))
             .len(4)
             .buffers([None, Some(keys)])
             .dictionary(text())

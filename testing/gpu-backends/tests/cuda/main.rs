@@ -2,6 +2,7 @@
 //! a process of its own.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+mod awaits;
 mod cudarc;
 mod everything;
 mod first;

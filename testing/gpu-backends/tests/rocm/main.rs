@@ -2,6 +2,7 @@
 //! a process of its own.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+mod awaits;
 mod everything;
 mod first;
 mod lost;
