@@ -7,7 +7,7 @@
 use crate::shell;
 
 /// The targets, and how long their inputs may be.
-const TARGETS: [(&str, u32); 8] = [
+const TARGETS: [(&str, u32); 9] = [
     ("formats", 64),
     ("metadata", 200),
     ("schemas", 300),
@@ -16,6 +16,7 @@ const TARGETS: [(&str, u32); 8] = [
     ("tensors", 80),
     ("api", 400),
     ("twins", 400),
+    ("ipc", 2000),
 ];
 
 /// How long each target is run where nothing is said.

@@ -1,13 +1,13 @@
 //! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask miri`, `cargo
-//! xtask python`, `cargo xtask platforms`, `cargo xtask requirements`, `cargo xtask lint`, `cargo
-//! xtask bench`, `cargo xtask gpu-bundle`.
+//! xtask python`, `cargo xtask peers`, `cargo xtask platforms`, `cargo xtask requirements`, `cargo
+//! xtask lint`, `cargo xtask bench`, `cargo xtask gpu-bundle`.
 //!
 //! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets,
 //! [`miri`] those under Miri, [`python`] the tests of the Python package, [`platforms`] those on
 //! other targets, [`setup`] finds and installs the tools they use, [`peers`] those that are other
-//! implementations of Arrow, [`requirements`] and [`lint`] look at the tree, [`bench`] measures,
-//! [`bundle`] packs what runs on a machine with a GPU, and [`shell`] runs the commands of all of
-//! them.
+//! implementations of Arrow, [`released`] checks what released packages make of the interface,
+//! [`requirements`] and [`lint`] look at the tree, [`bench`] measures, [`bundle`] packs what runs
+//! on a machine with a GPU, and [`shell`] runs the commands of all of them.
 
 mod bench;
 mod bundle;
@@ -17,6 +17,7 @@ mod miri;
 mod peers;
 mod platforms;
 mod python;
+mod released;
 mod requirements;
 mod setup;
 mod shell;
@@ -53,6 +54,11 @@ cargo xtask platforms [rest]
 cargo xtask python [tensors]
     Build the wheel of the Python package and run its tests with the libraries in target/python/env; with
     `tensors` those with JAX and PyTorch alone.
+
+cargo xtask peers [WORD]
+    Install released Python packages into target/released, run arrow-device-check on each, or on those functions
+    whose name has the word in it, and compare what is found with the table in docs/peers.md, which
+    ARROW_DEVICE_BLESS=1 in the environment writes.
 
 cargo xtask requirements
     Print which test proves which requirement of docs/requirements.md and which guarantee of docs/safety.md, and
@@ -95,6 +101,8 @@ fn main() -> ExitCode {
         ["miri", "rest"] => miri::test(miri::MiriPart::Rest),
         ["platforms"] => platforms::test(platforms::PlatformPart::Short),
         ["platforms", "rest"] => platforms::test(platforms::PlatformPart::Rest),
+        ["peers"] => released::check(""),
+        ["peers", part] => released::check(part),
         ["requirements"] => requirements::check(),
         ["lint"] => lint::lint(None),
         ["lint", step] => lint::lint(Some(step)),

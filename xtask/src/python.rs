@@ -15,6 +15,8 @@ const PACKAGES: &str = "python/tests/requirements.txt";
 const TENSOR_LIBRARIES: &str = "python/tests/requirements-tensors.txt";
 /// The tests that only those use.
 const TENSOR_TESTS: &str = "python/tests/test_tensor_libraries.py";
+/// The tests with Dask and Ray, which are among those libraries.
+const CLUSTER_TESTS: &str = "python/tests/test_clusters.py";
 /// The tests of the scripts for a machine with a GPU.
 const HARDWARE_TESTS: &str = "python/tests/test_hardware.py";
 /// Where the wheel is put.
@@ -25,7 +27,7 @@ const WHEELS: &str = "target/python/wheels";
 pub(crate) enum Part {
     /// All but the other part.
     Package,
-    /// Those with PyTorch and JAX.
+    /// Those with PyTorch, JAX, Dask and Ray.
     Tensors,
 }
 
@@ -61,10 +63,10 @@ pub(crate) fn test(part: Part) -> Result<(), String> {
     let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", &wheel];
     shell::run(&[&[python.as_str()][..], &install].concat(), &[])?;
     let pytest = [&python, "-m", "pytest", "--quiet", "--config-file=python/pyproject.toml"];
-    let ignored = format!("--ignore={TENSOR_TESTS}");
+    let ignored = [TENSOR_TESTS, CLUSTER_TESTS].map(|file| format!("--ignore={file}"));
     let which = match part {
-        Part::Package => vec!["python/tests", &ignored],
-        Part::Tensors => vec![TENSOR_TESTS],
+        Part::Package => vec!["python/tests", &ignored[0], &ignored[1]],
+        Part::Tensors => vec![TENSOR_TESTS, CLUSTER_TESTS],
     };
     let driver = build_simulated_driver()?;
     let variable = ("ARROW_DEVICE_SIMULATED_DRIVER", driver.as_str());
@@ -126,7 +128,7 @@ mod tests {
         for file in [PACKAGES, TENSOR_LIBRARIES] {
             assert!(!peers::pins(file).unwrap().is_empty(), "{file}");
         }
-        for file in [TENSOR_TESTS, HARDWARE_TESTS] {
+        for file in [TENSOR_TESTS, CLUSTER_TESTS, HARDWARE_TESTS] {
             assert!(shell::root().join(file).is_file(), "{file}");
         }
     }

@@ -46,6 +46,19 @@ pub(crate) const CPP_COMPILER: Tool = Tool {
     source: Source::Debian("g++"),
 };
 
+/// A second compiler of C and C++, which warns of other things, and its sanitizers.
+pub(crate) const CLANG: Tool = Tool {
+    name: "clang for C and C++, with its sanitizers",
+    is_present: || {
+        let folder = shell::output_of(&["clang", "--print-runtime-dir"]);
+        let files = folder.and_then(|folder| std::fs::read_dir(folder.trim()).ok());
+        let mut names = files.into_iter().flatten().flatten().map(|file| file.file_name());
+        shell::output_of(&["clang++", "--version"]).is_some()
+            && names.any(|name| name.to_string_lossy().starts_with("libclang_rt.asan"))
+    },
+    source: Source::Debian("clang libclang-rt-dev"),
+};
+
 pub(crate) const VALGRIND: Tool = Tool {
     name: "valgrind",
     is_present: || shell::output_of(&["valgrind", "--version"]).is_some(),
@@ -57,6 +70,16 @@ pub(crate) const CMAKE: Tool = Tool {
     name: "cmake",
     is_present: || shell::output_of(&["cmake", "--version"]).is_some(),
     source: Source::Debian("cmake make"),
+};
+
+/// For the project that has this one as a subproject.
+pub(crate) const MESON: Tool = Tool {
+    name: "meson",
+    is_present: || {
+        shell::output_of(&["meson", "--version"]).is_some()
+            && shell::output_of(&["ninja", "--version"]).is_some()
+    },
+    source: Source::Debian("meson ninja-build"),
 };
 
 pub(crate) const PKG_CONFIG: Tool = Tool {
@@ -183,7 +206,7 @@ pub(crate) const PYTHON: Tool = Tool {
 };
 
 pub(crate) const PEER_WHEELS: Tool = Tool {
-    name: "Arrow C++, in the pyarrow wheel",
+    name: "Arrow C++, in the pyarrow wheel, and numpy",
     is_present: peers::has_wheels,
     source: Source::Python(peers::install_wheels),
 };

@@ -31,6 +31,7 @@ const STEPS: &[Step] = &[
     ("python package", python_package),
     ("documentation", documentation),
     ("dependencies", dependencies),
+    ("dependency tree", dependency_tree),
     ("requirements", requirements::check),
     ("housekeeping", housekeeping),
     ("comments", comments),
@@ -107,6 +108,42 @@ fn dependencies() -> Result<(), String> {
     shell::run(&["cargo", "fetch", "--locked"], &[])?;
     let words = ["cargo", "deny", "--offline", "--all-features", "check"];
     shell::run(&[&words[..], &["bans", "licenses", "sources"]].concat(), &[])
+}
+
+/// The library, and what everybody builds who builds the library without features, for any target.
+const LIBRARY_TREE: &[&str] = &["arrow-device", "arrow-device-abi", "futures-core", "libc"];
+
+/// The library asks for three crates by default, and for no others.
+fn dependency_tree() -> Result<(), String> {
+    let words = [
+        "cargo",
+        "tree",
+        "--package=arrow-device",
+        "--edges=normal,build",
+        "--target=all",
+        "--prefix=none",
+        "--locked",
+    ];
+    let tree = shell::output_of(&words).ok_or_else(|| format!("`{}` failed", words.join(" ")))?;
+    shell::none_of(&other_crates(&tree, LIBRARY_TREE))
+}
+
+/// What a tree of `cargo tree` has besides these crates, and which of them are missing. Each line
+/// of the tree begins with the name of a crate and the crate's version.
+fn other_crates(tree: &str, expected: &[&str]) -> Vec<String> {
+    let lines: std::collections::BTreeSet<(&str, &str)> = tree
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, rest)| (name, rest.split(' ').next().unwrap_or_default()))
+        .collect();
+    let others = lines.iter().filter(|(name, _)| !expected.contains(name));
+    let others = others.map(|(name, version)| {
+        format!("arrow-device is built with {name} {version}, which is not among its dependencies")
+    });
+    let count = |wanted: &str| lines.iter().filter(|(name, _)| *name == wanted).count();
+    let not_once = expected.iter().filter(|name| count(name) != 1);
+    let not_once = not_once.map(|name| format!("{name} is there {} times, not once", count(name)));
+    others.chain(not_once).collect()
 }
 
 fn housekeeping() -> Result<(), String> {
@@ -267,6 +304,26 @@ mod tests {
             let [problem] = problems.as_slice() else { panic!("{problems:?}") };
             assert!(problem.starts_with("a.rs:2: "), "{problem}");
         }
+    }
+
+    #[test]
+    fn the_tree_of_the_library_has_each_of_its_crates_once_and_no_other() {
+        let right = "arrow-device v0.1.0 (/folder)\narrow-device-abi v0.1.0 (/folder)\n\
+                     futures-core v0.3.34\nlibc v0.2.191\n";
+        assert!(other_crates(right, LIBRARY_TREE).is_empty());
+        // A crate that is named again, under another crate.
+        assert!(other_crates(&format!("{right}libc v0.2.191 (*)\n"), LIBRARY_TREE).is_empty());
+        for (added, problem) in [
+            (
+                "syn v2.0.1\n",
+                "arrow-device is built with syn v2.0.1, which is not among its dependencies",
+            ),
+            ("libc v1.0.0\n", "libc is there 2 times, not once"),
+        ] {
+            assert_eq!(other_crates(&format!("{right}{added}"), LIBRARY_TREE), [problem]);
+        }
+        let fewer = right.replace("futures-core v0.3.34\n", "");
+        assert_eq!(other_crates(&fewer, LIBRARY_TREE), ["futures-core is there 0 times, not once"]);
     }
 
     #[test]

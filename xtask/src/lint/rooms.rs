@@ -13,11 +13,13 @@ pub(super) const FOLDER: &str = "crates/arrow-device/src/";
 
 /// The rooms of the library: what stands at the root of its source, from the bottom up.
 const ROOMS: &[&str] = &[
+    "trace",
     "errno",
     "clock",
     "sync",
     "once",
     "numbered",
+    "bits",
     "node_path",
     "device_id",
     "error",
@@ -35,6 +37,9 @@ const ROOMS: &[&str] = &[
     "dlpack",
     "values",
     "validate",
+    "types",
+    "serialized",
+    "prelude",
 ];
 
 /// Rooms whose files turn text into ids, and so make the errors that name ids.

@@ -4,6 +4,7 @@
 //! missing is skipped with its reason, unless the run is strict: then a tool that could be
 //! installed must be there.
 
+mod room;
 mod table;
 
 use std::time::{Duration, Instant};
@@ -196,6 +197,7 @@ fn run(tier: &'static Tier, strict: bool) -> Report {
         }
         tally.add(seen);
         problem = verdict.err().or(problem);
+        room::give_back(tier.name);
     }
     Report { name: tier.name, tally, problem, broken: names, skips, time: start.elapsed() }
 }

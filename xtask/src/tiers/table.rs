@@ -70,6 +70,7 @@ pub(crate) const TIERS: &[Tier] = &[
         needs: &[setup::C_COMPILER],
         gains_from: &[
             setup::CPP_COMPILER,
+            setup::CLANG,
             setup::VALGRIND,
             setup::GOLDEN_FILES,
             setup::PYTHON,
@@ -82,6 +83,7 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::HIP_HEADERS,
             setup::CHROMIUM,
             setup::CMAKE,
+            setup::MESON,
             setup::PKG_CONFIG,
         ],
         variables: &[],
@@ -91,7 +93,50 @@ pub(crate) const TIERS: &[Tier] = &[
             "--workspace",
             // Its peers take longer to build than all else; it has a tier of its own.
             "--exclude=benchmarks",
+            // These take a minute each, for a framework that nothing else needs: see `frameworks`.
+            "--exclude=example-burn",
+            "--exclude=example-candle",
+            "--exclude=example-views",
+            // With all features it would build two releases of DataFusion.
+            "--exclude=arrow-device-datafusion",
             "--all-features",
+            "--no-fail-fast",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "datafusion",
+        purpose: "device streams as tables and plans of the newest DataFusion",
+        // A clean build of DataFusion takes minutes.
+        when: When::All,
+        needs: &[],
+        gains_from: &[setup::OPENCL],
+        variables: &[],
+        command: &[
+            "cargo",
+            "test",
+            "--package=arrow-device-datafusion",
+            "--features=datafusion-55,sql",
+            "--no-fail-fast",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "datafusion 54",
+        purpose: "the same with the release for the arrow-rs before, built with the oldest Rust it promises",
+        // It builds all of another DataFusion.
+        when: When::Everything,
+        needs: &[setup::OLDEST_TOOLCHAIN],
+        gains_from: &[setup::OPENCL],
+        variables: &[],
+        command: &[
+            "rustup",
+            "run",
+            setup::OLDEST_RUST,
+            "cargo",
+            "test",
+            "--package=arrow-device-datafusion",
+            "--features=datafusion-54,sql",
             "--no-fail-fast",
         ],
         kind: Kind::Tests,
@@ -151,14 +196,44 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Tests,
     },
     Tier {
+        name: "frameworks",
+        purpose: "the examples with burn, candle, faer and ndarray run, and share or copy as they say",
+        // In one call, since they have most of what takes long to build in common. The examples
+        // with what builds in seconds are run by the first tier.
+        when: When::All,
+        needs: &[],
+        gains_from: &[],
+        variables: &[],
+        command: &[
+            "cargo",
+            "test",
+            "--package=example-burn",
+            "--package=example-candle",
+            "--package=example-views",
+            "--no-fail-fast",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
         name: "python tensors",
-        purpose: "the Python package exchanges tensors with JAX and PyTorch",
+        purpose: "the Python package exchanges tensors with JAX and PyTorch, and goes through Dask and Ray",
         when: When::All,
         needs: &[setup::PYTHON, setup::PYTHON_PACKAGES, setup::JAX],
         gains_from: &[setup::TORCH],
         variables: &[],
         command: &["cargo", "xtask", "python", "tensors"],
         kind: Kind::Tests,
+    },
+    Tier {
+        name: "released packages",
+        purpose: "what the checker finds in released Python packages is what docs/peers.md says",
+        // The packages are 1.7 GB, and each scenario starts a Python.
+        when: When::Everything,
+        needs: &[setup::PYTHON],
+        gains_from: &[],
+        variables: &[],
+        command: &["cargo", "xtask", "peers"],
+        kind: Kind::Check,
     },
     Tier {
         name: "gpu bundle",
@@ -178,7 +253,7 @@ pub(crate) const TIERS: &[Tier] = &[
         gains_from: &[],
         variables: &[],
         // The packages in `crates`, by their names. Programs that only test are built by those who
-        // test.
+        // test, and so are examples with other frameworks: burn asks for a newer Rust.
         command: &[
             "rustup",
             "run",
@@ -367,6 +442,10 @@ pub(crate) const TIERS: &[Tier] = &[
             // As the first tier builds it, so that nothing is built again.
             "--workspace",
             "--exclude=benchmarks",
+            "--exclude=example-burn",
+            "--exclude=example-candle",
+            "--exclude=example-views",
+            "--exclude=arrow-device-datafusion",
             "--all-features",
             "--test=large",
         ],
