@@ -17,7 +17,8 @@ pub(crate) struct Dictionaries {
 
 /// What is put together of a dictionary and of those below it has no more elements than this, and
 /// than so many for each that came. Where the values of a dictionary point into others, and all of
-/// them grow, a part keeps the dictionaries of its time, and their number multiplies with each level.
+/// them grow, a part keeps the dictionaries of its time, and their number multiplies with each
+/// level.
 const FREE_ELEMENTS: u64 = 1 << 20;
 const ELEMENTS_FOR_EACH: u64 = 64;
 

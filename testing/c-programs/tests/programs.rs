@@ -2,8 +2,8 @@
 //! runs them: as they are, under AddressSanitizer, and under valgrind. They print what they check
 //! and succeed only where all of it holds.
 //!
-//! Compilers are `$CC` and `$CXX` (`cc` and `c++` where unset), and clang. A tool that is missing is
-//! skipped with a line that says so. Where `ARROW_DEVICE_REQUIRE` names `clang`, `valgrind` or
+//! Compilers are `$CC` and `$CXX` (`cc` and `c++` where unset), and clang. A tool that is missing
+//! is skipped with a line that says so. Where `ARROW_DEVICE_REQUIRE` names `clang`, `valgrind` or
 //! `asan`, or is `all`, or where `CI` is `true`, that tool has to be there.
 
 #![cfg(all(unix, not(miri)))]

@@ -251,7 +251,8 @@ static int made_of(struct ArrowSchema* schema, struct ArrowDeviceArray* array, c
   return code;
 }
 
-/* Four texts. The bytes that the right offsets name are zeros, and the lowest of the second number. */
+/* Four texts. The bytes that the right offsets name are zeros, and the lowest of the second
+   number. */
 static int text_to(struct ArrowSchema* schema, struct ArrowDeviceArray* array, const int32_t offsets[5]) {
   int code = made_of(schema, array, offsets, "u");
   if (code != 0) return code;

@@ -168,7 +168,9 @@ fn orders() -> Vec<Vec<usize>> {
 fn children_of_children_and_dictionaries_are_released_in_any_order() {
     let orders = orders();
     assert_eq!(orders.len(), 24);
-    for order in orders {
+    // The interpreter needs seconds for each.
+    let step = if cfg!(miri) { 5 } else { 1 };
+    for order in orders.into_iter().step_by(step) {
         assert_eq!(check_order(&ours, &order), Ok(()), "{order:?}");
     }
 }

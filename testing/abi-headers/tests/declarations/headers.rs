@@ -2,8 +2,8 @@
 //! same declarations, and refuse to compile where a wrong copy won.
 //!
 //! The other copies are made from the headers' own text, with their guards. Compilers are `$CC` and
-//! `$CXX` (`cc` and `c++` where unset), and clang, which is skipped where there is none unless it is
-//! required.
+//! `$CXX` (`cc` and `c++` where unset), and clang, which is skipped where there is none unless it
+//! is required.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
