@@ -12,10 +12,11 @@ use arrow_device::driver::EventNotices;
 use arrow_device::{Array, AwaitedEvent, DataType, ErrorKind, Event, Queue, Result};
 use arrow_device_sim::{Builder, Kind, Sim};
 
-const NOTICES: [EventNotices; 3] =
+/// All ways to tell of events.
+pub(super) const NOTICES: [EventNotices; 3] =
     [EventNotices::None, EventNotices::FromCallbacks, EventNotices::Anywhere];
 
-fn sim(notices: EventNotices) -> Builder {
+pub(super) fn sim(notices: EventNotices) -> Builder {
     Sim::builder().event_notices(notices).backtraces(false)
 }
 

@@ -7,13 +7,14 @@ use std::task::{Context, Poll, Waker};
 
 use arrow_device::async_stream::{ArraysExt, Blocking, feed};
 use arrow_device::deferred::held_back;
-use arrow_device::driver::EventNotices;
 use arrow_device::{Array, ArrayStream, DataType, DeviceType, Error, ErrorKind, Queue, Result};
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::process::alone;
 use arrow_device_testkit::release_until;
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
+
+use super::awaits::{self, NOTICES};
 
 const ROWS: i64 = 1000;
 
@@ -123,21 +124,28 @@ fn check_that_memory_is_bounded(ahead: usize) {
     assert!((of_one..=bound).contains(&most), "{most} bytes with {ahead} ahead");
 }
 
-#[test]
-fn an_asynchronous_stream_goes_to_a_device_and_back() {
-    for notices in [EventNotices::None, EventNotices::FromCallbacks, EventNotices::Anywhere] {
+/// Calls a function with a device of each way to tell of events, and with so many arrays ahead as
+/// none, one and several. The text says which.
+fn for_each_pace(check: impl Fn(&Sim, usize, &str)) {
+    for notices in NOTICES {
         for ahead in [0, 1, 7] {
-            let sim = Sim::builder().event_notices(notices).backtraces(false).build();
-            let queue = sim.device().open_queue().unwrap();
-            let (feeder, fed) = feed((0..20).map(numbers), 3);
-            std::thread::scope(|threads| {
-                threads.spawn(|| feeder.run());
-                let there = fed.copy_to(&queue).prefetch(ahead);
-                let back = there.to_host().prefetch(ahead);
-                assert_eq!(first_values(Blocking::new(back)), (0..20).collect::<Vec<_>>());
-            });
+            let sim = awaits::sim(notices).build();
+            check(&sim, ahead, &format!("{notices:?} {ahead}"));
         }
     }
+}
+
+#[test]
+fn an_asynchronous_stream_goes_to_a_device_and_back() {
+    for_each_pace(|sim, ahead, what| {
+        let queue = sim.device().open_queue().unwrap();
+        let (feeder, fed) = feed((0..20).map(numbers), 3);
+        std::thread::scope(|threads| {
+            threads.spawn(|| feeder.run());
+            let back = fed.copy_to(&queue).prefetch(ahead).to_host().prefetch(ahead);
+            assert_eq!(first_values(Blocking::new(back)), (0..20).collect::<Vec<_>>(), "{what}");
+        });
+    });
 }
 
 #[test]
@@ -241,21 +249,18 @@ fn negated(array: &Array, queue: &Queue, sim: &Sim) -> Result<Array> {
 
 #[test]
 fn a_function_has_work_done_on_the_arrays_of_an_asynchronous_stream() {
-    for notices in [EventNotices::None, EventNotices::FromCallbacks, EventNotices::Anywhere] {
-        for ahead in [0, 1, 7] {
-            let sim = Sim::builder().event_notices(notices).backtraces(false).build();
-            let queue = sim.device().open_queue().unwrap();
-            let (feeder, fed) = feed((0..20).map(numbers), 3);
-            std::thread::scope(|threads| {
-                threads.spawn(|| feeder.run());
-                let there = fed.copy_to(&queue).prefetch(ahead);
-                let negative = there.map_arrays(|array| negated(&array, &queue, &sim));
-                let back = Blocking::new(negative.to_host().prefetch(ahead));
-                let expected: Vec<i64> = (0..20).map(|number| -number).collect();
-                assert_eq!(first_values(back), expected, "{notices:?} {ahead}");
-            });
-        }
-    }
+    for_each_pace(|sim, ahead, what| {
+        let queue = sim.device().open_queue().unwrap();
+        let (feeder, fed) = feed((0..20).map(numbers), 3);
+        std::thread::scope(|threads| {
+            threads.spawn(|| feeder.run());
+            let there = fed.copy_to(&queue).prefetch(ahead);
+            let negative = there.map_arrays(|array| negated(&array, &queue, sim));
+            let back = Blocking::new(negative.to_host().prefetch(ahead));
+            let expected: Vec<i64> = (0..20).map(|number| -number).collect();
+            assert_eq!(first_values(back), expected, "{what}");
+        });
+    });
 }
 
 #[test]
