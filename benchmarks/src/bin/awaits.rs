@@ -148,7 +148,7 @@ struct Sleeper {
 }
 
 impl Sleeper {
-    /// It goes with its sender.
+    /// Starts the thread, which ends when the sender of its messages is dropped.
     fn start() -> Self {
         let (there, at_there) = mpsc::channel::<()>();
         let (here, back) = mpsc::channel::<()>();
@@ -156,8 +156,7 @@ impl Sleeper {
         Self { there, back }
     }
 
-    /// From the message to the thread that sleeps until that thread has it, and the way back,
-    /// halved.
+    /// Half of the time from a message to the thread that sleeps until its answer.
     fn wake(&self) -> f64 {
         std::thread::sleep(Duration::from_micros(300));
         let began = Instant::now();

@@ -44,8 +44,8 @@ impl<S> AsyncReader<S> {
     ///
     /// # Errors
     /// [`Unsupported`](arrow_device::ErrorKind::Unsupported): arrow-rs has no place for something
-    /// of the type. [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch): the schema is not
-    /// one of structs.
+    /// of the type. [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch): the type
+    /// of the schema is not a struct.
     pub fn new(schema: Schema, arrays: S) -> Result<Self> {
         Self::with_trust(schema, arrays, Trust::Checked)
     }

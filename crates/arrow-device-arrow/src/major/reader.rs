@@ -47,8 +47,7 @@ impl Target {
         Ok(Self { schema: ours.to_arrow()?, ours, trust })
     }
 
-    /// Makes a record batch of an array on the host, for whose data the caller has waited, or else
-    /// this waits.
+    /// Makes a record batch of an array on the host. Waits where the data is not ready yet.
     ///
     /// # Safety
     /// With [`Trust::Promised`] the array is valid (UNS-28).

@@ -124,7 +124,7 @@ pub(crate) fn compilers() -> Vec<Compiler> {
     compilers
 }
 
-/// Those of them that are for C++.
+/// The compilers of C++ that are there.
 pub(crate) fn cpp_compilers() -> impl Iterator<Item = Compiler> {
     compilers().into_iter().filter(Compiler::is_cpp)
 }

@@ -43,7 +43,7 @@ impl ArrayNode {
             // Without a bitmap nothing is null, counted or not.
             Nullability::InBitmap if null_count != 0 && node.buffer(0).is_null() => (n_buffers, 0),
             Nullability::InBitmap => (n_buffers, null_count),
-            // As `buffers_of`, by a branch that is there anyway.
+            // What `buffers_of` says. Calling it here takes two instructions more for each node.
             Nullability::All => (0, length),
             Nullability::None => (n_buffers, 0),
         };

@@ -265,8 +265,8 @@ impl TensorMemory {
         }
     }
 
-    /// Calls `visit` with the imported tensors that this alone keeps, where there is no other share
-    /// of it.
+    /// Calls `visit` with the imported tensors that this memory alone keeps: none where the memory
+    /// has another share.
     pub(super) fn for_each_import(&self, visit: &mut dyn FnMut(&Exported)) {
         match (self.shared(), &self.held) {
             (Some(array), _) => array.for_each_sole_import(visit),
