@@ -167,14 +167,16 @@ def numpy_cases():
         expected = list(columns(count).values())
         batch = ad.record_batch(columns(count))
         check = are_columns(expected)
-        yield "to numpy", "columns of a batch", count, "arrow-device", bound(numpy_columns, batch), check
+        all_at_once = lambda batch: list(batch.to_numpy().values())
+        yield "to numpy", "columns of a batch", count, "arrow-device", bound(all_at_once, batch), check
+        yield "to numpy", "columns of a batch, one by one", count, "arrow-device", bound(numpy_columns, batch), check
         if not pa:
             continue
         theirs = pa.record_batch(batch)
         table = pa.Table.from_batches([theirs])
         to_numpy = lambda rows: [column.to_numpy() for column in rows.columns]
         yield "to numpy", "columns of a batch", count, "pyarrow", bound(to_numpy, theirs), check
-        taken = lambda table: numpy_columns(ad.record_batch(table))
+        taken = lambda table: all_at_once(ad.record_batch(table))
         yield "to numpy", "columns of a table of pyarrow", count, "arrow-device", bound(taken, table), check
         yield "to numpy", "columns of a table of pyarrow", count, "pyarrow", bound(to_numpy, table), check
 

@@ -23,7 +23,7 @@ use crate::schema::{PyDataType, PySchema, at, check_request};
 use crate::tensor::PyTensor;
 use crate::{
     backends, buffer, cuda_array, exchange, host_buffer, html, interrupt, kwargs, pickle, sizes,
-    tensor,
+    tensor, to_numpy,
 };
 
 /// Two capsules: a schema's and an array's.
@@ -89,7 +89,7 @@ impl PyArray {
         }
     }
 
-    fn is_on_host(&self) -> bool {
+    pub(crate) fn is_on_host(&self) -> bool {
         self.array().device().device_type == DeviceType::CPU
     }
 
@@ -157,10 +157,8 @@ pub(crate) fn to_device(
         None => device::open(py, to)?.queue,
     };
     let array = array.clone();
-    if array.device().device_type == DeviceType::CPU {
-        return py.detach(move || array.copy_to(&queue)).or_raise();
-    }
-    interrupt::interruptible(py, move || array.copy_to(&queue))
+    let is_long = array.device().device_type != DeviceType::CPU || self::is_long(&array);
+    interrupt::run_if(py, is_long, move || array.copy_to(&queue))?.or_raise()
 }
 
 #[pymethods]
@@ -216,8 +214,7 @@ impl PyArray {
             return Ok(true);
         }
         device::open(py, self.array().device())?;
-        let array = self.array().clone();
-        py.detach(move || array.is_ready()).or_raise()
+        is_ready(py, self.array())
     }
 
     /// Waits until the data may be used; Ctrl-C ends the wait. With a queue, makes that queue wait
@@ -353,8 +350,10 @@ impl PyArray {
         }
         let queue = device::open(py, self.array().device())?.queue;
         let (array, is_on_host) = (self.array().clone(), self.is_on_host());
-        py.detach(move || if is_on_host { array.validate() } else { array.validate_on(&queue) })
-            .or_raise()
+        let is_long = !is_on_host || self::is_long(&array);
+        let validate =
+            move || if is_on_host { array.validate() } else { array.validate_on(&queue) };
+        interrupt::run_if(py, is_long, validate)?.or_raise()
     }
 
     /// Whether both are of one type and hold the same values, wherever they live. Reads both on the
@@ -364,16 +363,13 @@ impl PyArray {
             return Ok(true);
         }
         let (py, one, other) = (slf.py(), slf.get().array(), other.get().array());
-        let is_short = elements(one) < LONG;
+        let is_long = is_long(one);
         if one.len() != other.len() && one.data_type().equals_ignoring_metadata(other.data_type()) {
             return Ok(false);
         }
         let one = to_device(py, one, DeviceId::CPU, None)?;
         let other = to_device(py, other, DeviceId::CPU, None)?;
-        if is_short {
-            return py.detach(|| one.equals(&other)).or_raise();
-        }
-        interrupt::interruptible(py, move || one.equals(&other))
+        interrupt::run_if(py, is_long, move || one.equals(&other))?.or_raise()
     }
 
     /// The tree of columns as text: types, lengths, nulls and buffers. Reads no buffer and asks no
@@ -552,6 +548,21 @@ impl PyArray {
         asarray.call1((array, dtype, copy))
     }
 
+    /// The array as one of numpy's, as ``numpy.asarray`` makes it, and read-only where the memory is
+    /// shared.
+    ///
+    /// For data on a device this raises ``NotSupportedError``, unless copies were allowed by
+    /// ``with_host_copies``.
+    fn to_numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        if this.is_on_host() {
+            return to_numpy::array(slf.as_any(), this.array());
+        }
+        let copy = Self::new(this.for_host(py, "to_numpy", "to_host()")?);
+        let copy = Bound::new(py, copy)?;
+        to_numpy::array(copy.as_any(), copy.get().array())
+    }
+
     /// The CUDA array interface, version 3, of numbers without nulls on a CUDA device. This object
     /// has to live as long as the memory is used.
     #[getter]
@@ -588,8 +599,10 @@ impl PyArray {
 impl PyArray {
     /// Makes a queue wait for the data, and keeps that until the queue has passed its use.
     fn used_by(&self, py: Python<'_>, queue: &Queue) -> PyResult<()> {
-        let array = self.array().clone();
-        let view = py.detach(move || array.on(queue)).or_raise()?;
+        let (array, on) = (self.array().clone(), queue.clone());
+        // No queue knows the events of another runtime's extension device: the host waits for them.
+        let may_wait = array.device().device_type == DeviceType::EXT_DEV && !is_ready(py, &array)?;
+        let view = interrupt::run_if(py, may_wait, move || array.on(&on))?.or_raise()?;
         let mut used_on = self.used_on.lock().or_raise()?;
         let is_known = |known: &View| known.queue().is_same(queue);
         if !used_on.iter().any(is_known) {
@@ -610,9 +623,20 @@ impl PyArray {
     }
 }
 
-/// So many elements are compared without looking for Ctrl-C: some ten milliseconds. Looking takes a
-/// thread.
-const LONG: usize = 16_000_000;
+/// Whether the data may be used by now; never waits.
+fn is_ready(py: Python<'_>, array: &Array) -> PyResult<bool> {
+    let array = array.clone();
+    py.detach(move || array.is_ready()).or_raise()
+}
+
+/// So many elements are compared, copied or checked without looking for Ctrl-C: some ten
+/// milliseconds. Looking takes a thread.
+pub(crate) const LONG: usize = 16_000_000;
+
+/// Whether going through all elements takes so long that Ctrl-C has to be looked for.
+pub(crate) fn is_long(array: &Array) -> bool {
+    elements(array) >= LONG
+}
 
 /// How many elements a comparison goes through; more than there can be where those of lists or
 /// dictionaries, which it can visit often, are among them.

@@ -4,13 +4,12 @@ use arrow_device::abi::ArrowArrayStream;
 use arrow_device::{ArrayStream, Batch, DeviceType};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PySlice, PyString};
+use pyo3::types::{PyCapsule, PyDict, PySlice, PyString};
 
-use crate::array::{PyArray, like};
-use crate::capsule;
-use crate::compose;
+use crate::array::{self, PyArray, like};
 use crate::error::OrRaise;
 use crate::schema::{check_request, position};
+use crate::{capsule, compose, to_numpy};
 
 /// A record batch: columns of one length on one device. It is an ``Array`` of structs, and has all
 /// that an array has.
@@ -110,6 +109,27 @@ impl PyBatch {
         let find = |name: &str| fields.iter().position(|field| field.name() == name);
         let index = position(key, fields.len(), find)?;
         batch.column(index).or_raise().map(PyArray::new)
+    }
+
+    /// All columns as arrays of numpy, by their names: each as ``numpy.asarray`` makes it, in a tenth
+    /// of the time where there are many. Numbers and times without nulls are shared and read-only,
+    /// and keep the memory of the whole batch.
+    ///
+    /// For data on a device this raises ``NotSupportedError``, unless copies were allowed by
+    /// ``with_host_copies``.
+    ///
+    /// >>> import arrow_device as ad
+    /// >>> ad.record_batch({"x": [1, 2], "y": [0.5, 1.5]}).to_numpy()
+    /// {'x': array([1, 2]), 'y': array([0.5, 1.5])}
+    fn to_numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let this = slf.as_super().get();
+        if this.is_on_host() {
+            return to_numpy::columns(slf.as_any(), batch(slf)?);
+        }
+        let copy = this.for_host(slf.py(), "to_numpy", "to_host()")?;
+        let copy = array::wrap(slf.py(), copy, true)?.into_bound(slf.py());
+        let columns = copy.get().batch().map(|batch| to_numpy::columns(copy.as_any(), batch));
+        columns.ok_or_else(|| PyTypeError::new_err("this object is no record batch"))?
     }
 
     /// A batch of these columns, by their names or their places, in this order. Copies nothing.

@@ -18,8 +18,8 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyDict};
 
 use crate::capsule;
 use crate::error::{OrRaise, refused};
-use crate::streams;
-use crate::tensor::{LEGACY, VERSIONED, moved, supported};
+use crate::tensor::{LEGACY, VERSIONED, is_long, moved, supported};
+use crate::{interrupt, streams};
 
 /// What a consumed capsule is called.
 const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
@@ -127,7 +127,8 @@ fn copied(py: Python<'_>, tensor: Tensor, copy_here: bool) -> PyResult<Tensor> {
         return Ok(tensor);
     }
     let queue = crate::device::open(py, tensor.device())?.queue;
-    py.detach(move || tensor.copy(&queue)).or_refuse()
+    let is_long = is_long(&tensor);
+    interrupt::run_if(py, is_long, move || tensor.copy(&queue))?.or_refuse()
 }
 
 /// Takes the tensor out of a capsule. It is renamed before anything can fail, and from then on the

@@ -224,6 +224,7 @@ impl AllocatedTensor {
             dims.push(unsafe { wanted.shape.wrapping_add(index).read_unaligned() });
         }
         let dtype = Dtype::new(wanted.dtype.code, wanted.dtype.bits, wanted.dtype.lanes);
+        let dtype = dtype.checked()?;
         let elements = dims.iter().try_fold(1_i64, |all, length| {
             Some(*length).filter(|length| *length >= 0).and_then(|length| all.checked_mul(length))
         });

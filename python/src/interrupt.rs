@@ -3,8 +3,9 @@
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use arrow_device::deferred::{self, HeldBack};
 use arrow_device::{Array, Error, ErrorKind, Result};
 use pyo3::prelude::*;
 
@@ -22,6 +23,24 @@ pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
+    run(py, work)?.or_raise()
+}
+
+/// Does the same where it may take long, and else without a thread, which takes longer to begin
+/// than short work does. The outer error is the signal handler's exception.
+pub(crate) fn run_if<T: Send + 'static>(
+    py: Python<'_>,
+    is_long: bool,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<Result<T>> {
+    if is_long { run(py, work) } else { Ok(py.detach(work)) }
+}
+
+/// [`interruptible`], with the error of the work apart from the signal handler's exception.
+fn run<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<Result<T>> {
     let (done, outcome) = mpsc::sync_channel(1);
     let run = move || {
         // Nobody listens any more after an interrupt.
@@ -34,11 +53,11 @@ pub(crate) fn interruptible<T: Send + 'static>(
         let received =
             py.detach(|| outcome.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK));
         match received {
-            Ok(result) => return result.or_raise(),
+            Ok(result) => return Ok(result),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
             Err(RecvTimeoutError::Disconnected) => {
                 let message = "the thread that waited panicked";
-                return Err(Error::new(ErrorKind::Panicked, message)).or_raise();
+                return Ok(Err(Error::new(ErrorKind::Panicked, message)));
             }
         }
     }
@@ -55,4 +74,27 @@ pub(crate) fn wait(py: Python<'_>, array: &Array) -> PyResult<()> {
         return Ok(());
     }
     interruptible(py, move || array.wait())
+}
+
+/// Waits until everything that was held back has been released, at most this long. Ctrl-C ends the
+/// wait.
+pub(crate) fn wait_until_released(py: Python<'_>, timeout: Duration) -> PyResult<()> {
+    let start = Instant::now();
+    loop {
+        let left = timeout.saturating_sub(start.elapsed());
+        let error = match py.detach(|| deferred::wait_until_released(left.min(LOOK))) {
+            Err(error) if error.kind() == ErrorKind::TimedOut => error,
+            done => return done.or_raise(),
+        };
+        if left <= LOOK {
+            // The error of the last look says how long that was.
+            let HeldBack { in_use, being_released, .. } = deferred::held_back();
+            let message = format!(
+                "after {timeout:?} queues still use {in_use} things, and {being_released} are being released"
+            );
+            let during = error.operation().unwrap_or("wait");
+            return Err(Error::new(ErrorKind::TimedOut, message).during(during)).or_raise();
+        }
+        py.check_signals()?;
+    }
 }

@@ -44,6 +44,7 @@ mod stream;
 mod streams;
 mod take;
 mod tensor;
+mod to_numpy;
 mod types;
 mod values;
 
@@ -72,8 +73,9 @@ mod _native {
     use crate::tensor::PyTensor;
 
     use crate::attach::{self, AtEnd};
-    use crate::error::OrRaise;
-    use crate::{array, backends, compose, device, dlpack_in, live, pickle, software, take, types};
+    use crate::{
+        array, backends, compose, device, dlpack_in, interrupt, live, pickle, software, take, types,
+    };
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)] // Python's name.
@@ -289,13 +291,14 @@ mod _native {
     }
 
     /// Waits until the last use of all memory that was given back has passed, and releases it.
+    /// Ctrl-C ends the wait.
     #[pyfunction]
     #[pyo3(signature = (timeout=10.0))]
     fn wait_until_released(py: Python<'_>, timeout: f64) -> PyResult<()> {
         let _end = AtEnd::of(py);
         let timeout = Duration::try_from_secs_f64(timeout)
             .map_err(|error| crate::error::invalid(error.to_string()))?;
-        py.detach(|| arrow_device::deferred::wait_until_released(timeout)).or_raise()
+        interrupt::wait_until_released(py, timeout)
     }
 
     /// How many things are held back because a queue may still use them.

@@ -35,6 +35,9 @@ pub(crate) fn open(id: DeviceId) -> Result<Device> {
         if let Some(device) = by_number.into_iter().find(|device| device.id() == id) {
             return Ok(device);
         }
+        let message = "this software device is of another process, as in a child of `fork`: copy data to the host before \
+                       the fork, or open a device in the child";
+        return Err(Error::new(ErrorKind::DeviceMissing, message).on_device(id));
     }
     match usize::try_from(id.id) {
         Ok(number) if number < DEVICES => Ok(simulator().device_number(number)),

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::array::{PyArray, wrap_chunk};
+use crate::array::{self, PyArray, wrap_chunk};
 use crate::attach::{AtEnd, LastField, Seen};
 use crate::device::{self, PyQueue};
 use crate::error::{OrRaise, invalid};
@@ -26,6 +26,10 @@ use crate::{backends, capsule, kwargs, take};
 /// Made by ``ad.stream(obj)`` from a table, a reader, a query result, or an iterable of arrays. It
 /// is read once: by a loop, or by another library that takes it by ``__arrow_c_stream__`` or
 /// ``__arrow_c_device_stream__``.
+///
+/// To ask for the next array waits for as long as the producer takes, and with ``to`` for the copy
+/// where the target is the host or a device without events. Ctrl-C ends the copy at once, and the
+/// producer's part when the producer returns.
 ///
 /// >>> import arrow_device as ad, pyarrow as pa
 /// >>> table = pa.table({"x": [1, 2, 3]})
@@ -44,6 +48,8 @@ pub(crate) struct PyStream {
     /// the turn may need Python.
     stream: Turns<Option<Source>>,
     failure: Failure,
+    /// Where each array is copied to on its way.
+    onto: Option<Queue>,
     host_copies: bool,
     /// The iterator that the source reads, where it is one of Python's.
     seen: Option<Seen>,
@@ -133,6 +139,7 @@ impl PyStream {
             device_type,
             stream: Turns::new(Some(source)),
             failure,
+            onto: None,
             host_copies: false,
             seen,
             is_here: AtomicBool::new(true),
@@ -166,8 +173,18 @@ impl PyStream {
         check_type(wanted, &self.schema)
     }
 
-    /// Takes the source out, to hand it over; and what the collector is shown of it.
+    /// Takes out what is handed over: a source whose arrays are where they have to be; and what the
+    /// collector is shown of it.
     fn take(&self, py: Python<'_>) -> PyResult<(Source, Option<Seen>)> {
+        let (source, seen) = self.take_source(py)?;
+        Ok(match &self.onto {
+            None => (source, seen),
+            Some(queue) => (Source::Stream(self.copying(source, queue.clone())), seen),
+        })
+    }
+
+    /// Takes out the source, whose arrays are where it has them.
+    fn take_source(&self, py: Python<'_>) -> PyResult<(Source, Option<Seen>)> {
         // Before the source is anywhere else, and for good: two threads may be here.
         let was_here = self.is_here.swap(false, Ordering::Relaxed);
         let source = self.with(py, Option::take)?.ok_or_else(handed_over)?;
@@ -187,7 +204,15 @@ impl PyStream {
     /// The next array. The exception of an iterator of Python's comes out as it was raised.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Array>> {
         let next = self.with(py, |source| source.as_mut().map(Iterator::next))?;
-        next.ok_or_else(handed_over)?.transpose().map_err(|error| self.raised(py, error))
+        let next = next.ok_or_else(handed_over)?;
+        let next = next.transpose().map_err(|error| self.raised(py, error))?;
+        let (Some(queue), Some(array)) = (&self.onto, &next) else { return Ok(next) };
+        let copy = array::to_device(py, array, queue.device().id(), Some(queue.clone()));
+        if copy.is_err() {
+            // Whoever went on reading would miss this array.
+            self.close(py)?;
+        }
+        copy.map(Some)
     }
 
     /// The exception of an iterator of Python's as it was raised, or the error as one.
@@ -202,10 +227,13 @@ impl PyStream {
 
     /// The stream with each array copied to a device in the order of a queue there. Asks for
     /// nothing.
-    fn copied(&self, py: Python<'_>, queue: Queue) -> PyResult<(ArrayStream, Option<Seen>)> {
-        let (source, seen) = self.take(py)?;
-        let (schema, of) = (self.schema.clone(), queue.device().id().device_type);
-        Ok((ArrayStream::new(schema, of, Copies { source, queue }), seen))
+    fn copied(&self, py: Python<'_>, queue: Queue) -> PyResult<ArrayStream> {
+        Ok(self.copying(self.take(py)?.0, queue))
+    }
+
+    fn copying(&self, source: Source, queue: Queue) -> ArrayStream {
+        let of = queue.device().id().device_type;
+        ArrayStream::new(self.schema.clone(), of, Copies { source, queue })
     }
 
     /// The same source read by another object.
@@ -332,8 +360,9 @@ impl PyStream {
             Ok(queue) => queue.get().queue().clone(),
             Err(_) => device::open(py, device::named(device)?)?.queue,
         };
-        let (stream, seen) = self.copied(py, queue)?;
-        Ok(self.handed_to(Source::Stream(stream), seen))
+        let (source, seen) = self.take(py)?;
+        let device_type = OnceLock::from(queue.device().id().device_type);
+        Ok(Self { onto: Some(queue), device_type, ..self.handed_to(source, seen) })
     }
 
     /// The same stream for libraries of the host: ``__arrow_c_stream__`` and
@@ -399,7 +428,7 @@ impl PyStream {
         // host memory.
         let of = self.device_type.get().copied().unwrap_or(DeviceType::CPU);
         let stream = if self.host_copies {
-            self.copied(py, Queue::host())?.0
+            self.copied(py, Queue::host())?
         } else if of == DeviceType::CPU {
             self.take(py)?.0.into_stream_of(of)
         } else {
@@ -429,7 +458,7 @@ impl PyStream {
         kwargs::refuse_unknown("__arrow_c_device_stream__", kwargs)?;
         check_request(requested_schema, &self.schema)?;
         let stream = if self.host_copies {
-            self.copied(py, Queue::host())?.0
+            self.copied(py, Queue::host())?
         } else {
             let of = self.known_device_type(py)?;
             self.take(py)?.0.into_stream_of(of)

@@ -13,7 +13,7 @@ use crate::error::{OrRaise, invalid};
 use crate::items::Failure;
 use crate::stream::PyStream;
 use crate::tensor::PyTensor;
-use crate::{buffer, capsule, cuda_array, dlpack_in, numpy_times, values};
+use crate::{buffer, capsule, cuda_array, dlpack_in, interrupt, numpy_times, values};
 
 /// The array of an object that speaks the Arrow PyCapsule protocol, DLPack or the buffer protocol,
 /// in that order.
@@ -154,7 +154,8 @@ fn speaks(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 fn from_tensor(py: Python<'_>, tensor: Tensor) -> PyResult<Array> {
     let conversion = Conversion::new().copying(CopyPolicy::IfNeeded);
-    py.detach(move || tensor.to_array(&conversion)).or_raise()
+    let is_long = crate::tensor::is_long(&tensor);
+    interrupt::run_if(py, is_long, move || tensor.to_array(&conversion))?.or_raise()
 }
 
 /// The array of an object that speaks the Arrow PyCapsule protocol for arrays. Where it has both

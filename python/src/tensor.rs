@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::array::{PyArray, wrap};
+use crate::array::{self, PyArray, wrap};
 use crate::attach::LastField;
 use crate::backends::{self, Opened};
 use crate::capsule::keeping_exception;
@@ -170,8 +170,9 @@ impl PyTensor {
             .pack_bools(pack_bools)
             .as_integers(as_integers);
         let tensor = self.tensor.clone();
-        let array = py.detach(move || tensor.to_array(&conversion)).or_refuse()?;
-        wrap(py, array, false)
+        let is_long = is_long(&tensor);
+        let convert = move || tensor.to_array(&conversion);
+        wrap(py, interrupt::run_if(py, is_long, convert)?.or_refuse()?, false)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -250,7 +251,16 @@ pub(crate) fn of_array(
     // Where nothing has to be read or copied, the device need not be open.
     let _ = py.detach(|| backends::open(array.device()));
     let array = array.clone();
-    py.detach(move || array.to_tensor(&conversion)).or_refuse().map(PyTensor::new)
+    let convert_is_long = may_wait(&array);
+    let convert = move || array.to_tensor(&conversion);
+    interrupt::run_if(py, convert_is_long, convert)?.or_refuse().map(PyTensor::new)
+}
+
+/// Whether to make a tensor of an array may take long: where nulls are looked for on a device, or
+/// in many elements.
+fn may_wait(array: &Array) -> bool {
+    let reads_nothing = array.null_count() == Some(0) && is_number(array.data_type());
+    !reads_nothing && (array.device() != DeviceId::CPU || array::is_long(array))
 }
 
 /// What shall stand for nulls, as an element of the tensor that the array will be.
@@ -282,6 +292,11 @@ fn stand_in(array: &Array, nulls: &Bound<'_, PyAny>, as_integers: bool) -> PyRes
         other => return Err(invalid(format!("{other} is filled with \"nan\" only"))),
     };
     Ok(fill)
+}
+
+/// Whether going through all elements takes so long that Ctrl-C has to be looked for.
+pub(crate) fn is_long(tensor: &Tensor) -> bool {
+    tensor.len() >= array::LONG as u64
 }
 
 /// Waits until a tensor may be used.
@@ -392,7 +407,10 @@ impl Request {
             && copying == CopyPolicy::IfNeeded
             && is_number(array.data_type());
         // Letting go of the interpreter costs more than to share memory.
-        let tensor = if reads_nothing { convert() } else { py.detach(convert) };
+        let tensor = match reads_nothing {
+            true => convert(),
+            false => interrupt::run_if(py, may_wait(array), convert)?,
+        };
         self.finish(py, tensor.or_refuse()?, moves, copying == CopyPolicy::Always)
     }
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -212,16 +213,38 @@ def test_the_software_device_finds_a_missing_wait(software):
     assert any("read without order" in report for report in reports), reports
 
 
-def test_ctrl_c_ends_a_wait(tmp_path):
+WAITS = [
+    "a.wait()",
+    "a.to_host()",
+    "a.to('cpu')",
+    "a.validate(full=True)",
+    "a == ad.array([1])",
+    "a.with_host_copies().to_pylist()",
+    "a.with_host_copies()[0]",
+    "a.with_host_copies().to_numpy()",
+    "a.with_host_copies().__arrow_c_array__()",
+    "a.__dlpack__(max_version=(1, 0), dl_device=(1, 0))",
+    "a.to_tensor().to_host()",
+    "a.to_tensor().wait()",
+    "a.wait(ad.device('ext_dev:0').queue())",
+    "pickle.dumps(a)",
+    "ad.concat([a, a], device='cpu')",
+    "next(ad.stream([a]).to('cpu'))",
+    "ad.stream([a]).to('cpu').read_all()",
+]
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_ctrl_c_ends_a_wait(tmp_path, wait):
     """In a process of its own, which gets a real signal."""
     script = tmp_path / "wait.py"
     script.write_text(
-        "import threading, pyarrow as pa, arrow_device as ad\n"
+        "import pickle, threading, arrow_device as ad\n"
         "go = threading.Event()\n"
         "from support import BlockedEvent\n"
         "a = ad.array(BlockedEvent(go, lambda: print('waiting', flush=True)))\n"
         "try:\n"
-        "    a.wait()\n"
+        f"    {wait}\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
         # The thread that waits is in a callback of Python's, which real drivers do not have: such a
@@ -239,6 +262,66 @@ def test_ctrl_c_ends_a_wait(tmp_path):
     finally:
         process.kill()
     assert process.stdout.read() == "interrupted\n" and process.returncode == 0
+
+
+def test_ctrl_c_ends_the_wait_for_releases(tmp_path):
+    script = tmp_path / "wait.py"
+    script.write_text(
+        "import threading, time, arrow_device as ad, arrow_device.testing\n"
+        "from support import HostNumbers\n"
+        "begun = threading.Event()\n"
+        "class Slow(HostNumbers):\n"
+        "    def _release_array(self, array):\n"
+        "        begun.set()\n"
+        "        threading.Event().wait()\n"
+        "there = ad.array(Slow()).to('ext_dev:0')\n"
+        "def release():\n"
+        "    ad.testing.run_until_idle()\n"
+        "    ad.release_finished()\n"
+        "threading.Thread(target=release, daemon=True).start()\n"
+        "assert begun.wait(60) and ad.held_back() == 1\n"
+        "try: ad.wait_until_released(0.1)\n"
+        "except ad.DeviceError as error: assert 'after 100ms' in str(error), error\n"
+        "print('waiting', flush=True)\n"
+        "start = time.monotonic()\n"
+        "try: ad.wait_until_released(1000)\n"
+        "except KeyboardInterrupt: print('interrupted', time.monotonic() - start < 60, flush=True)\n"
+        "import os; os._exit(0)\n"
+    )
+    paths = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert process.stdout.readline() == "waiting\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(60)
+    finally:
+        process.kill()
+    assert process.stdout.read() == "interrupted True\n" and process.returncode == 0
+
+
+def test_a_stream_of_which_an_array_was_lost_in_a_copy_is_closed():
+    go = threading.Event()
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    stream = ad.stream([ad.array(BlockedEvent(go)), ad.array(BlockedEvent(go))]).to("cpu")
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(Stop):
+            next(stream)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        go.set()
+    with pytest.raises(ValueError, match="closed"):
+        next(stream)
 
 
 def test_other_threads_run_while_one_waits():

@@ -136,6 +136,12 @@ def test_tensors_are_allocated_and_may_be_written():
     like.ndim, like.device_type = 2, 15
     assert table().allocate(ctypes.byref(like), ctypes.byref(out), None, report) == -1
     assert b"no backend" in said[-1][1]
+    like.device_type = 1
+    for code, bits, lanes in [(2, 0, 1), (2, 32, 0), (99, 32, 1), (2, 33, 1)]:
+        like.code, like.bits, like.lanes = code, bits, lanes
+        assert table().allocate(ctypes.byref(like), ctypes.byref(out), None, report) == -1
+        kind, text = said[-1]
+        assert kind == b"BufferError" and (b"bits" in text or b"nothing here knows" in text), text
 
 
 # Requirement: DLP-1

@@ -32,6 +32,74 @@ def test_numbers_are_shared_with_numpy_and_read_only(dtype):
     assert address(part) == address(x) + 2 * x.itemsize and (part == x[2:4]).all()
 
 
+@pytest.mark.parametrize("dtype", [*NUMBERS, "datetime64[s]", "datetime64[ms]", "datetime64[us]", "datetime64[ns]", "timedelta64[s]",
+                                   "timedelta64[ms]", "timedelta64[us]", "timedelta64[ns]"])
+def test_to_numpy_is_what_asarray_is(dtype):
+    x = np.arange(5).astype(dtype)
+    a = ad.array(x)
+    batch = ad.record_batch({"x": a, "y": a[0:5]})[1:4]
+    for made, expected in [(a.to_numpy(), x), (a[2:4].to_numpy(), x[2:4]), (a[5:].to_numpy(), x[5:]),
+                           (batch.to_numpy()["x"], x[1:4]), (batch.to_numpy()["y"], x[1:4])]:
+        assert made.dtype == x.dtype and made.shape == expected.shape and (made == expected).all()
+        assert not made.flags.writeable and not made.flags.owndata
+        if len(expected):
+            assert address(made) == address(expected)
+    assert list(batch.to_numpy()) == ["x", "y"]
+
+
+def test_to_numpy_converts_what_it_cannot_share():
+    batch = ad.record_batch({
+        "bits": [True, False, True], "days": pa.array([1, None, 3], pa.date32()), "moments": pa.array([1, None, 3], pa.timestamp("s")),
+        "all there": pa.array([1, 2, 3]).slice(0, 3),
+    })
+    made = batch.to_numpy()
+    for name, column in made.items():
+        expected = np.asarray(batch[name])
+        assert column.dtype == expected.dtype
+        np.testing.assert_array_equal(column, expected)
+        np.testing.assert_array_equal(batch[name].to_numpy(), expected)
+    # Nobody has counted the nulls of a part, of which there are none.
+    part = ad.record_batch({"x": pa.array([None, 1, 2])})[1:]
+    assert part.column(0).null_count is None and part.to_numpy()["x"].tolist() == [1, 2]
+    assert ad.record_batch({}).to_numpy() == {}
+
+
+def test_to_numpy_names_the_column_that_it_cannot_convert():
+    with pytest.raises(ValueError) as raised:
+        ad.record_batch({"x": [1], "words": ["a"]}).to_numpy()
+    assert raised.value.__notes__ == ['in column "words"; select() leaves columns out']
+    twice = ad.record_batch({"x": [1], "y": [2]}).rename(["x", "x"])
+    with pytest.raises(ValueError, match="two columns have one name"):
+        twice.to_numpy()
+    with pytest.raises(ValueError):
+        ad.array(["a"]).to_numpy()
+
+
+def test_what_to_numpy_gives_keeps_the_memory():
+    before = live()
+    batch = ad.record_batch({f"c{index}": np.arange(1000) + index for index in range(10)})
+    made = batch.to_numpy()
+    alone = batch["c3"].to_numpy()
+    del batch
+    assert made["c7"].base is not None
+    last = made.pop("c9")
+    del made
+    junk = [bytes(8000) for _ in range(100)]
+    assert (last == np.arange(1000) + 9).all() and (alone == np.arange(1000) + 3).all()
+    del last, alone, junk
+    assert live() == before
+
+
+def test_to_numpy_copies_from_a_device_only_where_that_was_allowed(software):
+    there = ad.record_batch({"x": [1, 2], "y": [0.5, 1.5]}).to(software)
+    for refuses in (there, there["x"]):
+        with pytest.raises(ad.NotSupportedError, match="with_host_copies"):
+            refuses.to_numpy()
+    made = there.with_host_copies().to_numpy()
+    assert made["x"].tolist() == [1, 2] and made["y"].tolist() == [0.5, 1.5]
+    assert there["x"].with_host_copies().to_numpy().tolist() == [1, 2]
+
+
 def test_a_type_is_converted_to_by_a_copy_and_not_without():
     a = ad.array(np.arange(3))
     assert np.asarray(a, dtype="float32").dtype == np.float32 == a.__array__("float32").dtype

@@ -203,12 +203,14 @@ impl Batch {
 impl TryFrom<Array> for Batch {
     type Error = Error;
 
-    /// A struct array without null rows is a batch.
-    fn try_from(rows: Array) -> Result<Self> {
+    /// A struct array without null rows is a batch. Rows that nobody has counted are counted where
+    /// the array is ready and in host memory; on a device they could be null, and are refused.
+    fn try_from(mut rows: Array) -> Result<Self> {
         if !matches!(rows.data_type(), DataType::Struct(_)) {
             let message = format!("a record batch is a struct, not a {}", rows.data_type());
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }
+        rows.count_nulls_on_host()?;
         match rows.null_count() {
             Some(0) => Ok(Self { rows: rows.into_rows() }),
             Some(nulls) => {
@@ -351,6 +353,31 @@ mod tests {
         let (array, columns) = exported(&all.slice(1, 3).unwrap());
         assert_eq!((array.array.offset, columns[0]), (5, (0, 8, 0)));
         drop(imported_array(array, &all));
+    }
+
+    #[test]
+    fn rows_that_nobody_has_counted_are_counted_in_host_memory() {
+        let schema = rows(0..0).schema().unwrap();
+        let of = |bitmap: u8, offset: usize, len: usize| {
+            let children = rows(0..8).columns().unwrap();
+            let builder = Array::builder(&schema).len(8).buffers([Some(vec![bitmap].into())]);
+            let all = builder.children(children).finish_ready().unwrap();
+            assert_eq!(all.null_count(), None);
+            Batch::try_from(all.slice(offset, len).unwrap())
+        };
+        // The nulls are outside of the slice.
+        let batch = of(0b0111_1110, 1, 6).unwrap();
+        assert_eq!(batch.as_array().null_count(), Some(0));
+        let (array, columns) = exported(batch.as_array());
+        assert_eq!((array.array.offset, array.array.null_count), (0, 0));
+        assert_eq!((columns[0].0, columns[0].1), (1, 6));
+        assert!(imported(array, &batch).as_array().equals(batch.as_array()).unwrap());
+        assert!(of(0xff, 0, 8).is_ok());
+        for (bitmap, offset, len, nulls) in [(0b0111_1110, 0, 7, 1), (0b0111_1110, 1, 7, 1), (0, 3, 4, 4)] {
+            let error = of(bitmap, offset, len).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.to_string().contains(&format!("{nulls} rows are null")), "{error}");
+        }
     }
 
     fn imported_array(mut array: ArrowDeviceArray, like: &Array) -> Array {

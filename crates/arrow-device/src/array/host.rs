@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
-use super::Array;
+use super::{Array, Ready};
+use crate::bits::count_ones;
 use crate::device::driver::{HostAccess, Raw, Spot};
 use crate::{BufferKind, DataType, Device, DeviceType, Error, ErrorKind, Extent, Queue, Result};
 
@@ -45,6 +46,23 @@ impl Array {
 }
 
 impl Array {
+    /// Counts the null elements by the bitmap of this array, where nobody has and the array is
+    /// ready and in host memory. Calls no driver and waits for nothing.
+    pub(crate) fn count_nulls_on_host(&mut self) -> Result<()> {
+        let is_known = self.null_count().is_some();
+        let has_bitmap = self.buffer_kind(0) == Some(BufferKind::Validity);
+        let is_here = self.device().device_type == DeviceType::CPU && self.ready() == Ready::Now;
+        if is_known || !has_bitmap || !is_here {
+            return Ok(());
+        }
+        let valid = {
+            let host = HostArray { array: self.clone(), device: None };
+            count_ones(&host.buffer(0)?, self.offset(), self.len())
+        };
+        self.window.null_count = (self.len() - valid) as i64;
+        Ok(())
+    }
+
     /// How many data buffers a view array has.
     pub(crate) fn data_buffer_count(&self) -> usize {
         if self.schema_node().layout.is_variadic() {

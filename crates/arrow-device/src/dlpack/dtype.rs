@@ -76,6 +76,25 @@ impl Dtype {
         bits.is_multiple_of(8).then_some(bits / 8)
     }
 
+    /// The type, where it is one that DLPack has: a code, with a width that numbers of this kind
+    /// have, and a lane or more.
+    ///
+    /// ```
+    /// use arrow_device::dlpack::Dtype;
+    ///
+    /// assert!(Dtype::FLOAT32.checked().is_ok());
+    /// assert!(Dtype::new(0, 0, 1).checked().is_err());
+    /// assert!(Dtype::new(99, 8, 1).checked().is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// * [`Malformed`](ErrorKind::Malformed), where there are no bits or no lanes,
+    /// * [`Unsupported`](ErrorKind::Unsupported), where nothing here knows what the code is, or a
+    ///   number of this kind and width.
+    pub fn checked(self) -> Result<Self> {
+        self.check().map(|()| self)
+    }
+
     pub(crate) fn from_c(dtype: DLDataType) -> Self {
         Self::new(dtype.code, dtype.bits, dtype.lanes)
     }

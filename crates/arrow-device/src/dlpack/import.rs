@@ -414,7 +414,8 @@ impl Checked {
         came: impl FnOnce() -> Moment,
     ) -> Result<Self> {
         let dtype = Dtype::from_c(raw.dtype);
-        let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
+        // The flag says nothing of elements that take a byte or more.
+        let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0 && dtype.bits < 8;
         let width = dtype.width(padded)?;
         // SAFETY: UNS-24, which the caller promises.
         let dims = unsafe { dimensions(raw) }?;

@@ -96,7 +96,8 @@ fn shut_down() -> Error {
 
 #[cold]
 pub(crate) fn of_the_parent() -> Error {
-    let message = "this is a child of `fork`, and what its parent has opened does not work here";
+    let message = "this is a child of `fork`, and what its parent has opened does not work here: copy data to the host \
+                   before the fork, or begin the process anew, as `spawn` of Python's multiprocessing does";
     Error::new(ErrorKind::Unsupported, message)
 }
 

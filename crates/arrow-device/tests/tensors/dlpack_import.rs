@@ -227,6 +227,16 @@ fn elements_of_less_than_a_byte_are_carried() {
         part.copy(&Queue::host()).unwrap().export(Order::Host, CopyPolicy::Never).unwrap();
     assert_eq!(unsafe { managed.as_ptr().read() }.flags, 2 | 4);
 
+    // The flag says nothing of elements that take a byte.
+    let mut bytes = recipe.clone();
+    bytes.dtype = arrow_device::abi::dlpack::DLDataType { code: 0, bits: 8, lanes: 1 };
+    let (made, _) = bytes.make::<DLManagedTensorVersioned>();
+    let whole = unsafe { Tensor::import(made, Order::Host) }.unwrap();
+    assert!(!whole.is_padded());
+    let managed: Managed<DLManagedTensorVersioned> =
+        whole.copy(&Queue::host()).unwrap().export(Order::Host, CopyPolicy::Never).unwrap();
+    assert_eq!(unsafe { managed.as_ptr().read() }.flags, 2);
+
     // Two in an element take two bytes.
     recipe.dtype.lanes = 2;
     recipe.shape = Some(vec![2]);
