@@ -339,3 +339,28 @@ def test_other_threads_run_while_one_waits():
     go.set()
     thread.join(60)
     assert done == [True]
+
+
+# Requirement: SAF-27
+@pytest.mark.parametrize("kind", ["software", "opencl", "vulkan"])
+def test_a_child_of_fork_is_told_what_to_do_instead(tmp_path, kind, request):
+    device = request.getfixturevalue(kind)
+    script = tmp_path / "fork.py"
+    script.write_text(
+        "import os, sys, arrow_device as ad\n"
+        "device = sys.argv[1]\n"
+        "there = ad.array([1, 2, 3]).to(device)\n"
+        "host = ad.array([4])\n"
+        "there.wait()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    for use in (there.to_host, lambda: there.with_host_copies().to_pylist(), lambda: ad.concat([there], device='cpu')):\n"
+        "        try: print(use())\n"
+        "        except ad.ArrowDeviceError as error: print('fork' in str(error) and 'copy data to the host before' in str(error), flush=True)\n"
+        "    print(host.to_pylist(), len(there), repr(there) != '', flush=True)\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "print(there.to_host().to_pylist())\n"
+    )
+    outcome = subprocess.run([sys.executable, script, str(device)], capture_output=True, text=True, timeout=60)
+    assert outcome.stdout == "True\n" * 3 + "[4] 3 True\n[1, 2, 3]\n", outcome
