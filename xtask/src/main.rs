@@ -11,6 +11,7 @@
 
 mod bench;
 mod bundle;
+mod dist;
 mod fuzz;
 mod lint;
 mod miri;
@@ -69,6 +70,10 @@ cargo xtask gpu-bundle [test]
     machine's devices, exchanges data with PyTorch, CuPy, JAX and pyarrow where its Python has them, measures copies,
     and writes one report as JSON. With `test`, run a copy of it on the simulated driver.
 
+cargo xtask dist [rust | python]
+    Make all that is released into target/dist, with checksums, and prove the packages from nothing but that folder;
+    with a word, the crates or the Python package alone.
+
 cargo xtask bench [--quick] [--only WORKLOAD]
     Time all workloads beside the other implementations, which are fetched first, and say which aims are reached.
     The whole goes into benchmarks/results, with pictures; a part of it, or a quick look, into target/bench.
@@ -107,6 +112,9 @@ fn main() -> ExitCode {
         ["lint"] => lint::lint(None),
         ["lint", step] => lint::lint(Some(step)),
         ["bench", options @ ..] => bench::Wish::parse(options).and_then(|wish| bench::bench(&wish)),
+        ["dist"] => dist::dist(dist::Packages::All),
+        ["dist", "python"] => dist::dist(dist::Packages::Python),
+        ["dist", "rust"] => dist::dist(dist::Packages::Rust),
         ["gpu-bundle"] => bundle::bundle(),
         ["gpu-bundle", "test"] => bundle::test(),
         other => Err(format!("not understood: `{}`; `cargo xtask` lists what is", other.join(" "))),

@@ -110,12 +110,14 @@ pub(crate) fn output_of(words: &[&str]) -> Option<String> {
 }
 
 /// The project's files with one of these endings: those git tracks and the new ones it does not
-/// ignore.
+/// ignore. The ending `*` is any, and none.
 pub(crate) fn project_files(endings: &[&str]) -> Result<Vec<PathBuf>, String> {
     let list = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let names = output_of(&list).ok_or("`git ls-files` failed: this needs git and a checkout")?;
     let has_ending = |path: &PathBuf| {
-        path.extension().and_then(OsStr::to_str).is_some_and(|ending| endings.contains(&ending))
+        let ending = path.extension().and_then(OsStr::to_str);
+        (endings == ["*"] && path.file_name().is_some())
+            || ending.is_some_and(|ending| endings.contains(&ending))
     };
     let mut files: Vec<PathBuf> = names.split('\0').map(PathBuf::from).filter(has_ending).collect();
     // A deleted file stays listed until the deletion is staged.

@@ -1,4 +1,17 @@
-//! The command `arrow-device`: looks at, moves and measures Arrow data on devices.
+//! The command `arrow-device`: looks at, moves, checks and measures Arrow data on devices.
+//!
+//! ```text
+//! arrow-device devices                                which devices are here, and why others are not
+//! arrow-device demo --device opencl:0                 a batch handed over on a device, step by step
+//! arrow-device inspect data.parquet --device opencl   where the buffers of the first batch lie
+//! arrow-device copy in.parquet out.arrow --through opencl:0,cpu
+//! arrow-device check --producer ./libmine.so:produce  whether a library keeps to the interface
+//! ```
+//!
+//! `inspect` and `copy` need the feature `files`, `check` the feature `check`, which are not on by
+//! default: `cargo install arrow-device-cli --features files,check`.
+//!
+//! # How it is built
 //!
 //! Each subcommand is a module with a `command`, which says what may be asked, and a `run`, which
 //! does it; `COMMANDS` lists them. Where devices come from is the table in `backends`. Whatever

@@ -10,6 +10,7 @@ mod source;
 
 use std::time::Instant;
 
+use crate::dist::readme;
 use crate::{requirements, setup, shell, tiers};
 
 /// A source file longer than this is not read in one sitting.
@@ -33,6 +34,7 @@ const STEPS: &[Step] = &[
     ("dependencies", dependencies),
     ("dependency tree", dependency_tree),
     ("requirements", requirements::check),
+    ("readmes", readme::check),
     ("housekeeping", housekeeping),
     ("comments", comments),
     ("proofs", proofs),

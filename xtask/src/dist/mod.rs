@@ -1,0 +1,110 @@
+//! `cargo xtask dist`: everything that is released, made into `target/dist` with checksums, and then
+//! proved from nothing but that folder.
+//!
+//! What is made comes from a copy of the files that git has, so that nothing else that lies in a
+//! checkout gets into a package. The copy names the addresses of `addresses.toml`, which are empty
+//! as long as nothing is published; what publishing still needs is said at the end.
+
+mod addresses;
+mod python;
+pub(crate) mod readme;
+mod rust;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::shell;
+
+/// Where everything is put, relative to the root.
+const FOLDER: &str = "target/dist";
+/// Where things are built and tried, which is no part of the release.
+const WORK: &str = "target/dist-work";
+/// The checksums of all files.
+const SUMS: &str = "SHA256SUMS";
+
+/// Which packages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Packages {
+    /// All of them.
+    All,
+    /// The crates.
+    Rust,
+    /// The wheels and the sources of the Python package.
+    Python,
+}
+
+/// Makes and proves packages.
+pub(crate) fn dist(packages: Packages) -> Result<(), String> {
+    let (folder, work) = (shell::root().join(FOLDER), shell::root().join(WORK));
+    empty(&folder)?;
+    let source = work.join("source");
+    copy_of_sources(&source)?;
+    let addresses = addresses::Addresses::read()?;
+    addresses.write_into(&source)?;
+    if matches!(packages, Packages::All | Packages::Rust) {
+        rust::make(&source, &work, &folder)?;
+        rust::prove(&work, &folder)?;
+    }
+    if matches!(packages, Packages::All | Packages::Python) {
+        python::make(&source, &work, &folder)?;
+        python::prove(&work, &folder)?;
+    }
+    write_sums(&folder)?;
+    println!("\n{FOLDER} has {}", contents(&folder)?);
+    for missing in addresses.missing() {
+        println!("publishing still needs: {missing}, in addresses.toml");
+    }
+    Ok(())
+}
+
+/// Makes a folder anew.
+fn empty(folder: &Path) -> Result<(), String> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|error| said(folder, &error))?;
+    }
+    fs::create_dir_all(folder).map_err(|error| said(folder, &error))
+}
+
+/// The files that git has, as they are in the working tree, with what symbolic links lead to in
+/// their place.
+fn copy_of_sources(to: &Path) -> Result<(), String> {
+    empty(to)?;
+    for file in shell::project_files(&["*"])? {
+        let target = to.join(&file);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).map_err(|error| said(parent, &error))?;
+        }
+        fs::copy(shell::root().join(&file), &target).map_err(|error| said(&file, &error))?;
+    }
+    Ok(())
+}
+
+/// Writes the checksum of each file, as `sha256sum --check` reads them.
+fn write_sums(folder: &Path) -> Result<(), String> {
+    let mut words = vec!["sha256sum".to_owned()];
+    words.extend(files(folder)?.iter().map(|file| file.display().to_string()));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let sums = shell::output_of(&words).ok_or("`sha256sum` failed")?;
+    let prefix = format!("{}/", folder.display());
+    let path = folder.join(SUMS);
+    fs::write(&path, sums.replace(&prefix, "")).map_err(|error| said(&path, &error))
+}
+
+/// The files of a folder, sorted, without those in folders below.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| said(folder, &error))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.is_file());
+    files.sort();
+    Ok(files)
+}
+
+fn contents(folder: &Path) -> Result<String, String> {
+    let files = files(folder)?;
+    let bytes: u64 = files.iter().filter_map(|file| file.metadata().ok()).map(|of| of.len()).sum();
+    Ok(format!("{} files, {} KiB", files.len(), bytes >> 10))
+}
+
+fn said(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}

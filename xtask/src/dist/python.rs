@@ -1,0 +1,130 @@
+//! The Python package: wheels for two processors and two C libraries, and the sources; each looked
+//! through, and those of this machine installed and used.
+//!
+//! The wheels are linked by zig, which knows the symbols of old versions of glibc, and of musl. One
+//! wheel is for every Python from 3.11 on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{python, shell};
+
+/// A system that gets a wheel.
+struct System {
+    /// Rust's name of the target.
+    target: &'static str,
+    /// Which C library, as the wheel's name says.
+    tag: &'static str,
+    /// Whether the wheel runs on this machine.
+    is_here: bool,
+}
+
+const fn system(target: &'static str, tag: &'static str, is_here: bool) -> System {
+    System { target, tag, is_here }
+}
+
+const SYSTEMS: &[System] = &[
+    system("x86_64-unknown-linux-gnu", "manylinux2014", cfg!(target_arch = "x86_64")),
+    system("aarch64-unknown-linux-gnu", "manylinux2014", cfg!(target_arch = "aarch64")),
+    system("x86_64-unknown-linux-musl", "musllinux_1_2", false),
+    system("aarch64-unknown-linux-musl", "musllinux_1_2", false),
+];
+
+/// What builds the wheels; pinned, so that two runs make the same bytes.
+const TOOLS: &str = "xtask/dist-requirements.txt";
+
+/// Builds all wheels and the package of sources.
+pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
+    let tools = work.join("python-tools");
+    python::install_pins(&tools, TOOLS)?;
+    let bin = tools.join("bin");
+    let maturin = bin.join("maturin").display().to_string();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", bin.display());
+    let target = work.join("target-python").display().to_string();
+    let variables = [("PATH", path.as_str()), ("CARGO_TARGET_DIR", target.as_str())];
+    let manifest = format!("--manifest-path={}", source.join("python/Cargo.toml").display());
+    let out = folder.display().to_string();
+    for system in SYSTEMS {
+        shell::run(&["rustup", "target", "add", system.target], &[])?;
+        let build = [&maturin, "build", "--release", "--locked", "--quiet", "--zig", &manifest];
+        let which = ["--target", system.target, "--compatibility", system.tag, "--out", &out];
+        shell::run(&[&build[..], &which].concat(), &variables)?;
+    }
+    shell::run(&[&maturin, "sdist", "--quiet", &manifest, "--out", &out], &variables)?;
+    let wheels = wheels(folder)?;
+    if wheels.len() != SYSTEMS.len() {
+        return Err(format!("there are {} wheels for {} systems", wheels.len(), SYSTEMS.len()));
+    }
+    wheels.iter().try_for_each(|wheel| look_through(wheel))
+}
+
+fn wheels(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut files = super::files(folder)?;
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "whl"));
+    Ok(files)
+}
+
+/// Fails where a wheel has not what everybody expects.
+fn look_through(wheel: &Path) -> Result<(), String> {
+    let path = wheel.display().to_string();
+    let list = shell::output_of(&["python3", "-m", "zipfile", "--list", &path]);
+    let list = list.ok_or_else(|| format!("{path} cannot be listed"))?;
+    let wanted = [
+        "arrow_device/_native.abi3.so",
+        "arrow_device/py.typed",
+        "arrow_device/_native.pyi",
+        "licenses/LICENSE",
+    ];
+    let missing = wanted.iter().filter(|file| !list.contains(**file));
+    let problems: Vec<_> = missing.map(|file| format!("{path} has no {file}")).collect();
+    shell::none_of(&problems)
+}
+
+/// Installs the wheel of this machine into an environment that has nothing else, and then what the
+/// page uses, and runs the page's snippets.
+pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
+    let Some(here) = SYSTEMS.iter().find(|system| system.is_here) else {
+        println!("skipped: no wheel is for this machine");
+        return Ok(());
+    };
+    let processor = here.target.split('-').next().unwrap_or_default();
+    let is_for = |wheel: &&PathBuf| {
+        let name = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.contains(processor) && name.contains("manylinux")
+    };
+    let all = wheels(folder)?;
+    let wheel = all.iter().find(is_for).ok_or("there is no wheel for this machine")?;
+    let environment = work.join("python-env");
+    super::empty(&environment)?;
+    let python = environment.join("bin/python").display().to_string();
+    shell::run(&["python3", "-m", "venv", &environment.display().to_string()], &[])?;
+    let pip = [python.as_str(), "-m", "pip", "install", "--quiet"];
+    shell::run(&[&pip[..], &[&wheel.display().to_string()]].concat(), &[])?;
+    let alone = "import arrow_device as ad; assert ad.array([1, None]).to_pylist() == [1, None]; print(ad.__version__)";
+    shell::run(&[&python, "-c", alone], &[])?;
+    shell::run(&[&pip[..], &["duckdb", "numpy", "polars", "pyarrow"]].concat(), &[])?;
+    let snippets = work.join("snippets.py");
+    fs::write(&snippets, SNIPPETS).map_err(|error| super::said(&snippets, &error))?;
+    let page = shell::root().join("python/README.md").display().to_string();
+    shell::run(&[&python, &snippets.display().to_string(), &page], &[])
+}
+
+/// Runs each block of Python of a page, and prints the line that counts them. What needs a library
+/// or a device that is not there is left out.
+const SNIPPETS: &str = r#"
+import re, sys
+import arrow_device as ad
+text = open(sys.argv[1]).read()
+blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+passed, ignored = 0, 0
+for block in blocks:
+    try:
+        exec(compile(block, sys.argv[1], "exec"), {})
+        passed += 1
+    except (ModuleNotFoundError, ad.DeviceError) as error:
+        print(f"left out: {error}")
+        ignored += 1
+assert passed, "no block of Python ran"
+print(f"test result: ok. {passed} passed; 0 failed; {ignored} ignored")
+"#;

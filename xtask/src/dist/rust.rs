@@ -1,0 +1,131 @@
+//! The crates: packed, looked through, and used by a program that has nothing but the packages.
+
+use std::fs;
+use std::path::Path;
+
+use super::readme;
+use crate::shell;
+
+/// What every package contains.
+const CONTAINS: [&str; 4] = ["Cargo.toml", "LICENSE", "README.md", "src/"];
+/// The program that uses the packed crates: the library, the software device, and IPC.
+const PROGRAM: &str = r#"
+use arrow_device::{Array, Batch, DataType};
+use arrow_device_ipc::{ReadOptions, StreamReader, StreamWriter, WriteOptions};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let sim = arrow_device_sim::Sim::builder().build();
+    let queue = sim.device().open_queue()?;
+    let numbers = Array::from_values(DataType::Int64, [Some(1_i64), None, Some(3)])?;
+    let batch = Batch::from_columns([("n", numbers)])?;
+    let there = batch.copy_to(&queue)?;
+    assert_eq!(there.device(), sim.device().id());
+    let back = there.to_host()?;
+    let mut writer = StreamWriter::new(Vec::new(), &back.schema()?, WriteOptions::new())?;
+    writer.write(&back)?;
+    let bytes = writer.finish()?;
+    let mut reader = StreamReader::new(std::io::Cursor::new(bytes), ReadOptions::new())?;
+    let again = reader.next().transpose()?.ok_or("no batch")?;
+    assert!(again.as_array().equals(batch.as_array())?);
+    drop((there, back, again));
+    sim.finish();
+    println!("the packed crates work");
+    Ok(())
+}
+"#;
+
+/// Packs all crates, each built from its package, with the others as they are packed.
+pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
+    let manifest = format!("--manifest-path={}", source.join("Cargo.toml").display());
+    let target = work.join("target");
+    let target = format!("--target-dir={}", target.display());
+    let names = readme::crates()?;
+    let packages: Vec<String> = names.iter().map(|name| format!("--package={name}")).collect();
+    let mut words = vec!["cargo", "package", "--quiet", &manifest, &target];
+    words.extend(packages.iter().map(String::as_str));
+    shell::run(&words, &[])?;
+    let version = version(source)?;
+    for name in &names {
+        let file = format!("{name}-{version}.crate");
+        let packed = work.join("target/package").join(&file);
+        let to = folder.join(&file);
+        fs::copy(&packed, &to).map_err(|error| super::said(&packed, &error))?;
+        look_through(name, &to)?;
+    }
+    Ok(())
+}
+
+/// The version of the workspace.
+fn version(source: &Path) -> Result<String, String> {
+    let path = source.join("Cargo.toml");
+    let manifest = fs::read_to_string(&path).map_err(|error| super::said(&path, &error))?;
+    let version = readme::member(&manifest, "version").map(str::to_owned);
+    version.ok_or_else(|| format!("{} has no version", path.display()))
+}
+
+/// Fails where a package has not what everybody expects, or has tests that cannot be built from it.
+fn look_through(name: &str, file: &Path) -> Result<(), String> {
+    let file = file.display().to_string();
+    let list = shell::output_of(&["tar", "--list", "--file", &file]);
+    let list = list.ok_or_else(|| format!("`tar` cannot list {file}"))?;
+    let problems = faults_of(name, &list);
+    shell::none_of(&problems)
+}
+
+fn faults_of(name: &str, list: &str) -> Vec<String> {
+    let inside = list.lines().filter_map(|line| line.split_once('/')).map(|(_, path)| path);
+    let inside: Vec<&str> = inside.collect();
+    let lacks =
+        CONTAINS.iter().filter(|wanted| !inside.iter().any(|path| path.starts_with(**wanted)));
+    let lacks = lacks.map(|wanted| format!("the package of {name} has no {wanted}"));
+    let tests = inside.iter().filter(|path| path.starts_with("tests/"));
+    let tests = tests.map(|path| format!("the package of {name} has {path}"));
+    lacks.chain(tests).collect()
+}
+
+/// Builds and runs a new program that depends on the crates, as the packages have them.
+pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
+    let (crates, program) = (work.join("crates"), work.join("program"));
+    super::empty(&crates)?;
+    super::empty(&program)?;
+    let mut patches = String::from("\n[patch.crates-io]\n");
+    for file in
+        super::files(folder)?.iter().filter(|file| file.extension().is_some_and(|of| of == "crate"))
+    {
+        let (packed, to) = (file.display().to_string(), crates.display().to_string());
+        shell::run(&["tar", "--extract", "--file", &packed, "--directory", &to], &[])?;
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = stem.rsplit_once('-').map_or(stem.as_str(), |(name, _)| name);
+        patches.push_str(&format!("{name} = {{ path = \"{}\" }}\n", crates.join(&stem).display()));
+    }
+    let write = |name: &str, text: &str| {
+        let path = program.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|error| super::said(parent, &error))?;
+        }
+        fs::write(&path, text).map_err(|error| super::said(&path, &error))
+    };
+    let manifest = "[package]\nname = \"program\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+                    arrow-device = \"0.1\"\narrow-device-ipc = \"0.1\"\narrow-device-sim = \"0.1\"\n";
+    write("Cargo.toml", &format!("{manifest}{patches}"))?;
+    write("src/main.rs", PROGRAM)?;
+    let manifest = format!("--manifest-path={}", program.join("Cargo.toml").display());
+    let target = format!("--target-dir={}", work.join("target").display());
+    shell::run(&["cargo", "run", "--quiet", &manifest, &target], &[])?;
+    println!("test result: ok. 1 passed; 0 failed; 0 ignored");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_without_a_licence_or_with_tests_is_refused() {
+        let good = "a-0.1.0/Cargo.toml\na-0.1.0/LICENSE\na-0.1.0/README.md\na-0.1.0/src/lib.rs\n";
+        assert!(faults_of("a", good).is_empty());
+        let bad = "a-0.1.0/Cargo.toml\na-0.1.0/README.md\na-0.1.0/src/lib.rs\na-0.1.0/tests/b.rs\n";
+        let faults = faults_of("a", bad);
+        assert_eq!(faults, ["the package of a has no LICENSE", "the package of a has tests/b.rs"]);
+    }
+}
