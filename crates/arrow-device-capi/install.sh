@@ -78,12 +78,17 @@ esac
 case $libdir in
 /*) refuse "--libdir is a folder below the prefix, and $libdir is not" ;;
 esac
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/../../Cargo.toml" | head -n 1)
+# The package of this crate is a workspace of its own. In a checkout, the workspace has the version.
+workspace=$here
+if ! grep -q '^version = "' "$here/Cargo.toml"; then
+    workspace=$here/../..
+fi
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$workspace/Cargo.toml" | head -n 1)
 major=${version%%.*}
 
 if [ -z "$from" ]; then
     (cd "$here" && cargo build --release --package=arrow-device-capi --features="$features")
-    from=${CARGO_TARGET_DIR:-$here/../../target}/release
+    from=${CARGO_TARGET_DIR:-$workspace/target}/release
 fi
 # Before anything is written: headers without a library are worse than none.
 for library in libarrow_device_capi.so libarrow_device_capi.a; do
@@ -97,6 +102,14 @@ root=${DESTDIR:-}$prefix
 lib=$root/$libdir
 mkdir -p "$root/include/arrow_device" "$lib/pkgconfig" "$lib/cmake/arrow_device"
 
+# A header of another crate of a checkout, of which the package of this crate has a copy.
+elsewhere() {
+    if [ -f "$here/include/arrow_device/$2" ]; then
+        echo "$here/include/arrow_device/$2"
+    else
+        echo "$here/../$1/include/arrow_device/$2"
+    fi
+}
 for header in \
     "$here/include/arrow_device/arrow_device.h" \
     "$here/include/arrow_device/driver.h" \
@@ -108,10 +121,10 @@ for header in \
     "$here/include/arrow_device/exchange.hpp" \
     "$here/include/arrow_device/views.hpp" \
     "$here/include/arrow_device/arrow_cpp.hpp" \
-    "$here/../arrow-device-abi/include/arrow_device/abi.h" \
-    "$here/../arrow-device-abi/include/arrow_device/abi_helpers.h" \
-    "$here/../arrow-device-abi/include/arrow_device/dlpack_abi.h" \
-    "$here/../arrow-device-check/include/arrow_device/check.h"; do
+    "$(elsewhere arrow-device-abi abi.h)" \
+    "$(elsewhere arrow-device-abi abi_helpers.h)" \
+    "$(elsewhere arrow-device-abi dlpack_abi.h)" \
+    "$(elsewhere arrow-device-check check.h)"; do
     cp "$header" "$root/include/arrow_device/"
 done
 

@@ -70,9 +70,9 @@ cargo xtask gpu-bundle [test]
     machine's devices, exchanges data with PyTorch, CuPy, JAX and pyarrow where its Python has them, measures copies,
     and writes one report as JSON. With `test`, run a copy of it on the simulated driver.
 
-cargo xtask dist [rust | python]
+cargo xtask dist [rust | c | python]
     Make all that is released into target/dist, with checksums, and prove the packages from nothing but that folder;
-    with a word, the crates or the Python package alone.
+    with a word, the crates, the library for C, or the Python package alone.
 
 cargo xtask bench [--quick] [--only WORKLOAD]
     Time all workloads beside the other implementations, which are fetched first, and say which aims are reached.
@@ -113,6 +113,7 @@ fn main() -> ExitCode {
         ["lint", step] => lint::lint(Some(step)),
         ["bench", options @ ..] => bench::Wish::parse(options).and_then(|wish| bench::bench(&wish)),
         ["dist"] => dist::dist(dist::Packages::All),
+        ["dist", "c"] => dist::dist(dist::Packages::C),
         ["dist", "python"] => dist::dist(dist::Packages::Python),
         ["dist", "rust"] => dist::dist(dist::Packages::Rust),
         ["gpu-bundle"] => bundle::bundle(),

@@ -6,6 +6,7 @@
 //! as long as nothing is published; what publishing still needs is said at the end.
 
 mod addresses;
+mod c;
 mod python;
 pub(crate) mod readme;
 mod rust;
@@ -29,6 +30,8 @@ pub(crate) enum Packages {
     All,
     /// The crates.
     Rust,
+    /// The library for C, as an archive and as Debian packages.
+    C,
     /// The wheels and the sources of the Python package.
     Python,
 }
@@ -44,6 +47,10 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     if matches!(packages, Packages::All | Packages::Rust) {
         rust::make(&source, &work, &folder)?;
         rust::prove(&work, &folder)?;
+    }
+    if matches!(packages, Packages::All | Packages::C) {
+        c::make(&source, &work, &folder)?;
+        c::prove(&work, &folder)?;
     }
     if matches!(packages, Packages::All | Packages::Python) {
         python::make(&source, &work, &folder)?;
@@ -75,6 +82,19 @@ fn copy_of_sources(to: &Path) -> Result<(), String> {
             fs::create_dir_all(parent).map_err(|error| said(parent, &error))?;
         }
         fs::copy(shell::root().join(&file), &target).map_err(|error| said(&file, &error))?;
+    }
+    gather_headers(to)
+}
+
+/// Puts the headers of other crates beside those of the library for C, whose package installs all of
+/// them.
+fn gather_headers(source: &Path) -> Result<(), String> {
+    let headers = |name: &str| source.join(readme::CRATES).join(name).join("include/arrow_device");
+    for name in ["arrow-device-abi", "arrow-device-check"] {
+        for header in files(&headers(name))? {
+            let to = headers("arrow-device-capi").join(header.file_name().unwrap_or_default());
+            fs::copy(&header, &to).map_err(|error| said(&to, &error))?;
+        }
     }
     Ok(())
 }

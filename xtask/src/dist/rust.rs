@@ -56,7 +56,7 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
 }
 
 /// The version of the workspace.
-fn version(source: &Path) -> Result<String, String> {
+pub(super) fn version(source: &Path) -> Result<String, String> {
     let path = source.join("Cargo.toml");
     let manifest = fs::read_to_string(&path).map_err(|error| super::said(&path, &error))?;
     let version = readme::member(&manifest, "version").map(str::to_owned);

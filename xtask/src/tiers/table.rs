@@ -355,6 +355,17 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Tests,
     },
     Tier {
+        name: "packages",
+        purpose: "all that is released is packed, and used from the packages alone",
+        // Each package is built anew, some of them for other processors.
+        when: When::Everything,
+        needs: &[setup::PYTHON, setup::C_COMPILER, setup::CPP_COMPILER, setup::PKG_CONFIG],
+        gains_from: &[],
+        variables: &[],
+        command: &["cargo", "xtask", "dist"],
+        kind: Kind::Tests,
+    },
+    Tier {
         name: "valgrind",
         purpose: "the compiled tests of the library make no bad access and leak nothing",
         // Unit tests alone, one at a time. `miri` looks for the same faults and for leaks, `address

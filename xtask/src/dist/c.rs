@@ -1,0 +1,197 @@
+//! The library for C and C++: an archive and two Debian packages, made from the package of the
+//! crate, the same bytes whichever folder they are made in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::rust;
+use crate::shell;
+
+/// The devices that the library is built with.
+const FEATURES: &str = "vulkan,cuda,rocm,software";
+/// Debian's name of this processor, and of the folder of its libraries.
+const DEBIAN: (&str, &str) = if cfg!(target_arch = "aarch64") {
+    ("arm64", "aarch64-linux-gnu")
+} else {
+    ("amd64", "x86_64-linux-gnu")
+};
+
+/// Builds in two folders, compares the bytes, and packs one of them.
+pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
+    let version = rust::version(source)?;
+    let installed = [work.join("c-first"), work.join("c/again/deeper")];
+    for root in &installed {
+        super::empty(root)?;
+        install(source, root, &version)?;
+    }
+    let [first, again] = &installed;
+    let tree = |root: &Path| root.join("installed").display().to_string();
+    let compare = ["diff", "--recursive", "--no-dereference", &tree(first), &tree(again)];
+    shell::run(&compare, &[]).map_err(|_| "two builds of the library differ".to_owned())?;
+    archive(first, folder, &version)?;
+    debian(first, folder, &version)
+}
+
+/// Unpacks the package of the crate into a folder, builds there, and installs into `installed`.
+fn install(source: &Path, root: &Path, version: &str) -> Result<(), String> {
+    let package = root.join("source");
+    copy_tree(source, &package)?;
+    let installed = root.join("installed").display().to_string();
+    let script = package.join("crates/arrow-device-capi/install.sh").display().to_string();
+    let home = std::env::var("CARGO_HOME").ok().map(PathBuf::from);
+    let home =
+        home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
+    let home = home.unwrap_or_default();
+    // No path of this machine stays in the library.
+    let flags = format!(
+        "--remap-path-prefix={}=/arrow-device-{version} --remap-path-prefix={}=/cargo",
+        package.display(),
+        home.display()
+    );
+    let target = root.join("target").display().to_string();
+    let variables = [
+        ("DESTDIR", installed.as_str()),
+        ("RUSTFLAGS", flags.as_str()),
+        ("CARGO_TARGET_DIR", target.as_str()),
+    ];
+    let libdir = format!("lib/{}", DEBIAN.1);
+    shell::run(
+        &["sh", &script, "--prefix", "/usr", "--libdir", &libdir, "--features", FEATURES],
+        &variables,
+    )
+}
+
+/// Copies all files below a folder.
+fn copy_tree(from: &Path, to: &Path) -> Result<(), String> {
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent).map_err(|error| super::said(parent, &error))?;
+    }
+    shell::run(&["cp", "--recursive", &from.display().to_string(), &to.display().to_string()], &[])
+}
+
+/// Words for `tar`, by which the same files are the same bytes.
+const SAME: [&str; 5] = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
+
+fn archive(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
+    let file = folder.join(format!("arrow-device-{version}-{}.tar.gz", DEBIAN.1));
+    let (file, tree) =
+        (file.display().to_string(), root.join("installed/usr").display().to_string());
+    let name = format!("--transform=s,^\\.,arrow-device-{version},");
+    let words = [
+        "tar",
+        "--create",
+        "--use-compress-program=gzip -n",
+        "--file",
+        &file,
+        "--directory",
+        &tree,
+        &name,
+    ];
+    shell::run(&[&words[..], &SAME, &["."]].concat(), &[])
+}
+
+/// The package of the shared library and that of the headers.
+fn debian(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
+    let major = version.split('.').next().unwrap_or_default();
+    let (processor, triplet) = DEBIAN;
+    let libraries = format!("usr/lib/{triplet}");
+    let shared = format!("libarrow-device{major}");
+    let about = "Arrow data that lives on a device, shared without copying it";
+    let control = |name: &str, section: &str, depends: &str, what: &str| {
+        format!(
+            "Package: {name}\nVersion: {version}\nArchitecture: {processor}\nSection: {section}\nPriority: optional\n\
+             Maintainer: the arrow-device developers\nDepends: {depends}\nDescription: {about}\n {what}\n"
+        )
+    };
+    let packages = [
+        (
+            shared.clone(),
+            control(&shared, "libs", "libc6 (>= 2.34), libgcc-s1", "The shared library."),
+        ),
+        (
+            "libarrow-device-dev".to_owned(),
+            control(
+                "libarrow-device-dev",
+                "libdevel",
+                &format!("{shared} (= {version})"),
+                "Headers, the static library, and files for pkg-config and CMake.",
+            ),
+        ),
+    ];
+    for (name, control) in packages {
+        let tree = root.join("debian").join(&name);
+        super::empty(&tree.join("DEBIAN"))?;
+        let installed = root.join("installed");
+        let is_shared = name == shared;
+        for file in tree_of(&installed)? {
+            let of_shared = file.starts_with(&libraries)
+                && file.file_name().is_some_and(|name| name.to_string_lossy().contains(".so."));
+            if of_shared != is_shared {
+                continue;
+            }
+            let (from, to) = (installed.join(&file), tree.join(&file));
+            let parent = to.parent().unwrap_or(&tree).to_owned();
+            fs::create_dir_all(&parent).map_err(|error| super::said(&parent, &error))?;
+            let words = ["cp", "--no-dereference", "--preserve=mode"];
+            let paths = [from.display().to_string(), to.display().to_string()];
+            shell::run(&[&words[..], &[&paths[0], &paths[1]]].concat(), &[])?;
+        }
+        let path = tree.join("DEBIAN/control");
+        fs::write(&path, control).map_err(|error| super::said(&path, &error))?;
+        let doc = tree.join("usr/share/doc").join(&name);
+        fs::create_dir_all(&doc).map_err(|error| super::said(&doc, &error))?;
+        let licence = doc.join("copyright");
+        fs::copy(shell::root().join("LICENSE"), &licence)
+            .map_err(|error| super::said(&licence, &error))?;
+        let file = folder.join(format!("{name}_{version}_{processor}.deb")).display().to_string();
+        let build =
+            ["dpkg-deb", "--root-owner-group", "--build", &tree.display().to_string(), &file];
+        shell::run(&build, &[("SOURCE_DATE_EPOCH", "0")])?;
+    }
+    Ok(())
+}
+
+/// All files below a folder, relative to the folder.
+fn tree_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let path = folder.display().to_string();
+    let list = shell::output_of(&[
+        "find", &path, "(", "-type", "f", "-o", "-type", "l", ")", "-printf", "%P\\n",
+    ]);
+    let list = list.ok_or_else(|| format!("`find` cannot list {path}"))?;
+    let mut files: Vec<PathBuf> = list.lines().map(PathBuf::from).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// Unpacks both Debian packages into an empty root, and builds and runs a program of C and one of
+/// C++ against nothing else.
+pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
+    let root = work.join("c-root");
+    super::empty(&root)?;
+    for file in
+        super::files(folder)?.iter().filter(|file| file.extension().is_some_and(|of| of == "deb"))
+    {
+        let (file, root) = (file.display().to_string(), root.display().to_string());
+        shell::run(&["dpkg-deb", "--extract", &file, &root], &[])?;
+    }
+    let (_, triplet) = DEBIAN;
+    let libraries = root.join("usr/lib").join(triplet).display().to_string();
+    let pkg_config = format!("{libraries}/pkgconfig");
+    let sysroot = root.display().to_string();
+    let variables = [
+        ("PKG_CONFIG_LIBDIR", pkg_config.as_str()),
+        ("PKG_CONFIG_SYSROOT_DIR", sysroot.as_str()),
+        ("LD_LIBRARY_PATH", libraries.as_str()),
+    ];
+    for (compiler, name) in [("cc", "first_program.c"), ("c++", "first_program.cpp")] {
+        let source = shell::root().join("crates/arrow-device-capi/examples").join(name);
+        let program = root.join(name.replace('.', "_")).display().to_string();
+        let build = format!(
+            "{compiler} -o '{program}' '{}' $(pkg-config --cflags --libs arrow-device) && '{program}'",
+            source.display()
+        );
+        shell::run(&["sh", "-euc", &build], &variables)?;
+        println!("test result: ok. 1 passed; 0 failed; 0 ignored");
+    }
+    Ok(())
+}
