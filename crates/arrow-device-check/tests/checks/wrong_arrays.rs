@@ -1,5 +1,5 @@
-//! All wrong peers of the testkit that exchange arrays: each is found under its id. And those who
-//! are right are not blamed.
+//! All wrong peers of the testkit that exchange arrays, for the table of pairs. And those who are
+//! right are not blamed.
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::driver::Readiness;
@@ -8,6 +8,7 @@ use arrow_device_testkit::judge::Stage;
 use arrow_device_testkit::relay::{Handwritten, Ours, Relay};
 use arrow_device_testkit::wrong::{self, Direction, Producer, Wrong};
 
+use crate::pairs::Pair;
 use crate::support;
 
 #[test]
@@ -89,7 +90,7 @@ fn has_null_buffer(array: &ArrowArray) -> bool {
     buffers.into_iter().any(<*const _>::is_null) || children.into_iter().any(has_null_buffer)
 }
 
-fn peer(name: &str) -> Option<Peer> {
+pub(crate) fn peer(name: &str) -> Option<Peer> {
     let wrong = |wrong: &Wrong| match wrong.peer {
         wrong::Peer::Producer(it) => producer(it),
         wrong::Peer::Consumer(it) => consumer(it),
@@ -114,44 +115,26 @@ fn side(direction: Direction) -> Side {
     }
 }
 
-fn all_are_found(direction: Direction) {
-    let all = wrong::all();
-    let chosen = all.iter().enumerate().filter(|(_, wrong)| wrong.direction() == direction);
-    let mut missed = Vec::new();
-    for (number, wrong) in chosen {
-        let report =
-            support::report_until(&number.to_string(), Kind::Array, side(direction), wrong.id);
-        let failed = report.failed();
-        println!("{wrong:?}: {failed:?}");
-        if !failed.contains(&wrong.id) {
-            missed.push(format!("{wrong:?} is not among {failed:?}:\n{report}"));
-        }
-    }
-    assert!(missed.is_empty(), "{}", missed.join("\n"));
-}
-
-#[test]
-fn each_wrong_producer_is_found_under_its_id() {
-    all_are_found(Direction::Producer);
-}
-
-#[test]
-fn each_wrong_consumer_is_found_under_its_id() {
-    all_are_found(Direction::Consumer);
-}
-
-#[test]
-fn each_wrong_relay_is_found_under_its_id() {
-    all_are_found(Direction::Relay);
-}
-
-#[test]
-fn a_relay_that_refuses_null_buffers_on_a_device_is_found() {
-    let peer = "relay that refuses null buffers";
-    support::assert_found(peer, Kind::Array, Side::Relay, "SYS-1");
-    let name = "a batch on a device, some of whose buffers are null";
-    let report = support::report_of("right relay", Kind::Array, Side::Relay, &[name]);
-    assert!(report.failed().is_empty(), "{report}");
+/// The rows of the table of pairs: who it is, what it does, and the rule that this breaks.
+pub(crate) fn pairs() -> Vec<Pair> {
+    let pair = |(number, wrong): (usize, &Wrong)| {
+        let right = match wrong.direction() {
+            Direction::Producer => "right producer",
+            Direction::Consumer => "right consumer",
+            _ => "right relay",
+        };
+        let (faulty, side) = (format!("arrays@{number}"), side(wrong.direction()));
+        Pair::of_rust(Kind::Array, side, faulty, format!("arrays@{right}"), wrong.name, wrong.id)
+    };
+    let null_buffers = Pair::of_rust(
+        Kind::Array,
+        Side::Relay,
+        "arrays@relay that refuses null buffers".into(),
+        "arrays@right relay".into(),
+        "refuses null buffers on a device",
+        "SYS-1",
+    );
+    wrong::all().iter().enumerate().map(pair).chain([null_buffers]).collect()
 }
 
 #[test]

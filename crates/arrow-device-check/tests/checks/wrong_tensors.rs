@@ -1,11 +1,12 @@
-//! Peers that exchange tensors: each that is wrong is found under its id, and those who are right
-//! are not blamed.
+//! Peers that exchange tensors: each that is wrong, for the table of pairs. And those who are
+//! right are not blamed.
 
 use arrow_device::abi::dlpack::{DLDeviceType, DLManagedTensorVersioned, DLTensor};
 use arrow_device::dlpack::{Order, Tensor};
 use arrow_device_check::{Entry, Kind, Peer, Side, child_with, usual_places};
 use arrow_device_testkit::tensors::Recipe;
 
+use crate::pairs::Pair;
 use crate::support;
 
 #[test]
@@ -120,7 +121,7 @@ unsafe fn ours(tensor: *mut DLManagedTensorVersioned) -> i32 {
     support::code(unsafe { Tensor::import(tensor, Order::Host) })
 }
 
-fn peer(name: &str) -> Option<Peer> {
+pub(crate) fn peer(name: &str) -> Option<Peer> {
     let (side, number) = name.split_once(' ')?;
     let number = number.parse::<usize>().ok();
     Some(match (side, number) {
@@ -135,21 +136,20 @@ fn peer(name: &str) -> Option<Peer> {
     })
 }
 
-#[test]
-fn each_wrong_producer_of_tensors_is_found_under_its_id() {
-    for (number, (what, id, _)) in PRODUCERS.iter().enumerate() {
-        println!("{what}");
-        support::assert_found(&format!("producer {number}"), Kind::Dlpack, Side::Producer, id);
-    }
-    support::assert_found("leaky tensors", Kind::Dlpack, Side::Producer, "DLP-6");
-}
-
-#[test]
-fn each_wrong_consumer_of_tensors_is_found_under_its_id() {
-    for (number, (what, id, _)) in CONSUMERS.iter().enumerate() {
-        println!("{what}");
-        support::assert_found(&format!("consumer {number}"), Kind::Dlpack, Side::Consumer, id);
-    }
+/// The rows of the table of pairs.
+pub(crate) fn pairs() -> Vec<Pair> {
+    let pair = |side: Side, faulty: String, what: &'static str, id| {
+        let right = format!("tensors@{} right", side.name());
+        Pair::of_rust(Kind::Dlpack, side, format!("tensors@{faulty}"), right, what, id)
+    };
+    let producers = PRODUCERS.iter().enumerate().map(|(number, (what, id, _))| {
+        pair(Side::Producer, format!("producer {number}"), what, id)
+    });
+    let consumers = CONSUMERS.iter().enumerate().map(|(number, (what, id, _))| {
+        pair(Side::Consumer, format!("consumer {number}"), what, id)
+    });
+    let leaky = pair(Side::Producer, "leaky tensors".into(), "forgets a little each time", "DLP-6");
+    producers.chain(consumers).chain([leaky]).collect()
 }
 
 #[test]

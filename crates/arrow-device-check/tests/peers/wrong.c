@@ -90,20 +90,30 @@ int forgets_device(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
   return code;
 }
 
+/* Takes all and looks at nothing, as it may. */
+int takes(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  array->array.release(&array->array);
+  schema->release(schema);
+  return 0;
+}
+
 /* Reads whatever the buffers point to. */
 int reads_on_host(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
   const struct ArrowArray* first = array->array.n_children > 0 ? array->array.children[0] : &array->array;
   volatile char byte = *(const char*)first->buffers[first->n_buffers - 1];
   (void)byte;
-  return consume(schema, array);
+  return takes(schema, array);
 }
 
-/* Copies without waiting, from a batch whose first column is numbers. */
-static int copy_first(struct ArrowDeviceArray* array, int waits) {
+/* Copies, and waits as it is told, from a batch whose first column is numbers. */
+enum Waits { NEVER, ELSEWHERE, RIGHT };
+
+static int copy_first(struct ArrowDeviceArray* array, enum Waits waits) {
   char copy[8];
   void *queue, *other;
   int code = device->open_queue(device, &queue);
-  if (waits && device->open_queue(device, &other) == 0) {
+  if (waits == RIGHT) code = device->wait(device, queue, array->sync_event);
+  if (waits == ELSEWHERE && device->open_queue(device, &other) == 0) {
     device->wait(device, other, array->sync_event);
     device->close_queue(device, other);
   }
@@ -113,20 +123,20 @@ static int copy_first(struct ArrowDeviceArray* array, int waits) {
   return code;
 }
 
-int never_waits(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+static int copy_and_release(struct ArrowSchema* schema, struct ArrowDeviceArray* array, enum Waits waits) {
   int code = 0;
-  if (device != NULL && array->device_id == device->device_id) code = copy_first(array, 0);
-  array->array.release(&array->array);
-  schema->release(schema);
-  return code;
+  if (device != NULL && array->device_id == device->device_id) code = copy_first(array, waits);
+  return code == 0 ? takes(schema, array) : code;
 }
 
+int never_waits(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  return copy_and_release(schema, array, NEVER);
+}
 int waits_elsewhere(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
-  int code = 0;
-  if (device != NULL && array->device_id == device->device_id) code = copy_first(array, 1);
-  array->array.release(&array->array);
-  schema->release(schema);
-  return code;
+  return copy_and_release(schema, array, ELSEWHERE);
+}
+int waits(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  return copy_and_release(schema, array, RIGHT);
 }
 
 int releases_early(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
@@ -137,9 +147,7 @@ int releases_early(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
     device->wait(device, queue, array->sync_event);
     device->copy_to_host(device, queue, copy, array->array.children[0]->buffers[1], sizeof copy);
   }
-  array->array.release(&array->array);
-  schema->release(schema);
-  return 0;
+  return takes(schema, array);
 }
 
 /* Forgets a little with each stream. */
@@ -176,12 +184,14 @@ int writes_early_failing(struct ArrowSchema* schema, struct ArrowDeviceArray* ar
 static void release_host(struct ArrowArray* array) { array->release = NULL; }
 
 /* Keys where the device is, and what they lead to on the host. */
-int dictionary_on_host(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
-  static const void* buffers[2] = {NULL, values};
+static int with_dictionary(struct ArrowSchema* schema, struct ArrowDeviceArray* array, int is_on_host) {
+  static const void* buffers[2];
   static struct ArrowArray host;
   static struct ArrowSchema values_schema;
   int code = produce(schema, array);
   if (code != 0) return code;
+  /* On the device these are the keys, which are numbers as well. */
+  buffers[1] = is_on_host ? values : array->array.buffers[1];
   memset(&host, 0, sizeof host);
   /* One more than the greatest key. */
   host.length = 5;
@@ -193,6 +203,13 @@ int dictionary_on_host(struct ArrowSchema* schema, struct ArrowDeviceArray* arra
   array->array.length = 4;
   schema->dictionary = &values_schema;
   return 0;
+}
+
+int dictionary_on_host(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  return with_dictionary(schema, array, 1);
+}
+int dictionary_with_the_keys(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  return with_dictionary(schema, array, 0);
 }
 
 /* Counts what nobody has counted, wherever that is. */
@@ -207,11 +224,11 @@ static void count(const struct ArrowArray* array) {
 
 int counts_nulls(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
   count(&array->array);
-  return consume(schema, array);
+  return takes(schema, array);
 }
 
 /* Wants to know how long text is before it waits for it. */
-int reads_offsets_early(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+static int read_offsets(struct ArrowSchema* schema, struct ArrowDeviceArray* array, int waits_first) {
   int32_t last;
   void* queue;
   int64_t i;
@@ -220,17 +237,23 @@ int reads_offsets_early(struct ArrowSchema* schema, struct ArrowDeviceArray* arr
     const struct ArrowArray* child = array->array.children[i];
     if (strcmp(schema->children[i]->format, "u") != 0) continue;
     code = device->open_queue(device, &queue);
+    if (code == 0 && waits_first) code = device->wait(device, queue, array->sync_event);
     if (code == 0) code = device->copy_to_host(device, queue, &last, child->buffers[1], sizeof last);
     if (code == 0) code = device->synchronize(device, queue);
     device->close_queue(device, queue);
   }
-  array->array.release(&array->array);
-  schema->release(schema);
-  return code;
+  return code == 0 ? takes(schema, array) : code;
+}
+
+int reads_offsets_early(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  return read_offsets(schema, array, 0);
+}
+int reads_offsets(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  return read_offsets(schema, array, 1);
 }
 
 /* Was built without Metal, and does not think of that. */
 int crashes_on_metal(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
   if (array->device_type == ARROW_DEVICE_METAL) *(volatile int*)16 = 1;
-  return consume(schema, array);
+  return takes(schema, array);
 }

@@ -1,7 +1,7 @@
 //! A hand-written producer of device streams. It looks at how it is called, and does one thing
 //! wrong if told to.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -78,7 +78,7 @@ struct StreamState {
     /// The text of the last error, in memory that holds question marks after the next call.
     text: Option<Raw>,
     formats: Vec<Raw>,
-    tables: Vec<(*mut *const std::ffi::c_void, usize)>,
+    tables: Vec<(*mut *const c_void, usize)>,
 }
 
 /// Bytes that are never freed and only touched through this pointer.
@@ -172,8 +172,12 @@ impl StreamData {
     }
 
     fn chunk(&self, state: &mut StreamState, plan: &Plan, device: (i32, i64)) -> ArrowDeviceArray {
-        let array = producer::array(plan, &self.books.chunks);
-        state.tables.push((array.buffers, array.n_buffers as usize));
+        let mut array = producer::array(plan, &self.books.chunks);
+        if self.fault == Some(ProducerFault::TakesArraysAlong) {
+            let table = in_kept_memory(array.buffers, array.n_buffers as usize);
+            array.buffers = table;
+            state.tables.push((table, array.n_buffers as usize));
+        }
         producer::on_device(array, device.0, device.1)
     }
 }
@@ -205,6 +209,15 @@ impl Raw {
     fn fill(self, byte: u8) {
         unsafe { self.0.write_bytes(byte, self.1) };
     }
+}
+
+/// A copy of a table, in memory that is never freed: the stream writes to the table when it is
+/// released, and the array may have been released before.
+fn in_kept_memory(table: *mut *const c_void, entries: usize) -> *mut *const c_void {
+    let copy = (0..entries).map(|index| unsafe { table.add(index).read() }).collect::<Vec<_>>();
+    let copy = copy.leak().as_mut_ptr();
+    LEAKED.lock().unwrap().push(Kept(copy.cast()));
+    copy
 }
 
 /// So that leak checkers see what is never freed.
@@ -332,7 +345,6 @@ unsafe extern "C" fn release(stream: *mut ArrowDeviceArrayStream) {
             state.formats.iter().for_each(|format| format.fill(b' '));
         }
         if private.fault == Some(ProducerFault::TakesArraysAlong) {
-            // Those that a consumer keeps; the test that orders this keeps all.
             for (table, entries) in state.tables.drain(..) {
                 (0..entries).for_each(|index| unsafe { table.add(index).write(ptr::null()) });
             }

@@ -33,13 +33,6 @@ pub(crate) fn report(peer: &str, kind: Kind, side: Side) -> Report {
     report_within(peer, kind, side, limits())
 }
 
-/// What was found until a rule was broken.
-pub(crate) fn report_until(peer: &str, kind: Kind, side: Side, id: &str) -> Report {
-    let subject = Subject { peer: peer.to_owned(), kind, side };
-    let wanted = |report: &Report, _: &str| (!report.failed().contains(&id)).then_some(true);
-    check_some(&subject, &launcher(), limits(), wanted).unwrap()
-}
-
 /// What was found in what is named.
 pub(crate) fn report_of(peer: &str, kind: Kind, side: Side, names: &[&str]) -> Report {
     let subject = Subject { peer: peer.to_owned(), kind, side };
@@ -50,15 +43,6 @@ pub(crate) fn report_of(peer: &str, kind: Kind, side: Side, names: &[&str]) -> R
 pub(crate) fn report_within(peer: &str, kind: Kind, side: Side, limits: Limits) -> Report {
     let subject = Subject { peer: peer.to_owned(), kind, side };
     check(&subject, &launcher(), limits).unwrap()
-}
-
-/// That a peer is found out under this id.
-#[track_caller]
-pub(crate) fn assert_found(peer: &str, kind: Kind, side: Side, id: &str) {
-    let report = report_until(peer, kind, side, id);
-    let failed = report.failed();
-    assert!(failed.contains(&id), "{peer}: {id} is not among {failed:?}:\n{report}");
-    println!("{peer}: {failed:?}");
 }
 
 /// That nothing is found, and something was looked at.

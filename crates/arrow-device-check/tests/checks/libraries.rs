@@ -88,41 +88,6 @@ fn a_consumer_that_knows_few_types_is_told_so_and_nothing_else() {
     assert!(output.status.success());
 }
 
-#[test]
-fn each_mistake_of_a_library_is_found_under_its_id() {
-    let Some(library) = library("wrong") else { return };
-    for (side, function, kind, id) in [
-        ("producer", "crashes", "array", "PEER"),
-        ("producer", "aborts", "array", "PEER"),
-        ("producer", "exits", "array", "PEER"),
-        ("producer", "refuses", "array", "PEER"),
-        ("producer", "loses_event", "array", "ARR-6"),
-        ("producer", "records_early", "array", "ARR-8"),
-        ("producer", "forgets_event", "array", "ARR-9"),
-        ("producer", "forgets_memory", "array", "ARR-10"),
-        ("producer", "forgets_device", "array", "ARR-1"),
-        ("consumer", "reads_on_host", "array", "ARR-2"),
-        ("consumer", "never_waits", "array", "ARR-2"),
-        ("consumer", "waits_elsewhere", "array", "ARR-5"),
-        ("consumer", "releases_early", "array", "ARR-20"),
-        ("producer", "leaky_stream", "stream", "STR-7"),
-        ("producer", "stray_stream", "stream", "STR-2"),
-        ("producer", "writes_early", "array", "ARR-11"),
-        ("producer", "dictionary_on_host", "array", "ARR-1"),
-        ("consumer", "crashes_on_metal", "array", "ABI-2"),
-    ] {
-        let output = run(&library, side, function, &["--kind", kind, "--json", "-"]);
-        let failed = ids(&output, "fail");
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            failed.iter().any(|found| found == id),
-            "{function}: {failed:?} has no {id}: {text}"
-        );
-        assert_eq!(output.status.code(), Some(1), "{function}");
-        println!("{function}: {failed:?}");
-    }
-}
-
 /// What goes wrong with some data alone is told apart from what goes wrong with all.
 #[test]
 fn mistakes_with_some_data_on_a_device_are_found_with_that_alone() {

@@ -10,7 +10,7 @@ use foreign_peers::arrow_cpp::arrow_cpp;
 use foreign_peers::build;
 
 /// The Python that has the wheel.
-fn python(wheel: &str) -> Option<PathBuf> {
+pub(crate) fn python(wheel: &str) -> Option<PathBuf> {
     if build::wheel(wheel).is_none() {
         let setup = "`cargo xtask test --setup` installs it";
         skip(wheel, &format!("the wheel of {wheel} is not there: {setup}"));
@@ -29,7 +29,13 @@ fn run_some(python: &Path, function: &str, side: &str, kind: &str, scenario: &st
     command(python, &peer, side, kind, scenario).output().unwrap()
 }
 
-fn command(python: &Path, peer: &str, side: &str, kind: &str, scenario: &str) -> Command {
+pub(crate) fn command(
+    python: &Path,
+    peer: &str,
+    side: &str,
+    kind: &str,
+    scenario: &str,
+) -> Command {
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers");
     let mut command = Command::new(env!("CARGO_BIN_EXE_arrow-device-check"));
     command
@@ -89,54 +95,6 @@ fn what_pyarrow_makes_is_right_but_for_the_members_that_it_does_not_write() {
     assert_fails(&python, "chunked", "producer", "stream", &[]);
     assert_fails(&python, "tensor", "producer", "dlpack", &[]);
     assert_fails(&python, "tensor", "producer", "dlpack-legacy", &[]);
-}
-
-#[test]
-fn objects_with_one_thing_wrong_are_found_out() {
-    let Some(python) = python("pyarrow") else { return };
-    let protocol = "the protocol of the language";
-    for (function, kind, expected, scenario) in [
-        ("WithoutKeywords", "array", "PYC-3", protocol),
-        ("WithAnyKeyword", "array", "PYC-3", protocol),
-        ("WithoutRequest", "array", "PYC-5", protocol),
-        ("Swapped", "array", "PYC-1", protocol),
-        ("GivenTwice", "array", "PEER", "many times"),
-        ("OldTensor", "dlpack", "DLP-3", protocol),
-        ("Raises", "array", "PEER", protocol),
-        ("Nothing", "array", "PYC-6", protocol),
-        ("ElsewhereAndHere", "array", "PYC-4", protocol),
-    ] {
-        let output = run_some(&python, function, "producer", kind, scenario);
-        let failed = ids(&output, "fail");
-        assert!(failed.iter().any(|id| id == expected), "{function}: {failed:?} has no {expected}");
-        println!("{function}: {failed:?}");
-    }
-    for (function, expected, scenario) in [
-        ("keep_everything", "SYS-2", "a batch on the host"),
-        ("take_any_name", "PYC-1", protocol),
-        ("only_host", "PYC-6", protocol),
-        ("assumes_its_wish", "PYC-5", protocol),
-        ("take_nothing_too", "PYC-2", protocol),
-    ] {
-        let output = run_some(&python, function, "consumer", "array", scenario);
-        let failed = ids(&output, "fail");
-        assert!(failed.iter().any(|id| id == expected), "{function}: {failed:?} has no {expected}");
-        println!("{function}: {failed:?}");
-    }
-}
-
-#[test]
-fn their_right_twins_are_not_blamed() {
-    let Some(python) = python("pyarrow") else { return };
-    let protocol = "the protocol of the language";
-    for (function, side) in
-        [("Elsewhere", "producer"), ("numbers", "producer"), ("take_array", "consumer")]
-    {
-        let output = run_some(&python, function, side, "array", protocol);
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(ids(&output, "fail"), Vec::<String>::new(), "{function}: {text}");
-        assert!(ids(&output, "pass").len() > 2, "{function}: {text}");
-    }
 }
 
 #[test]

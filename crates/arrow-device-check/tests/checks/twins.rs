@@ -1,9 +1,6 @@
-//! Twins: for each mistake a peer that makes it and the same peer without it. All mistakes are
-//! found under the rule that they break, and the others are not blamed.
-//!
-//! `cargo test -p arrow-device-check --test programs twins -- --nocapture` prints the table.
+//! Twins in C, for the table of pairs: for each mistake a function that makes it, and one that is
+//! the same without it. And what the program says of them on a terminal and under valgrind.
 
-use std::path::Path;
 use std::process::Command;
 
 use arrow_device_testkit::required::skip;
@@ -12,7 +9,7 @@ use crate::libraries::{ids, library, run};
 
 /// The side, the kind, the function, the rule that it breaks, and what is tried: all that there is
 /// where it is empty.
-const TWINS: &[[&str; 5]] = &[
+pub(crate) const TWINS: &[[&str; 5]] = &[
     ["producer", "array", "children_go_with_parent", "ARR-12", ""],
     ["producer", "array", "nulls_in_a_field_without", "ARR-17", ""],
     ["producer", "array", "reuses_its_buffer", "ARR-15", ""],
@@ -39,7 +36,7 @@ const TWINS: &[[&str; 5]] = &[
 ];
 
 /// The same under valgrind, without which nothing of this is seen.
-const UNDER_VALGRIND: &[[&str; 5]] = &[
+pub(crate) const UNDER_VALGRIND: &[[&str; 5]] = &[
     ["producer", "dlpack", "an_element_behind_the_allocation", "DLP-10", ""],
     ["producer", "array", "a_buffer_that_is_too_short", "ARR-17", "an array on the host"],
     ["consumer", "array", "reads_a_little_too_far", "ARR-14", "a batch on the host"],
@@ -73,65 +70,13 @@ fn on_a_terminal_there_is_progress() {
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The rules that a peer is said to break.
-fn failed(library: &Path, side: &str, function: &str, options: &[&str]) -> Vec<String> {
-    let output = run(library, side, function, options);
-    let failed = ids(&output, "fail");
-    if failed.is_empty() {
-        // Who is not blamed was tried.
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{function}: {told}");
-    }
-    failed
-}
-
-/// Tries each of these twins with these options, and prints what was found.
-fn assert_found(twins: &[[&str; 5]], more: &[&str]) {
-    let Some(library) = library("twins") else { return };
-    let (mut missed, mut falsely) = (Vec::new(), Vec::new());
-    println!("{:8} {:7} {:32} {:7} found as", "side", "kind", "mistake", "breaks");
-    for [side, kind, function, id, scenario] in twins {
-        let mut options = vec!["--kind", kind, "--json", "-"];
-        if !scenario.is_empty() {
-            options.extend(["--scenario", scenario]);
-        }
-        options.extend(more);
-        let faulty = failed(&library, side, function, &options);
-        let right = failed(&library, side, &format!("{function}_right"), &options);
-        let alarms = if right.is_empty() { "no false alarm" } else { "FALSE ALARM" };
-        println!("{side:8} {kind:7} {function:32} {id:7} {faulty:?}, {alarms}");
-        if faulty != [*id] {
-            missed.push(format!("{function}: {faulty:?} and not {id}"));
-        }
-        if !right.is_empty() {
-            falsely.push(format!("{function}_right: {right:?}"));
-        }
-    }
-    let all = twins.len();
-    println!("{} found, {} missed, {} false", all - missed.len(), missed.len(), falsely.len());
-    assert!(missed.is_empty() && falsely.is_empty(), "{missed:#?} {falsely:#?}");
-}
-
-// Requirement: ASY-21
-#[test]
-fn each_mistake_is_found_and_its_right_twin_is_not_blamed() {
-    assert_found(TWINS, &[]);
-}
-
 /// Whether valgrind is here.
-fn has_valgrind() -> bool {
+pub(crate) fn has_valgrind() -> bool {
     let has = Command::new("valgrind").arg("--version").output().is_ok();
     if !has {
         skip("valgrind", "there is no valgrind");
     }
     has
-}
-
-#[test]
-fn each_mistake_that_valgrind_sees_is_found_and_its_right_twin_is_not_blamed() {
-    if has_valgrind() {
-        assert_found(UNDER_VALGRIND, &["--under", "valgrind", "--limit", "15"]);
-    }
 }
 
 /// What one finding of valgrind's says: the access, what was going on, where, and whose memory.
