@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use arrow_device::abi::ArrowAsyncDeviceStreamHandler;
 use arrow_device_testkit::pushed::{Source, SourceFault};
 
 use super::{RUNS, Scenario, growth};
@@ -97,14 +98,8 @@ fn judge(
         return;
     }
     // SAFETY: what the consumer gave, which is not released.
-    let callbacks = unsafe { &*handler };
-    let all = [
-        callbacks.on_schema.is_some(),
-        callbacks.on_next_task.is_some(),
-        callbacks.on_error.is_some(),
-        callbacks.release.is_some(),
-    ];
-    if !notes.check("ASY-1", !all.contains(&false), || "the handler lacks a callback".into()) {
+    let is_complete = is_complete(unsafe { &*handler });
+    if !notes.check("ASY-1", is_complete, || "the handler lacks a callback".into()) {
         return;
     }
     let id = if fault.is_some() { "SYS-2" } else { "ASY-9" };
@@ -136,6 +131,13 @@ fn judge(
     }
     // The consumer's threads may still call it.
     std::mem::forget(source);
+}
+
+fn is_complete(handler: &ArrowAsyncDeviceStreamHandler) -> bool {
+    handler.on_schema.is_some()
+        && handler.on_next_task.is_some()
+        && handler.on_error.is_some()
+        && handler.release.is_some()
 }
 
 /// Lets the consumer come to its end, if it tells. Whether it may still be at work.
@@ -200,7 +202,9 @@ fn is_over(peer: &Peer, bench: &Bench) -> bool {
     let Entry::ConsumeAsync(consume) = &peer.entry else { return false };
     let mut handler = std::ptr::null_mut();
     let (code, advance) = consume(bench, &raw mut handler);
-    if code != 0 || handler.is_null() {
+    // SAFETY: what the consumer gave, which is not released.
+    let is_good = code == 0 && !handler.is_null() && is_complete(unsafe { &*handler });
+    if !is_good {
         return false;
     }
     let source = Source::of_batches(handler, ARRAYS, None);

@@ -1,5 +1,6 @@
 //! Producers of tensors in DLPack's C form.
 
+use std::cell::Cell;
 use std::ptr;
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
@@ -322,11 +323,16 @@ fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
         return notes.skip("DLP-6", "its memory is not counted");
     }
     notes.now(RUNS, "producing a tensor many times");
+    let can_be_deleted = Cell::new(true);
     let kept = growth::of(|| {
         if let Ok(made) = make(peer, bench) {
+            can_be_deleted.set(made.has_deleter());
             made.delete();
         }
     });
+    if !can_be_deleted.get() {
+        return notes.skip("DLP-6", "there is no deleter to call");
+    }
     match kept {
         None => notes.skip("DLP-6", "the C library does not tell how much memory is in use"),
         Some(kept) => {

@@ -37,8 +37,8 @@ pub(crate) const TWINS: &[[&str; 5]] = &[
 
 /// The same under valgrind, without which nothing of this is seen.
 pub(crate) const UNDER_VALGRIND: &[[&str; 5]] = &[
-    ["producer", "dlpack", "an_element_behind_the_allocation", "DLP-10", ""],
-    ["producer", "array", "a_buffer_that_is_too_short", "ARR-17", "an array on the host"],
+    ["producer", "dlpack", "an_element_behind_the_allocation", "DLP-10", "a tensor on the host"],
+    ["producer", "array", "a_buffer_that_is_too_short", "ARR-17", "one child in two moved out"],
     ["consumer", "array", "reads_a_little_too_far", "ARR-14", "a batch on the host"],
     ["consumer", "dlpack", "reads_a_tensor_that_is_deleted", "DLP-6", "a tensor without strides"],
 ];

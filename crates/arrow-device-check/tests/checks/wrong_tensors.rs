@@ -70,16 +70,17 @@ fn leaky() -> Peer {
 
 type Consume = unsafe fn(*mut DLManagedTensorVersioned) -> i32;
 
+/// What they do with a tensor that may be one: whatever is none is looked at as ours do, so that
+/// each has one fault.
 const CONSUMERS: &[(&str, &str, Consume)] = &[
     ("never deletes", "DLP-6", |_| 0),
-    ("takes any version", "DLP-11", |tensor| {
+    ("believes what it is told", "SYS-2", |tensor| {
         unsafe { delete(tensor) };
         0
     }),
-    ("believes what it is told", "SYS-2", |tensor| {
-        let is_ours = unsafe { (*tensor).version.major } == 1;
+    ("takes any version", "DLP-11", |tensor| {
         unsafe { delete(tensor) };
-        i32::from(!is_ours)
+        0
     }),
     ("needs strides", "DLP-7", |tensor| {
         let _ = unsafe { (*tensor).dl_tensor.strides.read_volatile() };
@@ -111,6 +112,13 @@ const CONSUMERS: &[(&str, &str, Consume)] = &[
     }),
 ];
 
+/// Whether a consumer may look at the dimensions.
+unsafe fn has_dimensions(tensor: *mut DLManagedTensorVersioned) -> bool {
+    let DLTensor { shape, ndim, .. } = unsafe { &(*tensor).dl_tensor };
+    let is_counted = *ndim == 0 || *ndim > 0 && !shape.is_null();
+    is_counted && (0..*ndim as usize).all(|at| unsafe { *shape.add(at) } >= 0)
+}
+
 unsafe fn delete(tensor: *mut DLManagedTensorVersioned) {
     if let Some(delete) = unsafe { (*tensor).deleter } {
         unsafe { delete(tensor) };
@@ -129,8 +137,17 @@ pub(crate) fn peer(name: &str) -> Option<Peer> {
         ("producer", None) => producer(|_| {}),
         ("producer", Some(number)) => producer(PRODUCERS[number].2),
         _ => {
-            let consume = number.map_or(ours as Consume, |number| CONSUMERS[number].2);
-            let entry = Entry::ConsumeTensor(Box::new(move |_, tensor| unsafe { consume(tensor) }));
+            let (what, _, consume) =
+                number.map_or(("", "", ours as Consume), |number| CONSUMERS[number]);
+            let entry = Entry::ConsumeTensor(Box::new(move |_, tensor| {
+                let is_version = unsafe { (*tensor).version.major } == 1;
+                let is_faulty = match what {
+                    "believes what it is told" => is_version,
+                    "takes any version" => !is_version,
+                    _ => is_version && unsafe { has_dimensions(tensor) },
+                };
+                if is_faulty { unsafe { consume(tensor) } } else { unsafe { ours(tensor) } }
+            }));
             Peer::new(entry, usual_places(false, false))
         }
     })

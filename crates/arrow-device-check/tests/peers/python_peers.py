@@ -62,6 +62,8 @@ class AsItIs:
 
 def assumes_its_wish(thing):
     """Takes what it asked for as given."""
+    if not hasattr(thing, "__arrow_c_device_array__"):
+        return take_array(thing)
     wish = pa.field("", pa.int32())
     capsules = thing.__arrow_c_device_array__(requested_schema=wish.__arrow_c_schema__())
     array = pa.Array._import_from_c_device_capsule(*capsules)
@@ -76,15 +78,18 @@ def keep_everything(thing, kept=[]):
     kept.append(thing.__arrow_c_device_array__())
 
 
+NAME = ctypes.create_string_buffer(b"arrow_device_array")
+
+
 def take_any_name(thing):
     """Looks at no name."""
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     name = ctypes.pythonapi.PyCapsule_GetName
     name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    method = getattr(thing, "__arrow_c_device_array__", None) or thing.__arrow_c_array__
-    for capsule in method():
-        get(capsule, name(capsule))
+    if name(getattr(thing, "array", None)) == b"something_else":
+        rename = ctypes.pythonapi.PyCapsule_SetName
+        rename.argtypes = [ctypes.py_object, ctypes.c_void_p]
+        rename(thing.array, ctypes.addressof(NAME))
+    take_array(thing)
 
 
 def only_host(thing):
@@ -133,6 +138,15 @@ class GivenTwice(Wrapped):
             raise NotImplementedError
         GivenTwice.given = GivenTwice.given or self.array.__arrow_c_device_array__()
         return GivenTwice.given
+
+
+class WithoutDestructor(Wrapped):
+    """Its schema is never released, unless somebody consumes it."""
+
+    def __arrow_c_device_array__(self, requested_schema=None, **kwargs):
+        schema, array = self.array.__arrow_c_device_array__(None, **kwargs)
+        ctypes.pythonapi.PyCapsule_SetDestructor(ctypes.py_object(schema), None)
+        return schema, array
 
 
 class OldTensor:

@@ -224,6 +224,12 @@ impl Sink {
         state.producer.is_some() && state.released == 0
     }
 
+    /// Whether the end or an error came, after which the release is to come.
+    pub fn was_told_the_end(&self) -> bool {
+        let state = self.0.state.lock().unwrap();
+        state.ended || state.error.is_some()
+    }
+
     /// What the stream came to.
     pub fn outcome(&self) -> Outcome {
         let state = self.0.state.lock().unwrap();
@@ -516,7 +522,9 @@ unsafe extern "C" fn on_error(
 unsafe extern "C" fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
     let sink = inner(handler);
     sink.enter("release");
-    if sink.has(SinkFault::CancelsInsideRelease) {
+    // Without a schema there is nobody to call.
+    let has_producer = sink.state.lock().unwrap().producer.is_some();
+    if sink.has(SinkFault::CancelsInsideRelease) && has_producer {
         sink.cancel();
     }
     sink.state.lock().unwrap().released += 1;
