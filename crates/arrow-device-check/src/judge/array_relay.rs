@@ -240,8 +240,9 @@ fn exchange(
     });
     if early == 0 || !shares {
         notes.now("ARR-13", "releasing what was handed on");
-        release(&mut given, order, is_moved, notes);
-        offer.settle_relayed(is_moved, notes);
+        if release(&mut given, order, is_moved, notes) {
+            offer.settle_relayed(is_moved, notes);
+        }
     }
     None
 }
@@ -326,22 +327,29 @@ fn compare(seen: &Seen, expected: &Seen, of: &str, notes: &Notes) {
     }
 }
 
-fn release(given: &mut HandedOn, order: Order, is_moved: bool, notes: &Notes) {
+/// Whether it could be released as it has to be.
+fn release(given: &mut HandedOn, order: Order, is_moved: bool, notes: &Notes) -> bool {
     let words: &Words = &[("unreleased", "ARR-13"), ("buffers moved", "ARR-12")];
-    if is_moved {
+    let is_released = if is_moved {
         let moved = std::mem::replace(&mut *given.array, ArrowDeviceArray::empty());
         let moved = consumer::move_and_scribble(moved);
-        if notes.verdict(consumer::release_in_order(moved.array, order), words, "ARR-12") {
+        let is_released =
+            notes.verdict(consumer::release_in_order(moved.array, order), words, "ARR-12");
+        if is_released {
             notes.pass("ARR-13");
         }
+        is_released
     } else if let Some(release) = given.array.array.release {
         // SAFETY: the structure's own callback, called once and with it.
         unsafe { release(&raw mut given.array.array) };
         notes.check("ARR-13", given.array.is_released(), || {
             "the release left the struct unreleased".into()
-        });
-    }
+        })
+    } else {
+        true
+    };
     release_handed_on(&mut given.schema, &mut ArrowDeviceArray::empty());
+    is_released
 }
 
 impl Offer {

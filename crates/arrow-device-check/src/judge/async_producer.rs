@@ -105,19 +105,21 @@ impl Running {
     /// Lets the producer go on until something is so, or a rule is broken; whether it came to be
     /// so.
     fn until(&self, is_so: impl Fn(&Sink) -> bool) -> bool {
+        self.whatever_comes(|sink| is_so(sink) || self.is_wrong());
+        is_so(&self.sink)
+    }
+
+    /// Lets the producer go on until something is so, whatever it does on the way.
+    fn whatever_comes(&self, is_so: impl Fn(&Sink) -> bool) {
         let end = Instant::now() + patience();
         while !is_so(&self.sink) {
-            if self.is_wrong() {
-                return false;
-            }
             match (self.advance)() {
-                Some(false) => return is_so(&self.sink),
+                Some(false) => return,
                 Some(true) => {}
-                None if Instant::now() > end => return false,
+                None if Instant::now() > end => return,
                 None => std::thread::sleep(std::time::Duration::from_micros(200)),
             }
         }
-        true
     }
 
     fn is_over(&self) -> bool {
@@ -202,14 +204,14 @@ fn ended(running: &Running, failed: usize, notes: &Notes) -> bool {
     }
     let outcome = running.sink.outcome();
     if failed > 0 {
-        let is_told = matches!(outcome, Outcome::Failed(..));
+        let is_told = running.sink.was_told_an_error();
         return notes.check("ASY-10", is_told, || {
             format!("`extract_data` failed, and no error followed: the stream is {outcome:?}")
         });
     }
     let seen = match outcome {
         Outcome::Ended => None,
-        Outcome::Open if running.sink.was_told_the_end() => return true,
+        Outcome::Open if running.sink.was_told_the_end() => None,
         Outcome::Open => Some("the end was never told, though all that came was taken".into()),
         Outcome::Released => {
             Some("the handler was released without the end having been told".into())
@@ -286,7 +288,7 @@ fn senseless(peer: &Peer, bench: &Bench, notes: &Notes, count: i64) {
         return running.settle(notes);
     }
     let outcome = running.sink.outcome();
-    let is_told = matches!(outcome, Outcome::Failed(..)) || running.sink.was_told_the_end();
+    let is_told = running.sink.was_told_an_error();
     notes.check("ASY-6", is_told, || {
         let tasks = running.sink.arrived();
         format!(
@@ -361,10 +363,12 @@ fn refused(peer: &Peer, bench: &Bench, notes: &Notes, schema: bool) {
     }
     let Some(running) = start(peer, bench, notes, sink) else { return };
     notes.now("ASY-11", "refusing what came");
-    running.until(|sink| sink.outcome() != Outcome::Open);
+    running.whatever_comes(|sink| sink.outcome() != Outcome::Open);
     let outcome = running.sink.outcome();
-    // That it was not released is told below.
-    let is_right = matches!(outcome, Outcome::Released | Outcome::Open) || running.is_wrong();
+    let first = first_of(running.sink.complaints());
+    let is_other = first.is_err_and(|complaint| !complaint.contains("after a refusal"));
+    // That it was never released is told below.
+    let is_right = matches!(outcome, Outcome::Released | Outcome::Open) || is_other;
     notes.check("ASY-11", is_right, || {
         format!("after a refusal only the release may come, and the stream is {outcome:?}")
     });
@@ -395,9 +399,7 @@ fn failing(peer: &Peer, bench: &Bench, notes: &Notes) {
     let failed = running.take_all(false);
     let outcome = running.sink.outcome();
     let id = if failed > 0 { "ASY-10" } else { "ASY-12" };
-    let is_told = matches!(outcome, Outcome::Failed(..))
-        || running.sink.was_told_the_end()
-        || running.is_wrong();
+    let is_told = running.sink.was_told_an_error() || running.is_wrong();
     notes.check(id, is_told, || format!("a stream that was to fail is {outcome:?}"));
     running.settle(notes);
 }

@@ -115,7 +115,6 @@ const ALSO: &[(&str, &str, &[&str])] = &[
     ("writes to what it was given", "ARR-15", &["ARR-1", "ARR-17", "ARR-2"]),
     // What is released is moved first in some scenarios, and whose fault it is cannot be told.
     ("never releases", "ARR-10", &["ARR-19"]),
-    ("leaves a released struct unmarked", "ARR-13", &["ARR-19"]),
     ("keeps the address of a struct", "ARR-19", &["ARR-10"]),
     // Sizes of data buffers, which are copied as well.
     ("hands on copies", "ARR-16", &["ARR-17"]),

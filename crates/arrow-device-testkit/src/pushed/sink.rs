@@ -224,10 +224,14 @@ impl Sink {
         state.producer.is_some() && state.released == 0
     }
 
-    /// Whether the end or an error came, after which the release is to come.
+    /// Whether the end came, after which the release is to come.
     pub fn was_told_the_end(&self) -> bool {
-        let state = self.0.state.lock().unwrap();
-        state.ended || state.error.is_some()
+        self.0.state.lock().unwrap().ended
+    }
+
+    /// Whether an error came, after which the release is to come.
+    pub fn was_told_an_error(&self) -> bool {
+        self.0.state.lock().unwrap().error.is_some()
     }
 
     /// What the stream came to.
