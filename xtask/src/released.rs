@@ -18,6 +18,11 @@ const MODULE: &str = "testing/foreign-peers/released";
 const PAGE: &str = "docs/peers.md";
 const BEGIN: &str = "| package | function | side and kind | broken rules |\n|---|---|---|---|\n";
 
+/// The package with the jar of arrow-java, which needs a virtual machine for Java.
+const JAVA: &str = "jaydebeapiarrow";
+/// What the machine keeps for itself comes from the allocator whose books are looked at.
+const JAVA_KEEPS: [&str; 2] = ["--allow", "ARR-10,STR-7"];
+
 /// The package, the function, its side, and what is exchanged.
 const RELEASED: &[[&str; 4]] = &[
     ["pyarrow", "pyarrow_array", "producer", "array"],
@@ -43,6 +48,19 @@ const RELEASED: &[[&str; 4]] = &[
     ["datafusion", "datafusion_frame", "producer", "stream"],
     ["sedonadb", "sedonadb_frame", "producer", "stream"],
     ["adbc-driver-sqlite", "adbc_sqlite_result", "producer", "stream"],
+    ["pyarrow", "pyarrow_takes_stream", "consumer", "stream"],
+    ["nanoarrow", "nanoarrow_takes_stream", "consumer", "stream"],
+    ["arro3-core", "arro3_takes_stream", "consumer", "stream"],
+    ["polars", "polars_takes_stream", "consumer", "stream"],
+    ["pandas", "pandas_takes_stream", "consumer", "stream"],
+    ["duckdb", "duckdb_takes_stream", "consumer", "stream"],
+    ["datafusion", "datafusion_takes_stream", "consumer", "stream"],
+    ["sedonadb", "sedonadb_takes_stream", "consumer", "stream"],
+    ["adbc-driver-sqlite", "adbc_sqlite_takes_stream", "consumer", "stream"],
+    [JAVA, "java_array", "producer", "array"],
+    [JAVA, "java_reader", "producer", "stream"],
+    [JAVA, "java_takes_array", "consumer", "array"],
+    [JAVA, "java_takes_stream", "consumer", "stream"],
     ["numpy", "numpy_tensor", "producer", "dlpack"],
     ["numpy", "numpy_takes_tensor", "consumer", "dlpack"],
     ["jax", "jax_tensor", "producer", "dlpack-legacy"],
@@ -58,6 +76,9 @@ pub(crate) fn check(part: &str) -> Result<(), String> {
         peers::install_into(&environment, PACKAGES)?;
     }
     shell::run(&["cargo", "build", "--package=arrow-device-check"], &[])?;
+    if shell::output_of(&["java", "-version"]).is_none() {
+        return Err("there is no `java` for arrow-java: install default-jre-headless".to_owned());
+    }
     let versions = peers::pins(PACKAGES)?;
     let mut rows = Vec::new();
     for [package, function, side, kind] in RELEASED {
@@ -76,6 +97,9 @@ pub(crate) fn check(part: &str) -> Result<(), String> {
             .env("PYTHONDONTWRITEBYTECODE", "1")
             // The allocator of the C library, whose books are looked at.
             .env("ARROW_DEFAULT_MEMORY_POOL", "system");
+        if *package == JAVA {
+            command.args(JAVA_KEEPS);
+        }
         let output = command.output().map_err(|error| error.to_string())?;
         if output.status.code() == Some(2) {
             return Err(format!("{function}: {}", String::from_utf8_lossy(&output.stderr)));
@@ -122,13 +146,17 @@ fn compare(rows: &[String], are_all: bool) -> Result<(), String> {
 mod tests {
     use super::*;
 
+    /// Functions of the module that are no peers.
+    const HELPERS: &[&str] =
+        &["of_pyarrow", "java", "java_numbers", "struct", "address", "end", "capsule"];
+
     #[test]
     fn each_function_of_the_module_is_checked_and_its_package_is_pinned() {
         let module = shell::read(format!("{MODULE}/released_peers.py")).unwrap();
         let functions = module.lines().filter_map(|line| line.strip_prefix("def "));
         let functions: Vec<&str> = functions
             .filter_map(|line| line.split('(').next())
-            .filter(|it| *it != "of_pyarrow")
+            .filter(|it| !HELPERS.contains(it))
             .collect();
         let known = |function: &str| RELEASED.iter().any(|[_, name, ..]| *name == function);
         assert!(functions.iter().all(|function| known(function)), "{functions:?}");

@@ -146,6 +146,13 @@ pub(crate) const CHROMIUM: Tool = Tool {
     source: Source::Debian("chromium"),
 };
 
+/// Runs arrow-java, which comes in a package of Python's.
+pub(crate) const JAVA: Tool = Tool {
+    name: "a virtual machine for Java",
+    is_present: || shell::output_of(&["java", "-version"]).is_some(),
+    source: Source::Debian("default-jre-headless"),
+};
+
 /// Another driver of Vulkan for the processor, which Debian has in the browser's package alone.
 pub(crate) const SWIFTSHADER: Tool = Tool {
     name: "SwiftShader, in the package of chromium",

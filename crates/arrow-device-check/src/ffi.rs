@@ -8,7 +8,7 @@ use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArray, ArrowDeviceArrayStre
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::producer;
 use arrow_device_testkit::pushed::numbers;
-use arrow_device_testkit::stream::device_of;
+use arrow_device_testkit::stream::{device_of, host_of};
 
 use crate::bench::{Bench, Context};
 use crate::child::Task;
@@ -83,6 +83,54 @@ pub(crate) unsafe extern "C" fn arrow_device_check_wrap_stream(
     // SAFETY: `host` is a stream that is not released, and `out` may be written, as the caller
     // promises.
     unsafe { out.write(device_of(moved)) };
+}
+
+/// Gives another stream like the one that a consumer was given. 0 if there is one.
+///
+/// # Safety
+/// `out` may be written.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn arrow_device_check_another_stream(
+    out: *mut ArrowDeviceArrayStream,
+) -> c_int {
+    let Some(stream) = crate::judge::another_stream() else { return libc::EINVAL };
+    // SAFETY: `out` may be written, as the caller promises.
+    unsafe { out.write(stream) };
+    0
+}
+
+/// Gives a stream of a few batches on the host. Returns 0.
+///
+/// # Safety
+/// `out` may be written.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn arrow_device_check_good_stream(
+    out: *mut ArrowDeviceArrayStream,
+) -> c_int {
+    // SAFETY: `out` may be written, as the caller promises.
+    unsafe { out.write(crate::judge::good_stream()) };
+    0
+}
+
+/// Whether the stream that a consumer was given may be shown as a stream of plain arrays.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn arrow_device_check_may_be_plain() -> c_int {
+    c_int::from(crate::judge::may_be_plain())
+}
+
+/// Makes a stream of plain arrays of a device stream on the host, which it takes over.
+///
+/// # Safety
+/// `device` is a stream that is not released, and `out` may be written.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn arrow_device_check_plain_stream(
+    device: *mut ArrowDeviceArrayStream,
+    out: *mut ArrowArrayStream,
+) {
+    // SAFETY: `device` is a stream that is not released, as the caller promises.
+    let moved = unsafe { ptr::replace(device, ArrowDeviceArrayStream::empty()) };
+    // SAFETY: `out` may be written, as the caller promises.
+    unsafe { out.write(host_of(moved)) };
 }
 
 /// Gives three numbers on the host, in a record batch if `is_batch` is not 0.

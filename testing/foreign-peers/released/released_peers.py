@@ -3,6 +3,8 @@
 `cargo xtask peers` runs them. Each function imports its package itself, so that one run loads one package.
 """
 
+import ctypes
+
 ROWS = {"n": [1, None, 3], "t": ["tea", "milk", None]}
 
 
@@ -132,6 +134,148 @@ def jax_tensor():
     return jax.numpy.arange(6).reshape(2, 3)
 
 
+# ---- arrow-java, which is in a jar of the package jaydebeapiarrow
+
+
+def java():
+    """The packages of arrow-java, in a virtual machine of this process."""
+    import pathlib
+
+    import jaydebeapiarrow
+    import jpype
+
+    if not jpype.isJVMStarted():
+        jars = pathlib.Path(jaydebeapiarrow.__file__).parent / "lib" / "*"
+        options = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "-Xmx128m"]
+        jpype.startJVM(*options, classpath=[str(jars)])
+    return jpype.JPackage("org").apache.arrow
+
+
+def java_numbers(arrow, allocator):
+    vector = arrow.vector.BigIntVector("n", allocator)
+    vector.allocateNew(3)
+    vector.set(0, 1)
+    vector.setNull(1)
+    vector.set(2, 3)
+    vector.setValueCount(3)
+    return vector
+
+
+# Types of their own for Python's functions, which others call with others.
+API = ctypes.PyDLL(None)
+API.PyCapsule_GetPointer.restype = ctypes.c_void_p
+API.PyCapsule_GetName.restype = ctypes.c_char_p
+API.PyCapsule_New.restype = ctypes.py_object
+API.PyCapsule_New.argtypes = [ctypes.c_void_p] * 3
+
+# The name of a capsule, the size of its struct, and where the release is.
+SCHEMA = (ctypes.create_string_buffer(b"arrow_schema"), 72, 56)
+ARRAY = (ctypes.create_string_buffer(b"arrow_array"), 80, 64)
+STREAM = (ctypes.create_string_buffer(b"arrow_array_stream"), 40, 24)
+
+# Structs whose capsules are alive.
+STRUCTS = {}
+
+
+def struct(of):
+    made = ctypes.create_string_buffer(of[1])
+    STRUCTS[ctypes.addressof(made)] = (made, of[2])
+    return ctypes.addressof(made)
+
+
+def address(capsule, of):
+    return API.PyCapsule_GetPointer(ctypes.py_object(capsule), of[0])
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def end(capsule):
+    """Releases what a capsule holds, if nobody has taken it over."""
+    capsule = ctypes.c_void_p(capsule)
+    address = API.PyCapsule_GetPointer(capsule, ctypes.c_char_p(API.PyCapsule_GetName(capsule)))
+    _, release = STRUCTS[address]
+    release = ctypes.c_void_p.from_address(address + release).value
+    if release:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release)(address)
+    del STRUCTS[address]
+
+
+def capsule(address, of):
+    return API.PyCapsule_New(address, ctypes.addressof(of[0]), ctypes.cast(end, ctypes.c_void_p))
+
+
+class JavaVector:
+    def __init__(self):
+        self.arrow = java()
+        self.allocator = self.arrow.memory.RootAllocator()
+
+    def __arrow_c_array__(self, requested_schema=None):
+        c = self.arrow.c
+        schema, array = struct(SCHEMA), struct(ARRAY)
+        vector = java_numbers(self.arrow, self.allocator)
+        c.Data.exportVector(self.allocator, vector, None, c.ArrowArray.wrap(array), c.ArrowSchema.wrap(schema))
+        vector.close()
+        return capsule(schema, SCHEMA), capsule(array, ARRAY)
+
+
+def java_array():
+    return JavaVector()
+
+
+class JavaReader:
+    def __init__(self):
+        self.arrow = java()
+        self.allocator = self.arrow.memory.RootAllocator()
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        import jpype
+
+        arrow, stream = self.arrow, struct(STREAM)
+        root = arrow.vector.VectorSchemaRoot.of(java_numbers(arrow, self.allocator))
+        root.setRowCount(3)
+        written = jpype.JClass("java.io.ByteArrayOutputStream")()
+        writer = arrow.vector.ipc.ArrowStreamWriter(root, None, written)
+        writer.start()
+        writer.writeBatch()
+        writer.end()
+        root.close()
+        bytes = jpype.JClass("java.io.ByteArrayInputStream")(written.toByteArray())
+        reader = arrow.vector.ipc.ArrowStreamReader(bytes, self.allocator)
+        arrow.c.Data.exportArrayStream(self.allocator, reader, arrow.c.ArrowArrayStream.wrap(stream))
+        return capsule(stream, STREAM)
+
+
+def java_reader():
+    return JavaReader()
+
+
+def java_takes_array(thing):
+    arrow = java()
+    allocator = arrow.memory.RootAllocator()
+    schema, array = thing.__arrow_c_array__()
+    c = arrow.c
+    schema_at, array_at = c.ArrowSchema.wrap(address(schema, SCHEMA)), c.ArrowArray.wrap(address(array, ARRAY))
+    # It keeps what dictionaries the array has.
+    provider = c.CDataDictionaryProvider()
+    try:
+        vector = c.Data.importVector(allocator, array_at, schema_at, provider)
+        vector.getValueCount()
+        vector.close()
+    finally:
+        provider.close()
+
+
+def java_takes_stream(thing):
+    arrow = java()
+    allocator = arrow.memory.RootAllocator()
+    stream = thing.__arrow_c_stream__()
+    reader = arrow.c.Data.importArrayStream(allocator, arrow.c.ArrowArrayStream.wrap(address(stream, STREAM)))
+    try:
+        while reader.loadNextBatch():
+            reader.getVectorSchemaRoot().getRowCount()
+    finally:
+        reader.close()
+
+
 # ---- consumers of arrays
 
 
@@ -163,6 +307,67 @@ def polars_takes_array(thing):
     import polars
 
     polars.Series(thing).to_list()
+
+
+# ---- consumers of streams
+
+
+def pyarrow_takes_stream(thing):
+    import pyarrow as pa
+
+    pa.RecordBatchReader.from_stream(thing).read_all()
+
+
+def nanoarrow_takes_stream(thing):
+    import nanoarrow as na
+
+    for chunk in na.ArrayStream(thing):
+        chunk.to_pylist()
+
+
+def arro3_takes_stream(thing):
+    from arro3.core import RecordBatchReader
+
+    RecordBatchReader.from_arrow(thing).read_all()
+
+
+def polars_takes_stream(thing):
+    import polars
+
+    polars.DataFrame(thing).rows()
+
+
+def pandas_takes_stream(thing):
+    import pandas
+
+    pandas.DataFrame.from_arrow(thing)
+
+
+def duckdb_takes_stream(thing):
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.register("rows", thing)
+    connection.sql("select * from rows").fetchall()
+
+
+def datafusion_takes_stream(thing):
+    from datafusion import SessionContext
+
+    SessionContext().from_arrow(thing).collect()
+
+
+def sedonadb_takes_stream(thing):
+    import sedonadb
+
+    sedonadb.connect().create_data_frame(thing).execute()
+
+
+def adbc_sqlite_takes_stream(thing):
+    from adbc_driver_sqlite import dbapi
+
+    with dbapi.connect() as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest("rows", thing)
 
 
 # ---- consumers of tensors

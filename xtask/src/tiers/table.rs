@@ -229,7 +229,7 @@ pub(crate) const TIERS: &[Tier] = &[
         purpose: "what the checker finds in released Python packages is what docs/peers.md says",
         // The packages are 1.7 GB, and each scenario starts a Python.
         when: When::Everything,
-        needs: &[setup::PYTHON],
+        needs: &[setup::PYTHON, setup::JAVA],
         gains_from: &[],
         variables: &[],
         command: &["cargo", "xtask", "peers"],

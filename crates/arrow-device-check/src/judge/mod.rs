@@ -19,6 +19,9 @@ mod tensor_consumer;
 mod tensor_producer;
 
 pub(crate) use self::array_consumer::in_a_batch;
+pub(crate) use self::stream_consumer::{
+    another as another_stream, good as good_stream, may_be_plain,
+};
 use crate::bench::{Bench, Where};
 use crate::notes::Notes;
 use crate::peer::{Kind, Peer, Side};

@@ -92,7 +92,7 @@ fn good(peer: &Peer, bench: &Bench, notes: &Notes) {
         Ok(held) => drop(stream_producer::judge(held, bench, notes)),
         Err(code) => notes.fail("SYS-1", format!("a good stream was refused with {code}")),
     }
-    settle(&relayed.source, &relayed.books, &relayed.script, notes);
+    settle(&relayed.source, &relayed.books, &relayed.script, 1, notes);
 }
 
 /// How many arrays are in a stream on a device.
@@ -216,7 +216,7 @@ fn failing(peer: &Peer, bench: &Bench, notes: &Notes, script: Script, id: &'stat
     } else {
         notes.pass(id);
     }
-    settle(&relayed.source, &relayed.books, &relayed.script, notes);
+    settle(&relayed.source, &relayed.books, &relayed.script, 1, notes);
 }
 
 fn unknown(peer: &Peer, bench: &Bench, notes: &Notes) {
@@ -238,5 +238,5 @@ fn unknown(peer: &Peer, bench: &Bench, notes: &Notes) {
             notes.skip("STR-1", format!("it refuses type of device 12: it returned {code}"))
         }
     }
-    settle(&relayed.source, &relayed.books, &relayed.script, notes);
+    settle(&relayed.source, &relayed.books, &relayed.script, 1, notes);
 }

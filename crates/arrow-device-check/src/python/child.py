@@ -175,9 +175,17 @@ class HostArray:
 
 
 class Both(Array):
+    """The same with the methods of the CPU, too."""
+
     def __arrow_c_array__(self, requested_schema=None):
         self.calls.append("host")
-        return self.schema, self.array
+        return self.schema, capsule(ARRAY, pointer_of(self.array, NAMES[DEVICE_ARRAY]))
+
+
+def is_plain(array):
+    """Whether nothing is lost where a struct of a device is shown as one of the CPU."""
+    on_cpu = ctypes.c_int32.from_address(array + 88).value == 1
+    return on_cpu and word(array + 96).value is None
 
 
 class Other(Array):
@@ -191,11 +199,54 @@ class Other(Array):
 
 
 class Stream:
-    def __init__(self, stream):
-        self.stream = capsule(DEVICE_STREAM, stream)
+    """A stream, with the method of a device."""
+
+    def __init__(self, stream, again=library.arrow_device_check_another_stream):
+        self.calls = []
+        self.again = again
+        self.kept = ctypes.create_string_buffer(SIZES[DEVICE_STREAM])
+        move(DEVICE_STREAM, stream, ctypes.addressof(self.kept))
+
+    def next(self):
+        """The address of the stream, and of another one like it for whoever asks again."""
+        address = ctypes.addressof(self.kept)
+        if not release_of(DEVICE_STREAM, address) and self.again(self.kept):
+            raise ValueError("the stream was given already")
+        return address
 
     def __arrow_c_device_stream__(self, requested_schema=None, **kwargs):
-        return self.stream
+        if any(value is not None for value in kwargs.values()):
+            raise NotImplementedError("no such argument is known")
+        self.calls.append("device")
+        return capsule(DEVICE_STREAM, self.next())
+
+    def __del__(self):
+        address = ctypes.addressof(self.kept)
+        release = release_of(DEVICE_STREAM, address)
+        if release:
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release)(address)
+
+
+class PlainStream:
+    """A stream with the method of the CPU."""
+
+    def __init__(self, stream, *again):
+        self.stream = Stream(stream, *again)
+        self.calls = self.stream.calls
+
+    def next(self):
+        return self.stream.next()
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        self.calls.append("host")
+        plain = ctypes.create_string_buffer(SIZES[STREAM])
+        library.arrow_device_check_plain_stream(ctypes.c_void_p(self.next()), plain)
+        return capsule(STREAM, ctypes.addressof(plain))
+
+
+class BothStreams(PlainStream):
+    def __arrow_c_device_stream__(self, requested_schema=None, **kwargs):
+        return self.stream.__arrow_c_device_stream__(requested_schema, **kwargs)
 
 
 class Tensor:
@@ -216,9 +267,9 @@ class Tensor:
 
 def offered(*given):
     if kind == "array":
-        return Array(*given)
+        return Both(*given) if is_plain(given[1]) else Array(*given)
     if kind == "stream":
-        return Stream(given[0])
+        return BothStreams(given[0]) if library.arrow_device_check_may_be_plain() else Stream(given[0])
     return Tensor(given[0], kind == "dlpack")
 
 
@@ -383,7 +434,38 @@ def is_read_only(thing):
     return bool(ctypes.c_uint64.from_address(pointer_of(given, b"dltensor_versioned") + 24).value & 1)
 
 
+def good_stream(form):
+    made = ctypes.create_string_buffer(SIZES[DEVICE_STREAM])
+    library.arrow_device_check_good_stream(made)
+    return form(ctypes.addressof(made), library.arrow_device_check_good_stream)
+
+
+class Misnamed(Stream):
+    """Gives a capsule with another name."""
+
+    def __arrow_c_device_stream__(self, requested_schema=None, **kwargs):
+        given = super().__arrow_c_device_stream__(requested_schema, **kwargs)
+        rename(given, ctypes.addressof(STRINGS[b"something_else"]))
+        return given
+
+
+def protocol_of_stream_consumer(notes):
+    take_it = function()
+    note(notes, "now", "PYC-6", "giving an object with the CPU method alone")
+    raised = outcome(lambda: take_it(good_stream(PlainStream)))
+    check(notes, "PYC-6", raised is None, f"an object with only the CPU method is refused: {raised}")
+    both = good_stream(BothStreams)
+    raised = outcome(lambda: take_it(both))
+    preferred = both.calls[:1] == ["device"]
+    check(notes, "PYC-6", preferred, f"with both methods there it called {both.calls} ({raised})")
+    note(notes, "now", "PYC-1", "giving a capsule with another name")
+    raised = outcome(lambda: take_it(good_stream(Misnamed)))
+    check(notes, "PYC-1", raised is not None, "a capsule that is called something_else was taken")
+
+
 def protocol_of_consumer(notes):
+    if kind == "stream":
+        return protocol_of_stream_consumer(notes)
     if kind != "array":
         return
     take_it = function()

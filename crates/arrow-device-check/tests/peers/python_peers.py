@@ -98,6 +98,68 @@ def only_host(thing):
     pa.Array._import_from_c_capsule(*thing.__arrow_c_array__())
 
 
+# ---- consumers of streams
+
+DEVICE, HOST = "__arrow_c_device_stream__", "__arrow_c_stream__"
+# The name of the capsule, where the callbacks begin, the size of an array, and where its release is.
+STREAMS = {DEVICE: (b"arrow_device_array_stream", 8, 128), HOST: (b"arrow_array_stream", 0, 80)}
+
+
+def read_stream(stream, first, size):
+    """Reads a stream to its end, and releases all."""
+
+    def callback(index, *types):
+        address = ctypes.c_void_p.from_address(stream + first + 8 * index).value
+        return ctypes.CFUNCTYPE(*types)(address) if address else None
+
+    get_schema, get_next = (callback(index, ctypes.c_int, *[ctypes.c_void_p] * 2) for index in (0, 1))
+    try:
+        schema = ctypes.create_string_buffer(72)
+        code = get_schema(stream, schema)
+        while code == 0:
+            release(schema, 56)
+            array = ctypes.create_string_buffer(size)
+            code = get_next(stream, array)
+            if code == 0 and not release(array, 64):
+                return
+            device_type = ctypes.c_int32.from_address(stream).value
+            if code == 0 and first and ctypes.c_int32.from_buffer(array, 88).value != device_type:
+                raise ValueError("an array on another type of device")
+        raise OSError(code, "the stream failed")
+    finally:
+        callback(3, None, ctypes.c_void_p)(stream)
+
+
+def release(struct, at):
+    """Releases a struct, unless it is released."""
+    address = ctypes.c_void_p.from_buffer(struct, at).value
+    if address:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(ctypes.addressof(struct))
+    return address is not None
+
+
+def take_stream(thing, methods=(DEVICE, HOST), looks_at_name=True):
+    method = next(method for method in methods if hasattr(thing, method))
+    name, first, size = STREAMS[method]
+    given = getattr(thing, method)()
+    if not looks_at_name:
+        name_of = ctypes.pythonapi.PyCapsule_GetName
+        name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+        name = name_of(given)
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    read_stream(get(given, name), first, size)
+
+
+def take_stream_of_the_host(thing):
+    """Asks for the method of the CPU first."""
+    take_stream(thing, (HOST, DEVICE))
+
+
+def take_stream_of_any_name(thing):
+    take_stream(thing, looks_at_name=False)
+
+
 # ---- objects with one thing wrong
 
 
