@@ -4,6 +4,7 @@
 """
 
 import ctypes
+import functools
 
 ROWS = {"n": [1, None, 3], "t": ["tea", "milk", None]}
 
@@ -132,6 +133,67 @@ def jax_tensor():
     import jax.numpy
 
     return jax.numpy.arange(6).reshape(2, 3)
+
+
+# ---- arrow-go, which is in the ADBC driver for Flight SQL; the server that the driver needs is pyarrow's
+
+
+@functools.cache
+def go_connection():
+    """A connection of the driver to a server in this process, which has a few rows and takes any."""
+    import adbc_driver_flightsql
+    import adbc_driver_manager
+    import pyarrow as pa
+    import pyarrow.flight as flight
+
+    rows = of_pyarrow()
+
+    class Server(flight.FlightServerBase):
+        def get_flight_info(self, context, descriptor):
+            if b"CommandGetSqlInfo" in descriptor.command:
+                raise NotImplementedError("it tells nothing of itself")
+            return flight.FlightInfo(rows.schema, descriptor, [flight.FlightEndpoint(b"rows", [])], -1, -1)
+
+        def do_get(self, context, ticket):
+            return flight.RecordBatchStream(rows)
+
+        def do_put(self, context, descriptor, reader, writer):
+            reader.read_all()
+            # One field of protocol buffers, the first: how many rows came, which nobody looks at.
+            writer.write(pa.py_buffer(b"\x08\x00"))
+
+    server = Server("grpc://127.0.0.1:0")
+    database = adbc_driver_flightsql.connect(f"grpc://127.0.0.1:{server.port}")
+    return server, adbc_driver_manager.AdbcConnection(database)
+
+
+class GoReader:
+    # The end of a statement is the end of what it gave.
+    statements = []
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        import adbc_driver_manager
+
+        _, connection = go_connection()
+        statement = adbc_driver_manager.AdbcStatement(connection)
+        statement.set_sql_query("select")
+        GoReader.statements.append(statement)
+        return statement.execute_query()[0].__arrow_c_stream__()
+
+
+def go_reader():
+    return GoReader()
+
+
+def go_takes_stream(thing):
+    import adbc_driver_manager
+
+    # The driver may still have the stream until its connection is closed.
+    _, connection = go_connection.__wrapped__()
+    with connection, adbc_driver_manager.AdbcStatement(connection) as statement:
+        statement.set_options(**{"adbc.ingest.target_table": "rows", "adbc.ingest.mode": "adbc.ingest.mode.create"})
+        statement.bind_stream(thing)
+        statement.execute_update()
 
 
 # ---- arrow-java, which is in a jar of the package jaydebeapiarrow
