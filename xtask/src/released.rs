@@ -20,8 +20,11 @@ const BEGIN: &str = "| package | function | side and kind | broken rules |\n|---
 
 /// The package with the jar of arrow-java, which needs a virtual machine for Java.
 const JAVA: &str = "jaydebeapiarrow";
-/// What the machine keeps for itself comes from the allocator whose books are looked at.
-const JAVA_KEEPS: [&str; 2] = ["--allow", "ARR-10,STR-7"];
+/// The package with arrow-go.
+const GO: &str = "adbc-driver-flightsql";
+/// What the machines of both languages keep for themselves comes from the allocator whose books are
+/// looked at.
+const MACHINES_KEEP: [&str; 2] = ["--allow", "ARR-10,STR-7"];
 
 /// The package, the function, its side, and what is exchanged.
 const RELEASED: &[[&str; 4]] = &[
@@ -57,6 +60,8 @@ const RELEASED: &[[&str; 4]] = &[
     ["datafusion", "datafusion_takes_stream", "consumer", "stream"],
     ["sedonadb", "sedonadb_takes_stream", "consumer", "stream"],
     ["adbc-driver-sqlite", "adbc_sqlite_takes_stream", "consumer", "stream"],
+    [GO, "go_reader", "producer", "stream"],
+    [GO, "go_takes_stream", "consumer", "stream"],
     [JAVA, "java_array", "producer", "array"],
     [JAVA, "java_reader", "producer", "stream"],
     [JAVA, "java_takes_array", "consumer", "array"],
@@ -97,8 +102,8 @@ pub(crate) fn check(part: &str) -> Result<(), String> {
             .env("PYTHONDONTWRITEBYTECODE", "1")
             // The allocator of the C library, whose books are looked at.
             .env("ARROW_DEFAULT_MEMORY_POOL", "system");
-        if *package == JAVA {
-            command.args(JAVA_KEEPS);
+        if [JAVA, GO].contains(package) && *side == "producer" {
+            command.args(MACHINES_KEEP);
         }
         let output = command.output().map_err(|error| error.to_string())?;
         if output.status.code() == Some(2) {
@@ -147,8 +152,16 @@ mod tests {
     use super::*;
 
     /// Functions of the module that are no peers.
-    const HELPERS: &[&str] =
-        &["of_pyarrow", "java", "java_numbers", "struct", "address", "end", "capsule"];
+    const HELPERS: &[&str] = &[
+        "of_pyarrow",
+        "java",
+        "java_numbers",
+        "struct",
+        "address",
+        "end",
+        "capsule",
+        "go_connection",
+    ];
 
     #[test]
     fn each_function_of_the_module_is_checked_and_its_package_is_pinned() {

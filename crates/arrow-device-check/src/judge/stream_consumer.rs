@@ -1,7 +1,7 @@
 //! Consumers of streams: a producer that looks closely at how it is called.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_device::abi::ArrowDeviceArrayStream;
 use arrow_device_testkit::kinds::Kind;
@@ -14,6 +14,7 @@ use super::array_consumer::OF_BOOKS;
 use super::{RUNS, Scenario};
 use crate::bench::{Bench, Where};
 use crate::notes::{Notes, Words};
+use crate::patience::patience;
 use crate::peer::{Entry, Peer};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -186,6 +187,16 @@ fn outcome(code: i32, expected: &ExpectedEnd, notes: &Notes) {
     }
 }
 
+/// Lets the library, and threads of the peer, release so many streams.
+fn released_soon(books: &Books, streams: usize) {
+    let end = Instant::now() + patience();
+    let is_open = || books.stream.complaints().is_ok() && books.stream.base_releases() < streams;
+    let _ = books.stream.settle_soon(streams);
+    while is_open() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// What the books of so many streams say in the end.
 pub(super) fn settle(
     stream: &ArrowDeviceArrayStream,
@@ -197,7 +208,9 @@ pub(super) fn settle(
     notes.check("STR-7", stream.is_released(), || {
         "the source was not marked as released: it was copied and not moved".into()
     });
-    let _ = books.stream.settle_soon(streams);
+    if stream.is_released() {
+        released_soon(books, streams);
+    }
     let good = script.good_chunks();
     let strays = matches!(script.steps.get(good), Some(Step::Stray(..)));
     let _ = books.chunks.settle_soon(good + usize::from(strays));

@@ -224,8 +224,8 @@ const IN_PYTHON: &[[&str; 6]] = &[
     ["consumer", "array", "take_any_name", "take_array", "PYC-1", PROTOCOL],
     ["consumer", "array", "only_host", "take_array", "PYC-6", PROTOCOL],
     ["consumer", "array", "assumes_its_wish", "take_array", "PYC-5", PROTOCOL],
-    ["consumer", "stream", "take_stream_of_the_host", "take_stream", "PYC-6", ""],
-    ["consumer", "stream", "take_stream_of_any_name", "take_stream", "PYC-1", ""],
+    ["consumer", "stream", "take_stream_of_the_host", "take_stream", "PYC-6", PROTOCOL],
+    ["consumer", "stream", "take_stream_of_any_name", "take_stream", "PYC-1", PROTOCOL],
     ["consumer", "array", "take_nothing_too", "take_array", "PYC-2", PROTOCOL],
 ];
 
@@ -334,6 +334,8 @@ const WAITED_FOR: &[&str] = &[
     "NeverExtracts",
     "ForgetsAfterCancel",
     "waiting consumer",
+    "never lets go of its stream",
+    "Leaks",
 ];
 
 /// Nothing waits for long but what waits in vain, and no right peer does that.

@@ -320,6 +320,24 @@ fn blocking_producer() -> Peer {
     Peer::new(entry, usual_places(true, false))
 }
 
+/// A consumer that lets go of its stream on a thread of its own, or never.
+fn threaded_consumer(is_released: bool) -> Peer {
+    let entry = Entry::ConsumeStream(Box::new(move |_, stream| {
+        let Ok(arrays) = (unsafe { ArrayStream::import(stream) }) else { return 22 };
+        let later = move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            drop(arrays);
+        };
+        if is_released {
+            std::thread::spawn(later);
+        } else {
+            std::mem::forget(later);
+        }
+        0
+    }));
+    Peer::new(entry, usual_places(false, false))
+}
+
 /// A consumer that waits for the end, whatever becomes of the stream.
 fn waiting_consumer() -> Peer {
     let entry = Entry::ConsumeAsync(Box::new(|_, out| {
@@ -340,6 +358,8 @@ pub(crate) fn peer(name: &str) -> Option<Peer> {
         "two threads at once" => return Some(two_threads(true)),
         "two threads in turn" => return Some(two_threads(false)),
         "waiting consumer" => return Some(waiting_consumer()),
+        "stream that is let go later" => return Some(threaded_consumer(true)),
+        "stream that is never let go" => return Some(threaded_consumer(false)),
         _ => {}
     }
     let (kind, number) = name.split_once(' ')?;
@@ -388,6 +408,15 @@ pub(crate) fn pairs() -> Vec<Pair> {
         "ASY-16",
     );
     let blocking = blocking.only("a consumer that asks for nothing");
+    let never = Pair::of_rust(
+        Kind::Stream,
+        Side::Consumer,
+        "streams@stream that is never let go".into(),
+        "streams@stream that is let go later".into(),
+        "never lets go of its stream",
+        "STR-7",
+    );
+    let never = never.only("a stream");
     let waiting = Pair::of_rust(
         Kind::Async,
         Side::Consumer,
@@ -402,7 +431,7 @@ pub(crate) fn pairs() -> Vec<Pair> {
         .chain(of("stream-relay", &STREAM_RELAYS, Kind::Stream, Side::Relay))
         .chain(of("async-producer", &SOURCES, Kind::Async, Side::Producer))
         .chain(of("async-consumer", &SINKS, Kind::Async, Side::Consumer))
-        .chain([two_threads, blocking, waiting])
+        .chain([two_threads, blocking, waiting, never])
         .collect()
 }
 
