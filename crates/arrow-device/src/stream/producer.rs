@@ -150,7 +150,10 @@ impl LastError {
             texts.join(": ").into_bytes()
         };
         text.retain(|byte| *byte != 0);
-        Self { errno: error.errno(), text: CString::new(text).unwrap_or_default() }
+        // A code of another party's that is no `errno` value is not handed on.
+        let errno = Some(error.errno()).filter(|errno| *errno > 0);
+        let errno = errno.unwrap_or_else(|| error.kind().errno());
+        Self { errno, text: CString::new(text).unwrap_or_default() }
     }
 }
 

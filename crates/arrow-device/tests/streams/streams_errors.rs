@@ -11,6 +11,8 @@ use arrow_device::{
     Array, ArrayStream, Batch, DataType, DeviceType, Error, ErrorKind, Field, Metadata, Result,
     Schema,
 };
+use arrow_device_testkit::kinds::Kind;
+use arrow_device_testkit::stream::{Books, ProducerFault, Script, Step, produce};
 
 fn one() -> Array {
     Array::from_values(DataType::Int32, [Some(1)]).unwrap()
@@ -138,6 +140,20 @@ fn a_code_and_a_text_stay_what_they_are_however_often_they_are_handed_on() {
     assert_eq!((error.kind(), error.errno()), (ErrorKind::Peer, libc::ENOTEMPTY));
     let said = std::io::Error::from_raw_os_error(libc::ENOTEMPTY).to_string();
     assert_eq!(error.message(), format!("peer error: {said}"));
+}
+
+// Requirement: STR-5
+#[test]
+fn a_code_that_is_no_errno_value_is_one_when_it_is_handed_on() {
+    let script = Script::of(&Kind::Fixed("l", 8), DeviceType::CPU.0, 0)
+        .then(Step::Error(libc::EIO, Some("the cable was pulled")));
+    let mut source = produce(&script, Some(ProducerFault::LosesCode), &Books::default());
+    let mut out = ArrowDeviceArrayStream::empty();
+    unsafe { ArrayStream::import(&mut source) }.unwrap().export(&mut out);
+    let mut relayed = unsafe { ArrayStream::import(&mut out) }.unwrap();
+    let error = relayed.next().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.errno()), (ErrorKind::Peer, libc::EPROTO));
+    assert!(error.message().contains("the cable was pulled"), "{error}");
 }
 
 /// Counts how often it is dropped; panics where it is told to.
