@@ -135,7 +135,7 @@ def jax_tensor():
     return jax.numpy.arange(6).reshape(2, 3)
 
 
-# ---- arrow-go, which is in the ADBC driver for Flight SQL; the server that the driver needs is pyarrow's
+# ---- arrow-go, which is in the ADBC driver for Flight SQL
 
 
 @functools.cache
@@ -208,7 +208,7 @@ def java():
 
     if not jpype.isJVMStarted():
         jars = pathlib.Path(jaydebeapiarrow.__file__).parent / "lib" / "*"
-        options = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "-Xmx128m"]
+        options = ["--add-opens=java.base/java.nio=ALL-UNNAMED", "-Xmx128m", "-XX:ErrorFile=/dev/null"]
         jpype.startJVM(*options, classpath=[str(jars)])
     return jpype.JPackage("org").apache.arrow
 

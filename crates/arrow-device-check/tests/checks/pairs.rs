@@ -55,6 +55,11 @@ pub(crate) enum Tried {
 }
 
 impl Tried {
+    /// As the tables below say it.
+    fn of(words: &'static str) -> Self {
+        words.strip_prefix('=').map_or(Self::Part(words), Self::Only)
+    }
+
     /// For the program.
     fn words(self) -> &'static str {
         match self {
@@ -243,11 +248,7 @@ fn of_c(library: &Path, row: &[&'static str; 7], by: By) -> Pair {
         right: path(if right.is_empty() { &twin } else { right }),
         what: faulty.to_owned(),
         id,
-        tried: if scenario.starts_with('=') {
-            Tried::Only(&scenario[1..])
-        } else {
-            Tried::Part(scenario)
-        },
+        tried: Tried::of(scenario),
     }
 }
 
@@ -261,11 +262,7 @@ fn of_python(row: &[&'static str; 6]) -> Pair {
         right: format!("python_peers:{right}"),
         what: faulty.to_owned(),
         id,
-        tried: if scenario.starts_with('=') {
-            Tried::Only(&scenario[1..])
-        } else {
-            Tried::Part(scenario)
-        },
+        tried: Tried::of(scenario),
     }
 }
 

@@ -101,7 +101,7 @@ def only_host(thing):
 # ---- consumers of streams
 
 DEVICE, HOST = "__arrow_c_device_stream__", "__arrow_c_stream__"
-# The name of the capsule, where the callbacks begin, the size of an array, and where its release is.
+# The name of the capsule, where the callbacks begin, and the size of an array.
 STREAMS = {DEVICE: (b"arrow_device_array_stream", 8, 128), HOST: (b"arrow_array_stream", 0, 80)}
 
 
