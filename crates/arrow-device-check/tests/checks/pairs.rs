@@ -407,6 +407,7 @@ fn try_all(bench: &Bench, pairs: &[Pair]) -> BTreeMap<(By, String, Tried), BTree
     found.into_inner().unwrap()
 }
 
+// Requirement: ASY-21
 #[test]
 fn each_fault_is_found_as_its_rule_and_no_right_peer_is_blamed() {
     let python = python::python("pyarrow");
