@@ -2,7 +2,7 @@
 //! driver, and not through the library's owners.
 //!
 //! What it makes belongs to whoever has the struct. The release waits for the producer's own work
-//! and then frees at once, as the interface allows: a consumer that still uses the memory by then
+//! (or has the library wait, where the thread may not) and then frees at once, as the interface allows: a consumer that still uses the memory by then
 //! has made a mistake.
 
 use std::ffi::c_void;
@@ -25,7 +25,7 @@ pub fn pending(
     ledger: &Arc<Ledger>,
     manner: Manner,
 ) -> Result<ArrowDeviceArray> {
-    array(plan, queue, ledger, manner, Timing::Pending)
+    array(plan, queue, ledger, manner, Timing::Pending, &Queue::synchronize)
 }
 
 /// The same, where the queue has something else to do first. Until then the memory holds other
@@ -37,7 +37,7 @@ pub fn pending_behind(
     manner: Manner,
     work: &dyn Fn() -> Result<()>,
 ) -> Result<ArrowDeviceArray> {
-    array(plan, queue, ledger, manner, Timing::Behind(work))
+    array(plan, queue, ledger, manner, Timing::Behind(work), &Queue::synchronize)
 }
 
 /// An array whose data was written by this queue, and which needs no event.
@@ -47,23 +47,25 @@ pub fn settled(
     ledger: &Arc<Ledger>,
     manner: Manner,
 ) -> Result<ArrowDeviceArray> {
-    array(plan, queue, ledger, manner, Timing::Settled)
+    array(plan, queue, ledger, manner, Timing::Settled, &Queue::synchronize)
 }
 
 /// When the data is there.
-enum Timing<'a> {
+pub(crate) enum Timing<'a> {
     Settled,
     Pending,
     /// After this work, and with other bytes before.
     Behind(&'a dyn Fn() -> Result<()>),
 }
 
-fn array(
+/// An array, with something else in place of the host's waits for the queue.
+pub(crate) fn array(
     plan: &Plan,
     queue: &Queue,
     ledger: &Arc<Ledger>,
     manner: Manner,
     timing: Timing<'_>,
+    wait: &dyn Fn(&Queue) -> Result<()>,
 ) -> Result<ArrowDeviceArray> {
     let mut deposit = Deposit {
         queue: queue.clone(),
@@ -72,11 +74,12 @@ fn array(
         shown: None,
         staged: Vec::new(),
         ledger: ledger.clone(),
+        is_done: false,
     };
     let mut regions = Vec::new();
     let placed = deposit.place(plan, &mut regions)?;
     if let Timing::Behind(work) = timing {
-        deposit.fill_with_other_bytes(&regions)?;
+        deposit.fill_with_other_bytes(&regions, wait)?;
         work()?;
     }
     // SAFETY: each region is an allocation of this deposit, and its source is kept until the queue
@@ -88,7 +91,7 @@ fn array(
         Readiness::Event if !matches!(timing, Timing::Settled) => deposit.record()?,
         // One queue, so that its order is enough.
         Readiness::QueueOrder => ptr::null_mut(),
-        _ => queue.synchronize().map(|()| ptr::null_mut())?,
+        _ => wait(queue).map(|()| ptr::null_mut())?,
     };
     let base = producer::array_owning(&placed, ledger, manner, deposit);
     let array = producer::on_device(base, id.device_type.0, id.id);
@@ -104,6 +107,8 @@ struct Deposit {
     shown: Option<Box<ShownEvent>>,
     staged: Vec<Vec<u8>>,
     ledger: Arc<Ledger>,
+    /// Whether the producer's own work is known to be over.
+    is_done: bool,
 }
 
 struct ShownEvent(*mut c_void);
@@ -132,12 +137,20 @@ impl Deposit {
         Ok(placed)
     }
 
-    fn place_bytes(&mut self, bytes: Vec<u8>, regions: &mut Vec<Region>) -> Result<Raw<Memory>> {
+    /// On a device that copies whole units the source has as many, so that nobody waits for what is
+    /// behind the destination.
+    fn place_bytes(
+        &mut self,
+        mut bytes: Vec<u8>,
+        regions: &mut Vec<Region>,
+    ) -> Result<Raw<Memory>> {
         let len = bytes.len().max(1) as u64;
         // SAFETY: the length is not 0; the queue is alive.
         let memory = unsafe { self.driver().allocate(len, Some(self.queue.raw())) }?;
         self.blocks.push((memory, len));
         self.ledger.opened();
+        let unit = self.queue.device().properties().copy_unit as usize;
+        bytes.resize(bytes.len().next_multiple_of(unit), 0);
         if !bytes.is_empty() {
             let from = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
             let to = Spot { base: memory, offset: 0 };
@@ -148,7 +161,11 @@ impl Deposit {
     }
 
     /// Has every place hold bytes that nobody is to read, so that who comes too early sees that.
-    fn fill_with_other_bytes(&mut self, regions: &[Region]) -> Result<()> {
+    fn fill_with_other_bytes(
+        &mut self,
+        regions: &[Region],
+        wait: &dyn Fn(&Queue) -> Result<()>,
+    ) -> Result<()> {
         let longest = regions.iter().map(|region| region.len).max().unwrap_or(0);
         let other = vec![0x5c; longest as usize];
         let from = Spot { base: Raw::from_ptr(other.as_ptr().cast_mut().cast()), offset: 0 };
@@ -158,7 +175,22 @@ impl Deposit {
         // SAFETY: each region is an allocation of this deposit, and its source is kept until the
         // queue has passed.
         unsafe { self.queue.copy(Route::FromHost, &regions) }?;
-        self.queue.synchronize()
+        wait(&self.queue)
+    }
+
+    /// Has the queue keep everything until it has passed the producer's own work, for which this
+    /// thread may not wait.
+    fn hand_on(&mut self) {
+        let rest = Self {
+            queue: self.queue.clone(),
+            blocks: std::mem::take(&mut self.blocks),
+            event: self.event.take(),
+            shown: self.shown.take(),
+            staged: std::mem::take(&mut self.staged),
+            ledger: self.ledger.clone(),
+            is_done: true,
+        };
+        self.queue.keep_until_done(rest);
     }
 
     /// Records an event behind what was submitted, and gives what a consumer is shown of it.
@@ -182,8 +214,12 @@ impl Deposit {
 impl Drop for Deposit {
     fn drop(&mut self) {
         // The producer's own work, and no other. A device may fail once and go on.
-        let is_done = self.queue.synchronize().or_else(|_| self.queue.synchronize());
+        let wait = || self.queue.synchronize();
+        let is_done = if self.is_done { Ok(()) } else { wait().or_else(|_| wait()) };
         if let Err(error) = is_done {
+            if error.kind() == ErrorKind::NotReady {
+                return self.hand_on();
+            }
             // Nobody knows whether the device still reads there.
             std::mem::forget(std::mem::take(&mut self.staged));
             if error.kind() != ErrorKind::DeviceLost {

@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Addressing, Allocation, Driver, Filled, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting, Watched, WatchedPlace,
+    Addressing, Allocation, Driver, EventNotice, Filled, Properties, Raw, Region, Route, Runtime,
+    Spot, SyncEvent, Waiting, Watched, WatchedPlace, may_not_wait,
 };
 use arrow_device::{Device, DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
 use super::Fault;
 use super::blocks::{Blocks, FaultyBlock};
-use super::ends::Callback;
-use super::late::{LateCopy, LateRoute, Lines, Mark, scribble};
+use super::ends::{Callback, KeptNotice};
+use super::late::{LateCopy, LateRoute, Lines, Mark, Point, scribble};
 use super::shadows::{Shadow, Shadows};
 use super::{spoil, submit};
 
@@ -38,6 +38,7 @@ pub(super) struct FaultyShared {
     pub(super) members: Vec<Arc<dyn Driver>>,
     pub(super) fault: Option<Fault>,
     is_late: bool,
+    pub(super) may_wait: bool,
     pub(super) is_lost: AtomicBool,
     pub(super) callback: Callback,
     state: Mutex<FaultyState>,
@@ -47,16 +48,23 @@ pub(super) struct FaultyShared {
 pub(super) struct FaultyState {
     pub(super) lines: Lines,
     pub(super) blocks: Blocks,
+    pub(super) notices: Vec<KeptNotice>,
     shadows: Shadows,
     copies: usize,
 }
 
 impl FaultyShared {
-    pub(super) fn new(members: Vec<Arc<dyn Driver>>, fault: Option<Fault>, is_late: bool) -> Self {
+    pub(super) fn new(
+        members: Vec<Arc<dyn Driver>>,
+        fault: Option<Fault>,
+        is_late: bool,
+        may_wait: bool,
+    ) -> Self {
         let mut state = FaultyState::default();
         state.lines.is_backwards = fault == Some(Fault::OutOfOrder);
         let (is_lost, callback) = (AtomicBool::new(false), Callback::default());
-        Self { members, fault, is_late, is_lost, callback, state: Mutex::new(state) }
+        let state = Mutex::new(state);
+        Self { members, fault, is_late, may_wait, is_lost, callback, state }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, FaultyState> {
@@ -151,6 +159,14 @@ impl FaultyDriver {
         unsafe { self.inner.copy(queue, Route::FromHost, &[Region { from, ..region }]) }?;
         // SAFETY: UNS-22: as long as this driver lives, so does its queue.
         unsafe { self.inner.synchronize(queue) }
+    }
+
+    /// Does everything up to a point, where the host may wait for that.
+    fn wait_for(&self, lines: &mut Lines, point: Point, blocks: &Blocks) -> Result<()> {
+        if self.shared.may_wait || lines.has_passed(point) {
+            return lines.run(point, blocks);
+        }
+        Err(may_not_wait(self.inner.id()))
     }
 
     pub(super) fn error(&self, kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Error {
@@ -352,13 +368,14 @@ unsafe impl Driver for FaultyDriver {
                 let len = self.shared.state().blocks.get_mut(memory).map_or(0, |block| block.len);
                 let _ = self.clear(memory, len);
             }
+            self.call_notices();
         }
         // SAFETY: UNS-22, which the caller keeps: the handle is that of the driver beneath.
         unsafe { self.inner.close_queue(raw) }
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
-        self.shared.callback.run();
+        self.call_back();
         self.tells()?;
         if !self.is_late() {
             if self.has(Fault::Synchronize) {
@@ -375,19 +392,21 @@ unsafe impl Driver for FaultyDriver {
             Some(Fault::Synchronize) => {}
             Some(Fault::OtherThreads) => {
                 let own = lines.end_of_thread(&self.inner, queue);
-                lines.run(own, blocks)?;
+                self.wait_for(lines, own, blocks)?;
             }
-            _ => lines.run(end, blocks)?,
+            _ => self.wait_for(lines, end, blocks)?,
         }
         lines.give_up(end);
-        self.failure(lines, end, None)?;
+        let failed = self.failure(lines, end, None);
         drop(state);
+        self.call_notices();
+        failed?;
         // SAFETY: UNS-22, which the caller keeps: the handle is that of the driver beneath.
         unsafe { self.inner.synchronize(raw) }
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        self.shared.callback.run();
+        self.call_back();
         self.tells()?;
         if self.is_late() {
             let mut state = self.shared.state();
@@ -455,6 +474,10 @@ unsafe impl Driver for FaultyDriver {
         if self.is_late() {
             let mut state = self.shared.state();
             if let Some(mark) = state.lines.mark_of(event) {
+                if self.has(Fault::QueueWaitBlocks) {
+                    let FaultyState { lines, blocks, .. } = &mut *state;
+                    lines.run(mark.told, blocks)?;
+                }
                 let is_obeyed = !self.has(Fault::QueueWait);
                 let manner = (is_obeyed, !self.has(Fault::FailureKept));
                 state.lines.wait(&self.inner, queue, event, mark, manner);
@@ -464,12 +487,16 @@ unsafe impl Driver for FaultyDriver {
         if self.has(Fault::QueueWait) {
             return Ok(Waiting::Queued);
         }
+        if self.has(Fault::QueueWaitBlocks) {
+            // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
+            unsafe { self.inner.wait_on_host(event, None) }?;
+        }
         // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.wait(self.queue(queue), event) }
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
-        self.shared.callback.run();
+        self.call_back();
         if let Some(answer) = self.answer_of_lost(None) {
             return answer;
         }
@@ -480,6 +507,10 @@ unsafe impl Driver for FaultyDriver {
             return Ok(true);
         }
         if let Some(mark) = mark {
+            if self.has(Fault::QuestionWaits) {
+                let FaultyState { lines, blocks, .. } = &mut *state;
+                lines.run(mark.told, blocks)?;
+            }
             let passed = state.lines.has_passed(mark.told);
             if passed {
                 state.lines.give_up(mark.truth);
@@ -488,12 +519,16 @@ unsafe impl Driver for FaultyDriver {
             return Ok(passed);
         }
         drop(state);
+        if self.has(Fault::QuestionWaits) {
+            // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
+            return unsafe { self.inner.wait_on_host(event, None) };
+        }
         // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.is_complete(event) }
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
-        self.shared.callback.run();
+        self.call_back();
         if let Some(answer) = self.answer_of_lost(Some(timeout)) {
             return answer;
         }
@@ -507,16 +542,24 @@ unsafe impl Driver for FaultyDriver {
             return Ok(true);
         }
         if let Some(mark) = mark {
-            if is_short && !lines.has_passed(mark.told) {
+            if is_short && self.shared.may_wait && !lines.has_passed(mark.told) {
                 return Ok(false);
             }
-            lines.run(mark.told, blocks)?;
+            self.wait_for(lines, mark.told, blocks)?;
             lines.give_up(mark.truth);
-            return self.failure(lines, mark.told, Some(event)).map(|()| true);
+            let answer = self.failure(lines, mark.told, Some(event)).map(|()| true);
+            drop(state);
+            self.call_notices();
+            return answer;
         }
         drop(state);
         // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.wait_on_host(event, timeout) }
+    }
+
+    unsafe fn notify(&self, event: Raw<Event>, notice: EventNotice) -> Result<bool> {
+        // SAFETY: UNS-22, which the caller keeps.
+        unsafe { self.keep_notice(event, notice) }
     }
 
     fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
@@ -551,13 +594,17 @@ unsafe impl Driver for FaultyDriver {
         if left.is_empty() {
             return Ok(());
         }
+        if self.has(Fault::CopyWaits) {
+            // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
+            unsafe { self.inner.synchronize(queue) }?;
+        }
         // SAFETY: UNS-21 and UNS-22, which the caller keeps; what was changed of the list stays
         // inside the memory that is named.
         unsafe { self.inner.copy(queue, route, &left) }
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
-        self.shared.callback.run();
+        self.call_back();
         self.takes_work()?;
         let spot = if self.has(Fault::MapOffset) { Spot { offset: 0, ..spot } } else { spot };
         let is_stale = self.has(Fault::MapStale);
@@ -602,7 +649,7 @@ unsafe impl Driver for FaultyDriver {
         spot: Spot,
         len: u64,
     ) -> Result<Option<NonNull<u8>>> {
-        self.shared.callback.run();
+        self.call_back();
         // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         let mapped = unsafe { self.inner.map_to_fill(self.queue(queue), spot, len) }?;
         if mapped.is_none() || !(self.has(Fault::FillLost) || self.has(Fault::FilledNow)) {

@@ -1,4 +1,5 @@
-//! Work that fails after it was accepted, a device that is lost, and a runtime that is polled.
+//! Work that fails after it was accepted, a device that is lost, and a runtime that is polled and
+//! calls back.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use arrow_device::driver::Raw;
+use arrow_device::driver::{EventNotice, EventNotices, Raw};
 use arrow_device::{ErrorKind, Event, Result};
 
 use super::Fault;
-use super::driver::{FaultyDriver, FaultyShared};
-use super::late::{Lines, Point};
+use super::driver::{FaultyDriver, FaultyShared, FaultyState};
+use super::late::{Lines, Mark, Point};
 
 /// A test's hand on wrapped devices. Work fails, and devices are lost, where work is
 /// [late](super::Faulty::late).
@@ -62,6 +63,16 @@ impl FaultyHand {
         *self.0.callback.run.lock().unwrap_or_else(PoisonError::into_inner) = callback;
     }
 
+    /// Gives the devices a turn: all work that is late is done. Who submitted it has heard of an
+    /// error, or asks.
+    pub fn turn(&self) {
+        let mut state = self.0.state();
+        let FaultyState { lines, blocks, .. } = &mut *state;
+        let _ = lines.run_all(blocks);
+        drop(state);
+        self.0.call_notices();
+    }
+
     /// Makes the next copy that is submitted fail when its turn comes.
     pub fn fail_next(&self) {
         self.0.state().lines.fails_next = true;
@@ -72,10 +83,76 @@ impl FaultyHand {
         let mut state = self.0.state();
         self.0.is_lost.store(true, Ordering::SeqCst);
         state.lines.throw_all_away();
+        let notices = std::mem::take(&mut state.notices);
+        drop(state);
+        // Whoever awaits an event asks, and learns of the loss.
+        drop(notices);
+    }
+}
+
+/// What is called when an event has passed.
+#[derive(Debug)]
+pub(super) struct KeptNotice {
+    mark: Mark,
+    notice: EventNotice,
+}
+
+impl FaultyShared {
+    /// Calls the notices of the events that have passed.
+    fn call_notices(&self) {
+        let mut state = self.state();
+        let FaultyState { notices, lines, .. } = &mut *state;
+        let due: Vec<KeptNotice> =
+            notices.extract_if(.., |kept| lines.has_passed(kept.mark.told)).collect();
+        let locked = (self.fault == Some(Fault::CallbackLocked)).then_some(state);
+        due.into_iter().for_each(|kept| kept.notice.call());
+        drop(locked);
     }
 }
 
 impl FaultyDriver {
+    // ---- calls of the application's code
+
+    /// Runs the callback of the application.
+    pub(super) fn call_back(&self) {
+        let _locked = self.has(Fault::CallbackLocked).then(|| self.shared.state());
+        self.shared.callback.run();
+    }
+
+    /// Keeps a notice of an event whose work is late, or calls the notice where that is done.
+    /// Whoever waits for the work or asks about it has the notice called.
+    ///
+    /// # Safety
+    /// UNS-22.
+    pub(super) unsafe fn keep_notice(
+        &self,
+        event: Raw<Event>,
+        notice: EventNotice,
+    ) -> Result<bool> {
+        let mut state = self.shared.state();
+        let Some(mark) = state.lines.mark_of(event) else {
+            drop(state);
+            // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
+            return unsafe { self.inner.notify(event, notice) };
+        };
+        if self.inner.properties().event_notices == EventNotices::None || self.tells().is_err() {
+            drop(state);
+            drop(notice);
+            return Ok(false);
+        }
+        state.notices.push(KeptNotice { mark, notice });
+        drop(state);
+        self.call_notices();
+        Ok(true)
+    }
+
+    /// Calls the notices of the events that have passed.
+    pub(super) fn call_notices(&self) {
+        self.shared.call_notices();
+    }
+
+    // ---- ends
+
     /// An error once the device is lost.
     pub(super) fn tells(&self) -> Result<()> {
         if self.shared.is_lost.load(Ordering::SeqCst) {

@@ -42,6 +42,11 @@ faults! {
     QueueClosed = "Work is thrown away when its queue is closed.",
     SyncEvent = "Others are shown an event that has passed long ago.",
     ReadSyncEvent = "The event that others show is read as one that has passed long ago.",
+    // ---- calls that are not to wait
+    CopyWaits = "A copy is submitted once all earlier work of the queue is done, and the call waits for that.",
+    QueueWaitBlocks = "A queue is told to wait for an event by a wait of the host.",
+    QuestionWaits = "Whoever asks whether an event has passed is answered once it has passed.",
+    CallbackLocked = "Callbacks of the application and wakers run under a lock that other operations take.",
     // ---- memory
     AllocationUnordered = "Fresh memory is cleared on a queue of the driver's own, behind which nobody waits.",
     RecycledEarly = "An allocation gets memory that somebody else still has.",

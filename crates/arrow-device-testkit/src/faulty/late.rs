@@ -300,6 +300,21 @@ impl Lines {
         Ok(())
     }
 
+    /// Does everything. Queues that were told to wait begin, and of others the one that was opened
+    /// last, so that whoever does not wait for another queue comes before its work.
+    pub(super) fn run_all(&mut self, blocks: &Blocks) -> Result<()> {
+        let is_wait = |pending: &Pending| matches!(pending.task, Task::Wait { .. });
+        let last = |(queue, line): (&usize, &Line)| {
+            (line.work.iter().any(is_wait), *queue, line.submitted)
+        };
+        let mut ends: Vec<(bool, usize, u64)> = self.lines.iter().map(last).collect();
+        ends.sort_unstable_by(|one, other| other.cmp(one));
+        for (_, queue, position) in ends {
+            self.run(Point { queue: Raw::from_bits(queue), position }, blocks)?;
+        }
+        Ok(())
+    }
+
     /// Forgets what a queue was to do. What was to arrive on the host does not.
     pub(super) fn throw_away(&mut self, driver: &Arc<dyn Driver>, queue: Raw<Queue>) {
         let end = self.end(driver, queue);

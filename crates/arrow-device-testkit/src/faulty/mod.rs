@@ -45,7 +45,7 @@ use arrow_device::Device;
 
 pub use ends::FaultyHand;
 pub use fault::Fault;
-pub use table::{FaultCell, FaultTable, report, table};
+pub use table::{FaultCell, FaultTable, report, report_turned, table};
 
 use driver::{FaultyDriver, FaultyShared};
 
@@ -57,12 +57,13 @@ pub struct Faulty {
     other: Option<Device>,
     fault: Option<Fault>,
     is_late: bool,
+    may_wait: bool,
 }
 
 impl Faulty {
     /// The device as it is.
     pub fn of(device: &Device) -> Self {
-        Self { device: device.clone(), other: None, fault: None, is_late: false }
+        Self { device: device.clone(), other: None, fault: None, is_late: false, may_wait: true }
     }
 
     /// The device with this fault.
@@ -76,6 +77,14 @@ impl Faulty {
     pub fn late(mut self) -> Self {
         self.is_late = true;
         self
+    }
+
+    /// Work is [late](Self::late), and the host may not wait for it: what would have to wait is
+    /// [`NotReady`](arrow_device::ErrorKind::NotReady), and work is done in
+    /// [`FaultyHand::turn`].
+    pub fn polled(mut self) -> Self {
+        self.may_wait = false;
+        self.late()
     }
 
     /// Another device of the runtime, which is wrapped along, so that work on both has one order.
@@ -101,7 +110,8 @@ impl Faulty {
         let members = [Some(&self.device), self.other.as_ref()];
         let members: Vec<_> =
             members.into_iter().flatten().map(|device| device.driver().clone()).collect();
-        let shared = Arc::new(FaultyShared::new(members.clone(), self.fault, is_late));
+        let shared =
+            Arc::new(FaultyShared::new(members.clone(), self.fault, is_late, self.may_wait));
         let mut opened =
             members.into_iter().map(|inner| Device::new(FaultyDriver::new(inner, shared.clone())));
         let device = opened.next().expect("the first device is always there");

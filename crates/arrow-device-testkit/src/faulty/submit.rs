@@ -6,7 +6,7 @@ use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
 use arrow_device::{ErrorKind, Memory, Queue, Result};
 
 use super::Fault;
-use super::driver::{FaultyDriver, PATTERN};
+use super::driver::{FaultyDriver, FaultyState, PATTERN};
 use super::late::{LateCopy, LateRoute, require_inside};
 
 /// How much of fresh memory holds the pattern.
@@ -23,6 +23,11 @@ impl FaultyDriver {
         left: Vec<Region>,
     ) -> Result<()> {
         let mut state = self.shared.state();
+        if self.has(Fault::CopyWaits) {
+            let FaultyState { lines, blocks, .. } = &mut *state;
+            let end = lines.end(&self.inner, queue);
+            lines.run(end, blocks)?;
+        }
         for region in regions.iter().chain(&left).filter(|region| region.len > 0) {
             require_inside(&route, region, &state.blocks, self.addressing(), &*self.inner)?;
         }

@@ -12,7 +12,21 @@ use crate::suite::{Report, Suite};
 /// What the suite says of a device with this fault, or without one, whose work is
 /// [late](Faulty::late). A few arrays are enough, because the suite looks at the driver itself.
 pub fn report(device: &Device, other: Option<&Device>, fault: Option<Fault>) -> Report {
-    let mut faulty = Faulty::of(device).late();
+    report_of(Faulty::of(device).late(), other, fault, false)
+}
+
+/// The same where the host may not wait for the device's work ([`Faulty::polled`]), and the suite
+/// [turns](Suite::turned_by) the device.
+pub fn report_turned(device: &Device, other: Option<&Device>, fault: Option<Fault>) -> Report {
+    report_of(Faulty::of(device).polled(), other, fault, true)
+}
+
+fn report_of(
+    mut faulty: Faulty,
+    other: Option<&Device>,
+    fault: Option<Fault>,
+    is_turned: bool,
+) -> Report {
     if let Some(fault) = fault {
         faulty = faulty.fault(fault);
     }
@@ -21,8 +35,13 @@ pub fn report(device: &Device, other: Option<&Device>, fault: Option<Fault>) -> 
     }
     let (device, other, hand) = faulty.open_with_hand();
     let (fail, lose) = (|| hand.fail_next(), || hand.lose());
-    // Work that is late is slow enough.
-    let mut suite = Suite::new(&device).over(arrays()).slow(&|_| ()).failing(&fail).losing(&lose);
+    let (turn, call_back) = (|| hand.turn(), |callback| hand.run_in_polls(callback));
+    // Work that is late is slow enough, and goes on until somebody waits.
+    let suite = Suite::new(&device).over(arrays()).slow(&|_| ()).holding(&|_| Box::new(|| ()));
+    let mut suite = suite.calling_back(&call_back).failing(&fail).losing(&lose);
+    if is_turned {
+        suite = suite.turned_by(&turn);
+    }
     if let Some(other) = &other {
         suite = suite.beside(other);
     }

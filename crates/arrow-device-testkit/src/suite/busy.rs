@@ -10,6 +10,7 @@ use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
 use arrow_device::{Device, DeviceType, Error, ErrorKind, Memory, Queue};
 
 use super::data::text;
+use super::pace::Pace;
 
 /// How long the queue is to be busy.
 const LONG_ENOUGH: Duration = Duration::from_micros(100);
@@ -77,6 +78,11 @@ impl<'a> Busy<'a> {
         Ok(Self { hook, copies: Some(copies) })
     }
 
+    /// Whether queues are given something to do.
+    pub(super) fn is_there(&self) -> bool {
+        self.hook.is_some() || self.copies.is_some()
+    }
+
     /// Gives the queue something slow to do. No other queue is busy with the same lane.
     pub(super) fn occupy(&self, queue: &Queue, lane: Lane) -> Result<(), Error> {
         if let Some(hook) = self.hook {
@@ -106,9 +112,9 @@ impl<'a> Busy<'a> {
     }
 
     /// Waits for a queue that was busy.
-    pub(super) fn settle(&mut self, queue: &Queue) {
+    pub(super) fn settle(&mut self, queue: &Queue, pace: Pace<'_>) {
         // A device may fail once and go on.
-        if queue.synchronize().or_else(|_| queue.synchronize()).is_err() {
+        if pace.synchronize(queue).or_else(|_| pace.synchronize(queue)).is_err() {
             // Nobody knows whether the device still copies there.
             std::mem::forget(self.copies.take());
         }

@@ -8,9 +8,10 @@ use arrow_device::{Array, Device, DeviceType, ErrorKind, Memory, Queue, Result};
 
 use super::busy::{Busy, Lane};
 use super::data::{self, HeldStructs, Landing, text};
-use super::{Check, Exchange};
+use super::pace::Pace;
+use super::{Callback, Check, Exchange, Hold};
 use crate::consumer::{self, Order, Seen, SeenSchema};
-use crate::deposit;
+use crate::deposit::{self, Timing};
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::producer::{self, Manner};
@@ -26,6 +27,12 @@ pub(super) struct Scene<'a> {
     pub(super) elsewhere: Option<Queue>,
     /// What keeps the queues busy.
     pub(super) busy: &'a Busy<'a>,
+    /// What gives a queue work until its end is called.
+    pub(super) hold: Option<&'a Hold>,
+    /// What has the runtime run a callback.
+    pub(super) call_back: Option<&'a dyn Fn(Option<Callback>)>,
+    /// How the suite waits.
+    pub(super) pace: Pace<'a>,
     /// Of the case: what there are several ways of is done in turn.
     pub(super) number: usize,
 }
@@ -84,14 +91,19 @@ impl Scene<'_> {
     /// one base each.
     fn foreign(&self, plan: &Plan, written: Written) -> Result<(HeldStructs, Arc<Ledger>), String> {
         let (ledger, queue, manner) = (Ledger::new(), &self.writer, self.manner());
-        let array = match written {
-            Written::Before => deposit::settled(plan, queue, &ledger, manner),
-            Written::Later => deposit::pending(plan, queue, &ledger, manner),
+        let behind = || match written {
             Written::BehindWork(times) => {
-                let work = || (0..times).try_for_each(|_| self.busy.occupy(queue, Lane::Writer));
-                deposit::pending_behind(plan, queue, &ledger, manner, &work)
+                (0..times).try_for_each(|_| self.busy.occupy(queue, Lane::Writer))
             }
+            _ => Ok(()),
         };
+        let timing = match written {
+            Written::Before => Timing::Settled,
+            Written::Later => Timing::Pending,
+            Written::BehindWork(_) => Timing::Behind(&behind),
+        };
+        let wait = |queue: &Queue| self.pace.synchronize(queue);
+        let array = deposit::array(plan, queue, &ledger, manner, timing, &wait);
         let array = array.map_err(text)?;
         Ok((HeldStructs { schema: producer::schema(plan, &ledger), array }, ledger))
     }
@@ -119,11 +131,11 @@ fn import(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     let array = scene.import(&mut held, &ledger)?;
     let view = scene.exchange.view(&array, &scene.reader).map_err(text)?;
     data::seen_by(&view).require_same(&expected)?;
-    Landing::of(&view, plan).map_err(text)?.finish(&scene.reader)?;
+    Landing::of(&view, plan, scene.pace).map_err(text)?.finish(&scene.reader, scene.pace)?;
     drop(view);
     require(ledger.base_releases() == 1, || "released while its consumer has it".into())?;
     drop(array);
-    ledger.settle_soon(2)
+    scene.pace.settle(&ledger, 2)
 }
 
 fn hand_on(scene: &Scene<'_>, plan: &Plan, order: Order) -> Verdict {
@@ -149,7 +161,7 @@ fn hand_on(scene: &Scene<'_>, plan: &Plan, order: Order) -> Verdict {
     let moved = consumer::move_and_scribble(held.take_array());
     consumer::release_in_order(moved.array, order)?;
     drop(held);
-    ledger.settle_soon(2)
+    scene.pace.settle(&ledger, 2)
 }
 
 /// An array that is built here while its data is still on the way to the device, as its consumer
@@ -163,9 +175,10 @@ fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
         let to = memory.spot(queue)?;
         places.push(to.base.as_ptr().expose_provenance());
         if !bytes.is_empty() {
-            let source = bytes.to_vec();
+            let mut source = bytes.to_vec();
+            source.resize(scene.pace.whole(queue, bytes.len()), 0);
             let from = Spot { base: Raw::from_ptr(source.as_ptr().cast_mut().cast()), offset: 0 };
-            regions.push(Region { from, to, len: bytes.len() as u64 });
+            regions.push(Region { from, to, len: source.len() as u64 });
             staged.push(source);
         }
         // SAFETY: one region, both sides of which are kept: the source below, the memory by its
@@ -208,7 +221,10 @@ fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     // A consumer that has nothing but the structs and the driver.
     let read = read_struct(scene, &held, plan);
     if read.is_err()
-        && scene.reader.synchronize().is_err_and(|error| error.kind() != ErrorKind::DeviceLost)
+        && scene
+            .pace
+            .synchronize(&scene.reader)
+            .is_err_and(|error| error.kind() != ErrorKind::DeviceLost)
     {
         // It may still be reading, so it must not release.
         std::mem::forget(held);
@@ -221,10 +237,12 @@ fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
 
 /// Reads the bytes of a struct behind its event.
 fn read_struct(scene: &Scene<'_>, held: &HeldStructs, plan: &Plan) -> Verdict {
-    data::wait_for(&scene.reader, held.array.sync_event)?;
+    data::wait_for(&scene.reader, held.array.sync_event, scene.pace)?;
     let mut parts = Vec::new();
     data::parts_of_struct(&held.array.array, plan, &mut parts);
-    Landing::submit(&scene.reader, parts).map_err(text)?.finish(&scene.reader)
+    Landing::submit(&scene.reader, parts, scene.pace)
+        .map_err(text)?
+        .finish(&scene.reader, scene.pace)
 }
 
 fn copy(scene: &Scene<'_>, plan: &Plan) -> Verdict {
@@ -247,19 +265,19 @@ fn copy(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     require(is_equal, || "other values came back".into())?;
     drop((back, original));
     // The host memory is kept until the queue has passed the copy.
-    scene.writer.synchronize().map_err(text)?;
-    ledger.settle_soon(0)
+    scene.pace.synchronize(&scene.writer).map_err(text)?;
+    scene.pace.settle(&ledger, 0)
 }
 
 fn order(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     let (mut held, ledger) = scene.foreign(plan, Written::BehindWork(RUNTIMES_TAKE))?;
     let array = scene.import(&mut held, &ledger)?;
     let view = scene.exchange.view(&array, &scene.reader).map_err(text)?;
-    let landing = Landing::of(&view, plan).map_err(text)?;
+    let landing = Landing::of(&view, plan, scene.pace).map_err(text)?;
     drop(view);
-    landing.finish(&scene.reader)?;
+    landing.finish(&scene.reader, scene.pace)?;
     drop(array);
-    ledger.settle_soon(2)
+    scene.pace.settle(&ledger, 2)
 }
 
 fn deferred_release(scene: &Scene<'_>, plan: &Plan) -> Verdict {
@@ -269,15 +287,15 @@ fn deferred_release(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     // A child and a slice are uses of the whole.
     let part = array.slice(0, array.len() / 2).map_err(text)?;
     drop(array);
-    let landing = Landing::of(&view, plan).map_err(text)?;
+    let landing = Landing::of(&view, plan, scene.pace).map_err(text)?;
     drop((view, part));
     arrow_device::deferred::release_finished();
     let is_released = ledger.base_releases() > 1;
     require(!(is_released && is_pending(&scene.reader)?), || {
         "released while a queue still uses it".into()
     })?;
-    landing.finish(&scene.reader)?;
-    ledger.settle_soon(2)
+    landing.finish(&scene.reader, scene.pace)?;
+    scene.pace.settle(&ledger, 2)
 }
 
 /// Whether a queue has work that was there when this was asked. One that is idle may take a moment
@@ -299,9 +317,12 @@ const RUNTIMES_TAKE: usize = 3;
 fn read_in_place(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     let (mut held, ledger) = scene.foreign(plan, Written::BehindWork(RUNTIMES_TAKE))?;
     let array = scene.import(&mut held, &ledger)?;
+    if !scene.pace.may_wait() {
+        scene.pace.until(|| array.is_ready()).map_err(text)?;
+    }
     data::compare_on_host(&array.host().map_err(text)?, plan)?;
     drop(array);
-    ledger.settle_soon(2)
+    scene.pace.settle(&ledger, 2)
 }
 
 fn another_device(scene: &Scene<'_>, plan: &Plan) -> Verdict {
@@ -319,7 +340,7 @@ fn another_device(scene: &Scene<'_>, plan: &Plan) -> Verdict {
         (Err(error), Ok(())) => return Err(text(error)),
     }
     drop(array);
-    ledger.settle_soon(2)
+    scene.pace.settle(&ledger, 2)
 }
 
 /// Copies from one device to another, and from there to the host.
@@ -327,7 +348,7 @@ fn across(scene: &Scene<'_>, view: &arrow_device::View, plan: &Plan) -> Verdict 
     let queue = view.queue();
     let (mut regions, mut copies, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for (from, bytes) in data::parts(view, plan) {
-        let len = bytes.len() as u64;
+        let len = scene.pace.whole(queue, bytes.len()) as u64;
         let mut memory = queue.allocate(len).map_err(text)?;
         let to = memory.spot(queue).map_err(text)?;
         regions.push(Region { from, to, len });
@@ -337,5 +358,5 @@ fn across(scene: &Scene<'_>, view: &arrow_device::View, plan: &Plan) -> Verdict 
     // SAFETY: the sources hold as many bytes, as the plan says, and are kept by the view; the
     // targets are new.
     unsafe { queue.copy(Route::FromPeer(&**scene.device.driver()), &regions) }.map_err(text)?;
-    Landing::submit(queue, parts).map_err(text)?.finish(queue)
+    Landing::submit(queue, parts, scene.pace).map_err(text)?.finish(queue, scene.pace)
 }

@@ -10,6 +10,7 @@ use arrow_device::{
     Array, ArrayBuilder, Buffer, DeviceId, Field, HostArray, NodeView, Queue, Result, Schema, View,
 };
 
+use super::pace::Pace;
 use crate::consumer::{self, Seen, SeenSchema};
 use crate::ledger::{Bytes, Ledger};
 use crate::plan::{Content, Plan};
@@ -122,13 +123,18 @@ pub(super) struct Landing {
 
 impl Landing {
     /// Submits copies of all buffers of a view to its queue.
-    pub(super) fn of(view: &View, plan: &Plan) -> Result<Self> {
-        Self::submit(view.queue(), parts(view, plan))
+    pub(super) fn of(view: &View, plan: &Plan, pace: Pace<'_>) -> Result<Self> {
+        Self::submit(view.queue(), parts(view, plan), pace)
     }
 
     /// Submits copies of these bytes of the queue's device.
-    pub(super) fn submit(queue: &Queue, parts: Vec<(Spot, Vec<u8>)>) -> Result<Self> {
-        let bytes = parts.iter().map(|(_, expected)| vec![0xa5; expected.len()]).collect();
+    pub(super) fn submit(
+        queue: &Queue,
+        parts: Vec<(Spot, Vec<u8>)>,
+        pace: Pace<'_>,
+    ) -> Result<Self> {
+        let whole = |expected: &Vec<u8>| pace.whole(queue, expected.len());
+        let bytes = parts.iter().map(|(_, expected)| vec![0xa5; whole(expected)]).collect();
         let expected = parts.iter().map(|(_, expected)| expected.clone()).collect();
         let mut landing = Self { expected, bytes };
         let to = |bytes: &mut Vec<u8>| Spot {
@@ -139,22 +145,23 @@ impl Landing {
             .bytes
             .iter_mut()
             .zip(&parts)
-            .map(|(bytes, (from, expected))| Region {
+            .map(|(bytes, (from, _))| Region {
                 from: *from,
                 to: to(bytes),
-                len: expected.len() as u64,
+                len: bytes.len() as u64,
             })
             .collect();
-        // SAFETY: the sources hold as many bytes, as the plan says; the targets are kept until the
-        // queue has passed.
+        // SAFETY: the sources hold as many bytes, as the plan says, or whole units of them (DRV-9);
+        // the targets are kept until the queue has passed.
         unsafe { queue.copy(Route::ToHost, &regions) }?;
         Ok(landing)
     }
 
     /// Waits for the bytes and compares them.
-    pub(super) fn finish(mut self, queue: &Queue) -> Verdict {
-        queue.synchronize().map_err(text)?;
+    pub(super) fn finish(mut self, queue: &Queue, pace: Pace<'_>) -> Verdict {
+        pace.synchronize(queue).map_err(text)?;
         for (bytes, expected) in self.bytes.iter().zip(&self.expected) {
+            let bytes = &bytes[..expected.len()];
             require(bytes == expected, || difference(bytes, expected))?;
         }
         self.bytes = Vec::new();
@@ -163,7 +170,8 @@ impl Landing {
 
     /// Whether the bytes are there, as far as the host sees now.
     pub(super) fn has_landed(&self) -> bool {
-        self.bytes == self.expected
+        let mut both = self.bytes.iter().zip(&self.expected);
+        both.all(|(bytes, expected)| bytes.starts_with(expected))
     }
 
     /// A place for bytes that somebody else copies, and what is to be there in the end.
@@ -257,7 +265,7 @@ pub(super) fn parts_of_struct(
 }
 
 /// Makes a queue wait for the event that an array shows, with nothing but the driver.
-pub(super) fn wait_for(queue: &Queue, sync_event: *mut c_void) -> Verdict {
+pub(super) fn wait_for(queue: &Queue, sync_event: *mut c_void, pace: Pace<'_>) -> Verdict {
     let Some(sync_event) = NonNull::new(sync_event) else { return Ok(()) };
     let driver: &Arc<dyn Driver> = queue.device().driver();
     // SAFETY: the array that shows the event is not released.
@@ -267,7 +275,7 @@ pub(super) fn wait_for(queue: &Queue, sync_event: *mut c_void) -> Verdict {
         Waiting::Queued => Ok(()),
         Waiting::HostMustWait => {
             // SAFETY: UNS-22: the array that shows the event is not released.
-            unsafe { driver.wait_on_host(event, None) }.map(|_| ()).map_err(text)
+            unsafe { pace.wait_for_raw(&**driver, event) }.map_err(text)
         }
     }
 }

@@ -9,6 +9,7 @@ use arrow_device::driver::{Region, Route, Spot};
 use arrow_device::{Device, ErrorKind, Event, Memory, Queue, Result};
 
 use super::data::text;
+use super::pace::Pace;
 use super::probes::{host, numbered};
 use crate::{Verdict, release_until, require};
 
@@ -83,12 +84,12 @@ fn require_failed(event: &Event, whose: &str) -> Verdict {
 }
 
 /// `fail` makes the next copy fail after it was accepted.
-pub(super) fn work_fails(device: &Device, fail: &dyn Fn()) -> Verdict {
+pub(super) fn work_fails(device: &Device, fail: &dyn Fn(), pace: Pace<'_>) -> Verdict {
     let end = EndScene::on(device).map_err(text)?;
     let EndScene { one, two, spot, .. } = &end;
     put(one, *spot, 2 * LEN).map_err(text)?;
     let before = one.record().map_err(text)?;
-    before.synchronize().map_err(text)?;
+    pace.wait_for(&before).map_err(text)?;
     let kept = Arc::new(());
     fail();
     put(one, *spot, LEN).map_err(text)?;
@@ -102,6 +103,12 @@ pub(super) fn work_fails(device: &Device, fail: &dyn Fn()) -> Verdict {
     }
     one.keep_until_done(kept.clone());
     two.keep_until_done(kept.clone());
+    if !pace.may_wait() {
+        // The failed work has its turn.
+        for event in failed.iter().chain(&behind) {
+            let _ = pace.wait_for(event);
+        }
+    }
     if let Some(failed) = &failed {
         require_failed(failed, "an event of work that failed")?;
     }
@@ -120,18 +127,24 @@ pub(super) fn work_fails(device: &Device, fail: &dyn Fn()) -> Verdict {
         if !matches!(idle, Ok(false)) {
             require_kind(idle, kind, "a queue whose work failed says whether it is idle")?;
         }
-        let later = one.record().and_then(|event| event.synchronize());
+        let later = one.record().and_then(|event| {
+            pace.turn();
+            event.synchronize()
+        });
         require_kind(later, kind, "a wait for a later event of a queue whose work failed ends")?;
         let is_kept = before.is_complete().map_err(text)?;
         require(is_kept, || "an event had passed and says no since later work failed".into())?;
     }
     drop((failed, behind, before, end));
-    let is_released = release_until(|| Arc::strong_count(&kept) == 1);
+    let is_released = release_until(|| {
+        pace.turn();
+        Arc::strong_count(&kept) == 1
+    });
     require(is_released, || "what failed work used is never given back".into())
 }
 
 /// `lose` loses the device, of which all queues may have failed before.
-pub(super) fn device_is_lost(device: &Device, lose: &dyn Fn()) -> Verdict {
+pub(super) fn device_is_lost(device: &Device, lose: &dyn Fn(), pace: Pace<'_>) -> Verdict {
     let end = EndScene::on(device).map_err(text)?;
     let EndScene { one, two, spot, .. } = &end;
     let kept = Arc::new(());
@@ -172,6 +185,9 @@ pub(super) fn device_is_lost(device: &Device, lose: &dyn Fn()) -> Verdict {
         require_kind(put(one, *spot, LEN), kind, "a lost device takes a copy")?;
     }
     drop((events, end));
-    let is_released = release_until(|| Arc::strong_count(&kept) == 1);
+    let is_released = release_until(|| {
+        pace.turn();
+        Arc::strong_count(&kept) == 1
+    });
     require(is_released, || "what a lost device used is never given back".into())
 }

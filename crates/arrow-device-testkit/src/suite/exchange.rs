@@ -1,8 +1,10 @@
 //! What the suite has done for it: the library, or something that is wrong in one place.
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device::copy::Options;
+use arrow_device::copy::{Options, PolledCopy};
 use arrow_device::{Array, ArrayBuilder, Queue, Result, Schema, View};
+
+use super::pace::Pace;
 
 /// The steps of an exchange. Each is the library's own unless it is overridden, as wrappers of the
 /// library do, and tests that want to see a check fail.
@@ -56,3 +58,28 @@ pub trait Exchange {
 pub struct Library;
 
 impl Exchange for Library {}
+
+/// The library as it is, where nobody may wait: its copies are polled.
+pub(super) struct Polled<'a>(pub(super) Pace<'a>);
+
+impl Polled<'_> {
+    fn finish(&self, copy: Result<PolledCopy>) -> Result<Array> {
+        let (mut copy, mut result) = (copy?, None);
+        self.0.until(|| {
+            result = copy.poll()?;
+            Ok(result.is_some())
+        })?;
+        Ok(result.expect("the copy is over"))
+    }
+}
+
+impl Exchange for Polled<'_> {
+    fn to_device(&self, array: &Array, queue: &Queue) -> Result<Array> {
+        Polled::finish(self, array.copy_polled(queue, &Options::new().trim(false)))
+    }
+
+    fn to_host(&self, array: &Array, queue: &Queue) -> Result<Array> {
+        let options = Options::new().through(queue).trim(false);
+        Polled::finish(self, array.copy_polled(&Queue::host(), &options))
+    }
+}

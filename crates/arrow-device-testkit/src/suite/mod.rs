@@ -17,8 +17,11 @@ mod checks;
 mod data;
 mod ends;
 mod exchange;
+mod pace;
 mod probes;
 mod report;
+
+use std::sync::Arc;
 
 use arrow_device::{Device, Queue, Result};
 
@@ -29,6 +32,8 @@ use crate::Verdict;
 use crate::kinds::{self, Case};
 use busy::Busy;
 use checks::Scene;
+use exchange::Polled;
+use pace::Pace;
 
 /// The matrix on a device: begun with [`Suite::new`].
 ///
@@ -45,13 +50,22 @@ pub struct Suite<'a> {
     device: Device,
     cases: Vec<Case>,
     checks: Vec<Check>,
-    exchange: &'a dyn Exchange,
+    exchange: Option<&'a dyn Exchange>,
     watch: &'a dyn Fn() -> Verdict,
     other: Option<Device>,
     slow: Option<&'a dyn Fn(&Queue)>,
+    hold: Option<&'a Hold>,
+    call_back: Option<&'a dyn Fn(Option<Callback>)>,
+    turn: Option<&'a dyn Fn()>,
     fail: Option<&'a dyn Fn()>,
     lose: Option<&'a dyn Fn()>,
 }
+
+/// Gives a queue work that goes on until what is returned is called.
+type Hold = dyn Fn(&Queue) -> Box<dyn FnOnce()>;
+
+/// What a runtime runs while it is asked or waited for.
+type Callback = Arc<dyn Fn() + Send + Sync>;
 
 /// Of the types inside types one array in so many is looked at.
 const STRIDE: usize = 11;
@@ -64,10 +78,13 @@ impl<'a> Suite<'a> {
             device: device.clone(),
             cases: pinned(STRIDE),
             checks: Check::ALL.to_vec(),
-            exchange: &Library,
+            exchange: None,
             watch: &|| Ok(()),
             other: None,
             slow: None,
+            hold: None,
+            call_back: None,
+            turn: None,
             fail: None,
             lose: None,
         }
@@ -116,6 +133,43 @@ impl<'a> Suite<'a> {
         self
     }
 
+    /// Gives a queue work that goes on until the function that is returned is called, such as a
+    /// wait for an event of the application's. The suite then knows of each call that it came back
+    /// before the work was over, and so that it did not wait (DRV-5). On a device that does nothing
+    /// before somebody waits there is nothing to give.
+    ///
+    /// Without this the suite compares calls with what keeps a queue busy, as far as that shows
+    /// anything: no copy is seen to wait, because the work that it would wait for consists of
+    /// copies.
+    pub fn holding(mut self, hold: &'a Hold) -> Self {
+        self.hold = Some(hold);
+        self
+    }
+
+    /// Has the runtime run a callback while it is asked or waited for, from now on, or nothing any
+    /// more: for a runtime that runs callbacks of the application then. The suite looks whether
+    /// they run under a lock of the driver's (DRV-3).
+    pub fn calling_back(mut self, call_back: &'a dyn Fn(Option<Callback>)) -> Self {
+        self.call_back = Some(call_back);
+        self
+    }
+
+    /// Judges a device whose driver may not wait on this thread, as on the thread of a browser's
+    /// page: wherever the host would wait, the suite calls this, which gives the device a turn (the
+    /// next turn of an event loop, a poll of the runtime), and asks. Arrays are copied by
+    /// [`PolledCopy`](arrow_device::copy::PolledCopy), unless the suite goes
+    /// [through](Self::through) something else, and copies of single bytes have whole
+    /// [units](arrow_device::driver::Properties::copy_unit). Waits are looked at for one thing:
+    /// that they are refused where work goes on. What else there is to say of waits is not looked
+    /// at, and the report says so.
+    ///
+    /// Queues are kept busy by [`slow`](Self::slow) alone, if anything has to be done for that: most
+    /// such devices do nothing before they have a turn.
+    pub fn turned_by(mut self, turn: &'a dyn Fn()) -> Self {
+        self.turn = Some(turn);
+        self
+    }
+
     /// Makes the next copy that is submitted fail after it was accepted, as a runtime's callback
     /// tells later. The suite looks at the end what the driver says of that (DRV-27).
     pub fn failing(mut self, fail: &'a dyn Fn()) -> Self {
@@ -132,7 +186,7 @@ impl<'a> Suite<'a> {
 
     /// Something else than the library as it is: a wrapper of it, or one that is wrong.
     pub fn through(mut self, exchange: &'a dyn Exchange) -> Self {
-        self.exchange = exchange;
+        self.exchange = Some(exchange);
         self
     }
 
@@ -144,9 +198,15 @@ impl<'a> Suite<'a> {
             name: properties.name.clone(),
             arrays: self.cases.len(),
             rows: Vec::new(),
+            left_out: Vec::new(),
             failures: Vec::new(),
         };
-        let (mut busy, complaint) = match Busy::new(&self.device, self.slow) {
+        let pace = Pace(self.turn);
+        let busy = match pace.may_wait() || self.slow.is_some() {
+            true => Busy::new(&self.device, self.slow),
+            false => Ok(Busy::idle()),
+        };
+        let (mut busy, complaint) = match busy {
             Ok(busy) => (busy, None),
             // The checks say more of what is wrong.
             Err(complaint) => (Busy::idle(), Some(complaint)),
@@ -154,7 +214,7 @@ impl<'a> Suite<'a> {
         for check in &self.checks {
             let outcome = match checks::reason_to_skip(*check, &self.device, self.other.is_some()) {
                 Some(reason) => CheckOutcome::Skipped(reason),
-                None => match self.run_check(*check, &mut busy, &mut report.failures) {
+                None => match self.run_check(*check, &mut busy, &mut report) {
                     Some(cases) => CheckOutcome::Run(cases),
                     None => CheckOutcome::Skipped("the device does nothing of the kind".into()),
                 },
@@ -171,12 +231,8 @@ impl<'a> Suite<'a> {
     }
 
     /// Runs a check; returns how many cases there were, if there was anything to look at.
-    fn run_check(
-        &self,
-        check: Check,
-        busy: &mut Busy<'_>,
-        failures: &mut Vec<Failure>,
-    ) -> Option<usize> {
+    fn run_check(&self, check: Check, busy: &mut Busy<'_>, report: &mut Report) -> Option<usize> {
+        let Report { failures, left_out, .. } = report;
         let (writer, reader, elsewhere) = match self.queues() {
             Ok(queues) => queues,
             Err(error) => {
@@ -185,9 +241,24 @@ impl<'a> Suite<'a> {
                 return Some(0);
             }
         };
-        let (exchange, device) = (self.exchange, &self.device);
+        let (pace, device) = (Pace(self.turn), &self.device);
+        let (own, polled) = (Library, Polled(pace));
+        let default: &dyn Exchange = if pace.may_wait() { &own } else { &polled };
+        let exchange = self.exchange.unwrap_or(default);
         let busy_queues = [writer.clone(), reader.clone()];
-        let mut scene = Scene { exchange, device, writer, reader, elsewhere, busy, number: 0 };
+        let (hold, call_back) = (self.hold, self.call_back);
+        let mut scene = Scene {
+            exchange,
+            device,
+            writer,
+            reader,
+            elsewhere,
+            busy,
+            hold,
+            call_back,
+            pace,
+            number: 0,
+        };
         let mut fails = |case: &dyn std::fmt::Display, verdict: Verdict| match verdict {
             Ok(()) => false,
             Err(complaint) => {
@@ -196,7 +267,11 @@ impl<'a> Suite<'a> {
             }
         };
         let (probes, mut looked) = (probes::of(check), 0);
-        for probe in probes {
+        for probe in &probes {
+            if probe.is_of_waits && !pace.may_wait() {
+                left_out.push((check, probe.name));
+                continue;
+            }
             for round in 0..probe.rounds {
                 let verdict = probe.run(&scene);
                 if round == 0 {
@@ -204,7 +279,7 @@ impl<'a> Suite<'a> {
                 }
                 let verdict = verdict.map(|_| ());
                 // Memory goes back when both have passed what they were told.
-                let _ = (scene.writer.synchronize(), scene.reader.synchronize());
+                let _ = (pace.synchronize(&scene.writer), pace.synchronize(&scene.reader));
                 crate::release_what_has_passed();
                 if fails(&probe.name, both(verdict, (self.watch)())) {
                     break;
@@ -215,17 +290,22 @@ impl<'a> Suite<'a> {
         for (number, case) in cases.iter().enumerate() {
             scene.number = number;
             let verdict = checks::run(check, &scene, &case.plan());
+            if !pace.may_wait() {
+                // What was released is freed when the device has had its turn.
+                let _ = (pace.synchronize(&scene.writer), pace.synchronize(&scene.reader));
+                crate::release_what_has_passed();
+            }
             fails(case, both(verdict, (self.watch)()));
         }
         drop(scene);
-        busy_queues.iter().for_each(|queue| busy.settle(queue));
+        busy_queues.iter().for_each(|queue| busy.settle(queue, pace));
         (probes.is_empty() || looked > 0).then_some(looked + cases.len())
     }
 
     /// Looks at what comes after failures, where there are means to bring them about. Nothing is
     /// learned from that where something else is wrong already.
     fn look_at_ends(&self, report: &mut Report) {
-        type Look = fn(&Device, &dyn Fn()) -> Verdict;
+        type Look = fn(&Device, &dyn Fn(), Pace<'_>) -> Verdict;
         let ends: [(_, _, Look); 2] = [
             ("work fails after it was accepted", self.fail, ends::work_fails),
             ("the device is lost", self.lose, ends::device_is_lost),
@@ -233,7 +313,7 @@ impl<'a> Suite<'a> {
         let check = Check::Waits;
         for (case, means, look) in ends {
             let Some(means) = means.filter(|_| report.failures.is_empty()) else { continue };
-            let verdict = look(&self.device, means);
+            let verdict = look(&self.device, means, Pace(self.turn));
             if let Some((_, CheckOutcome::Run(cases))) =
                 report.rows.iter_mut().find(|(known, _)| *known == check)
             {

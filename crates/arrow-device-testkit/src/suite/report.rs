@@ -165,6 +165,8 @@ pub struct Report {
     pub(super) name: String,
     pub(super) arrays: usize,
     pub(super) rows: Vec<(Check, CheckOutcome)>,
+    /// Promises that were not looked at, because nobody may wait.
+    pub(super) left_out: Vec<(Check, &'static str)>,
     pub(super) failures: Vec<Failure>,
 }
 
@@ -190,6 +192,12 @@ impl Report {
             CheckOutcome::Skipped(reason) => Some((*check, reason.as_str())),
             CheckOutcome::Run(_) => None,
         })
+    }
+
+    /// What was not looked at of a check that was run, because the host may not wait: see
+    /// [`Suite::turned_by`](super::Suite::turned_by).
+    pub fn left_out(&self) -> impl Iterator<Item = (Check, &str)> {
+        self.left_out.iter().copied()
     }
 
     /// What is wrong: one finding for one fault of a driver, as far as this can be told.
@@ -260,6 +268,9 @@ impl fmt::Display for Report {
                     writeln!(f, "  {check:<20} {cases:>6} cases, {failed} FAILED")?;
                 }
                 CheckOutcome::Skipped(reason) => writeln!(f, "  {check:<20} skipped: {reason}")?,
+            }
+            for (_, name) in self.left_out.iter().filter(|(of, _)| of == check) {
+                writeln!(f, "    without `{name}`: the host may not wait")?;
             }
         }
         write!(f, "  {:<20} {:>6} cases, {} failed", "all", self.cases(), self.failures.len())?;

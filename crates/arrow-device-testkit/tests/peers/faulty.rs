@@ -1,7 +1,7 @@
 //! The suite before each fault of a driver, on the software device.
 
 use arrow_device_sim::{Kind, Sim};
-use arrow_device_testkit::faulty::{self, Fault};
+use arrow_device_testkit::faulty::{self, Fault, FaultCell};
 
 const UNREADABLE: &str = "the host cannot read its memory";
 const NOT_FILLED: &str = "the host cannot write its memory";
@@ -91,6 +91,25 @@ fn every_fault(kind: Kind, no_effect: &[(Fault, &'static str)]) {
     table.assert();
 }
 
+/// The same where the host may not wait.
+fn every_fault_in_turns(kind: Kind, no_effect: &[(Fault, &'static str)]) -> usize {
+    let name = format!("software device in turns, {kind:?}");
+    let mut no_effect = no_effect.to_vec();
+    if !is_filled_in_place(kind) {
+        no_effect.extend(NEVER_FILLED);
+    }
+    let table = faulty::table(name, &no_effect, |fault| {
+        let sim = Sim::builder().kind(kind).parts(true).peers(2).backtraces(false).build();
+        let report = faulty::report_turned(&sim.device(), Some(&sim.device_number(1)), fault);
+        let left = sim.finish();
+        assert!(fault.is_some() || left.is_empty(), "{left:?}");
+        report
+    });
+    table.assert();
+    let is_found = |(_, cell): &&(Fault, FaultCell)| matches!(cell, FaultCell::Reported(_));
+    table.rows().iter().filter(is_found).count()
+}
+
 // Requirement: DRV-4, DRV-9, DRV-10, DRV-14, DRV-15, DRV-16, DRV-17, DRV-18, DRV-19, DRV-20
 #[test]
 fn the_suite_finds_each_fault_on_a_device_with_memory_of_its_own() {
@@ -125,4 +144,19 @@ fn the_suite_finds_each_fault_on_a_device_with_one_queue() {
 #[test]
 fn the_suite_finds_each_fault_on_a_device_with_one_queue_whose_memory_the_host_can_read() {
     every_fault(Kind::OneQueueReadable, ONE_QUEUE_READABLE);
+}
+
+// Requirement: DRV-5
+#[test]
+fn the_suite_finds_each_fault_that_shows_where_nobody_may_wait() {
+    for (kind, no_effect, found) in [
+        (Kind::Discrete, DISCRETE, 45),
+        (Kind::HostReadable, HOST_READABLE, 50),
+        (Kind::Handles, HANDLES, 45),
+        (Kind::WholeUnits, WHOLE_UNITS, 43),
+        (Kind::OneQueue, ONE_QUEUE, 42),
+        (Kind::OneQueueReadable, ONE_QUEUE_READABLE, 47),
+    ] {
+        assert_eq!(every_fault_in_turns(kind, no_effect), found, "{kind:?}");
+    }
 }

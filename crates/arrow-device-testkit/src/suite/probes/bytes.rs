@@ -25,12 +25,13 @@ pub(super) const PROBES: &[Probe] = &[
 /// One copy: from where, to where, how much.
 type OddCopy = (usize, usize, usize);
 
-/// Copies of which no two destinations meet, though they come as close as one byte.
-fn odd_copies() -> Vec<OddCopy> {
+/// Copies of which no two destinations meet, though they come as close as one byte, or as one unit
+/// where copies have whole units.
+fn odd_copies(unit: usize) -> Vec<OddCopy> {
     let lens = [1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 31, 32, 33, 63, 64, 65, 100, 127];
     let (mut from, mut to) = (3, 1);
     let copies = lens.into_iter().enumerate().map(|(number, len)| {
-        let copy = (from, to, len);
+        let copy = (from * unit, to * unit, len * unit);
         from += len + number % 5;
         to += len + 1 + number % 4;
         copy
@@ -38,6 +39,7 @@ fn odd_copies() -> Vec<OddCopy> {
     copies.collect()
 }
 
+/// How long the memory is, in units.
 const LEN: usize = 1024;
 
 /// What is there afterwards.
@@ -67,17 +69,19 @@ fn named(copies: &[OddCopy]) -> String {
 }
 
 /// All of them in one list, and each by itself.
-fn each_way(mut check: impl FnMut(&[OddCopy]) -> Verdict) -> Verdict {
-    let copies = odd_copies();
+fn each_way(unit: usize, mut check: impl FnMut(&[OddCopy]) -> Verdict) -> Verdict {
+    let copies = odd_copies(unit);
     check(&copies)?;
     copies.iter().try_for_each(|copy| check(&[*copy]))
 }
 
 fn into_device(scene: &Scene<'_>) -> Verdict {
     let queue = &scene.writer;
-    let (_memory, spot) = memory(scene, LEN)?;
-    let (before, source) = (numbered(LEN, 1), numbered(LEN, 2));
-    each_way(|copies| {
+    let unit = scene.pace.unit(queue);
+    let len = LEN * unit;
+    let (_memory, spot) = memory(scene, len)?;
+    let (before, source) = (numbered(len, 1), numbered(len, 2));
+    each_way(unit, |copies| {
         put(queue, spot, before.clone())?;
         let regions = regions(host(&source, 0), spot, copies);
         // SAFETY: UNS-21: both sides are as long, and the source is kept until the queue was waited
@@ -87,33 +91,41 @@ fn into_device(scene: &Scene<'_>) -> Verdict {
             .map_err(text)
             .and_then(|()| get(queue, spot, copied(&before, &source, copies)));
         queue.keep_until_done(source.clone());
-        landing?.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
+        landing?
+            .finish(queue, scene.pace)
+            .map_err(|complaint| format!("{}: {complaint}", named(copies)))
     })
 }
 
 fn out_of_device(scene: &Scene<'_>) -> Verdict {
     let queue = &scene.writer;
-    let (_memory, spot) = memory(scene, LEN)?;
-    let (before, source) = (numbered(LEN, 3), numbered(LEN, 4));
+    let unit = scene.pace.unit(queue);
+    let len = LEN * unit;
+    let (_memory, spot) = memory(scene, len)?;
+    let (before, source) = (numbered(len, 3), numbered(len, 4));
     put(queue, spot, source.clone())?;
-    each_way(|copies| {
+    each_way(unit, |copies| {
         let landing = Landing::around(before.clone(), copied(&before, &source, copies));
         let regions = regions(spot, landing.spot(), copies);
         // SAFETY: UNS-21: both sides are as long, and the landing keeps the target until the queue
         // has passed.
         unsafe { queue.copy(Route::ToHost, &regions) }.map_err(text)?;
-        landing.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
+        landing
+            .finish(queue, scene.pace)
+            .map_err(|complaint| format!("{}: {complaint}", named(copies)))
     })
 }
 
 fn within(scene: &Scene<'_>) -> Result<bool, String> {
     let queue = &scene.writer;
-    let (_memory, spot) = memory(scene, 2 * LEN)?;
-    let (before, source) = (numbered(LEN, 5), numbered(LEN, 6));
-    let target = behind(spot, LEN);
+    let unit = scene.pace.unit(queue);
+    let len = LEN * unit;
+    let (_memory, spot) = memory(scene, 2 * len)?;
+    let (before, source) = (numbered(len, 5), numbered(len, 6));
+    let target = behind(spot, len);
     put(queue, spot, source.clone())?;
     let mut is_made = true;
-    each_way(|copies| {
+    each_way(unit, |copies| {
         put(queue, target, before.clone())?;
         is_made &= copy_within(queue, &regions(spot, target, copies))?;
         if !is_made {
@@ -121,7 +133,9 @@ fn within(scene: &Scene<'_>) -> Result<bool, String> {
         }
         let all = [source.clone(), copied(&before, &source, copies)].concat();
         let landing = get(queue, spot, all)?;
-        landing.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
+        landing
+            .finish(queue, scene.pace)
+            .map_err(|complaint| format!("{}: {complaint}", named(copies)))
     })?;
     Ok(is_made)
 }
@@ -131,27 +145,33 @@ fn from_peer(scene: &Scene<'_>) -> Result<bool, String> {
     if queue.reaches(scene.device.id()).is_err() {
         return Ok(false);
     }
-    let (_memory, spot) = memory(scene, LEN)?;
-    let (before, source) = (numbered(LEN, 7), numbered(LEN, 8));
-    let mut target: Memory = queue.allocate(LEN as u64).map_err(text)?;
+    let unit = scene.pace.unit(queue).max(scene.pace.unit(&scene.writer));
+    let len = LEN * unit;
+    let (_memory, spot) = memory(scene, len)?;
+    let (before, source) = (numbered(len, 7), numbered(len, 8));
+    let mut target: Memory = queue.allocate(len as u64).map_err(text)?;
     let there = target.spot(queue).map_err(text)?;
     put(&scene.writer, spot, source.clone())?;
-    scene.writer.synchronize().map_err(text)?;
-    each_way(|copies| {
+    scene.pace.synchronize(&scene.writer).map_err(text)?;
+    each_way(unit, |copies| {
         put(queue, there, before.clone())?;
         let route = Route::FromPeer(&**scene.device.driver());
         // SAFETY: UNS-21: both sides have as many bytes, and the host waits for the queue below.
         unsafe { queue.copy(route, &regions(spot, there, copies)) }.map_err(text)?;
         let landing = get(queue, there, copied(&before, &source, copies))?;
-        landing.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
+        landing
+            .finish(queue, scene.pace)
+            .map_err(|complaint| format!("{}: {complaint}", named(copies)))
     })?;
     Ok(true)
 }
 
 fn many_regions(scene: &Scene<'_>) -> Verdict {
     let queue = &scene.writer;
-    let copies: Vec<OddCopy> = (0..500).map(|number| (number * 7, number * 5, 3)).collect();
-    let len = 500 * 7;
+    let unit = scene.pace.unit(queue);
+    let copy = |number: usize| (number * 7 * unit, number * 5 * unit, 3 * unit);
+    let copies: Vec<OddCopy> = (0..500).map(copy).collect();
+    let len = 500 * 7 * unit;
     let (_memory, spot) = memory(scene, len)?;
     let (before, source) = (numbered(len, 9), numbered(len, 10));
     put(queue, spot, before.clone())?;
@@ -161,7 +181,7 @@ fn many_regions(scene: &Scene<'_>) -> Verdict {
     let submitted = unsafe { queue.copy(Route::FromHost, &regions) };
     queue.keep_until_done(source);
     submitted.map_err(text)?;
-    get(queue, spot, after)?.finish(queue)
+    get(queue, spot, after)?.finish(queue, scene.pace)
 }
 
 /// More than fits into the pieces that a driver may cut it into.
@@ -169,15 +189,16 @@ const LARGE: usize = (300 << 10) + 13;
 
 fn large_region(scene: &Scene<'_>) -> Verdict {
     let queue = &scene.writer;
-    let ((_one, first), (_two, second)) = (memory(scene, LARGE)?, memory(scene, LARGE)?);
-    let bytes = numbered(LARGE, 11);
+    let len = scene.pace.whole(queue, LARGE);
+    let ((_one, first), (_two, second)) = (memory(scene, len)?, memory(scene, len)?);
+    let bytes = numbered(len, 11);
     put(queue, first, bytes.clone())?;
-    let region = Region { from: first, to: second, len: LARGE as u64 };
+    let region = Region { from: first, to: second, len: len as u64 };
     if !copy_within(queue, &[region])? {
         put(queue, second, bytes.clone())?;
     }
     for spot in [first, second] {
-        get(queue, spot, bytes.clone())?.finish(queue)?;
+        get(queue, spot, bytes.clone())?.finish(queue, scene.pace)?;
     }
     Ok(())
 }
@@ -190,8 +211,8 @@ fn two_copies(scene: &Scene<'_>) -> Verdict {
     write_slowly(scene, first, &one)?;
     put(queue, second, two.clone())?;
     let landings = [get(queue, first, one)?, get(queue, second, two)?];
-    queue.synchronize().map_err(text)?;
+    scene.pace.synchronize(queue).map_err(text)?;
     let landed = landings.iter().all(Landing::has_landed);
     require(landed, || "two copies that were in flight at once are mixed up".into())?;
-    landings.into_iter().try_for_each(|landing| landing.finish(queue))
+    landings.into_iter().try_for_each(|landing| landing.finish(queue, scene.pace))
 }

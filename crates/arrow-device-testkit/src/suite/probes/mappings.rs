@@ -63,7 +63,7 @@ fn shows_what_work_wrote(scene: &Scene<'_>) -> Result<bool, String> {
         let bytes = numbered(LEN, seed);
         write_slowly(scene, spot, &bytes)?;
         let event = scene.writer.record().map_err(text)?;
-        event.synchronize().map_err(text)?;
+        scene.pace.wait_for(&event).map_err(text)?;
         require_shown(&mapped(scene, spot, LEN)?, &bytes)?;
     }
     Ok(true)
@@ -76,7 +76,7 @@ fn begins_where_named(scene: &Scene<'_>) -> Result<bool, String> {
     let (_memory, spot) = memory(scene, LEN)?;
     let bytes = numbered(LEN, 3);
     put(&scene.writer, spot, bytes.clone())?;
-    scene.writer.synchronize().map_err(text)?;
+    scene.pace.synchronize(&scene.writer).map_err(text)?;
     for (offset, len) in [(0, LEN), (3, 13), (64, 1), (129, 128), (LEN - 1, 1)] {
         let found = mapped(scene, behind(spot, offset), len)?;
         require_shown(&found, &bytes[offset..offset + len])?;
@@ -91,7 +91,7 @@ fn others_go_on(scene: &Scene<'_>) -> Result<bool, String> {
     let (_memory, spot) = memory(scene, LEN)?;
     let bytes = numbered(LEN, 4);
     put(&scene.writer, spot, bytes.clone())?;
-    scene.writer.synchronize().map_err(text)?;
+    scene.pace.synchronize(&scene.writer).map_err(text)?;
     let driver = driver(scene.device);
     // SAFETY: UNS-22: the bytes lie inside memory for which the host has waited.
     let first = unsafe { driver.map(spot, LEN as u64) }.map_err(text)?;
@@ -121,15 +121,15 @@ fn filled(scene: &Scene<'_>) -> Result<bool, String> {
     // SAFETY: UNS-22: mapped above with this length, and not used after this.
     let filled = unsafe { driver.unmap_filled(queue.raw(), spot, LEN as u64, address) };
     match filled.map_err(text)? {
-        Filled::InOrder => get(queue, spot, bytes)?.finish(queue)?,
+        Filled::InOrder => get(queue, spot, bytes)?.finish(queue, scene.pace)?,
         Filled::Now => {
             if is_mapped(scene) {
                 require_shown(&mapped(scene, spot, LEN)?, &bytes)?;
             }
             let reader = &scene.reader;
             let landing = get(reader, spot, bytes.clone())?;
-            landing.finish(reader)?;
-            get(queue, spot, bytes)?.finish(queue)?;
+            landing.finish(reader, scene.pace)?;
+            get(queue, spot, bytes)?.finish(queue, scene.pace)?;
         }
         Filled::After(event) => {
             // SAFETY: UNS-19: the driver gave the event away, and the guard destroys it after its
@@ -138,12 +138,12 @@ fn filled(scene: &Scene<'_>) -> Result<bool, String> {
             let waited = scene.reader.wait(&passed);
             let landing =
                 waited.map_err(text).and_then(|()| get(&scene.reader, spot, bytes.clone()));
-            let finished = landing.and_then(|landing| landing.finish(&scene.reader));
+            let finished = landing.and_then(|landing| landing.finish(&scene.reader, scene.pace));
             drop(passed);
             // SAFETY: UNS-22: the driver gave it away, and it is destroyed once.
             unsafe { driver.destroy_event(event) };
             finished?;
-            get(queue, spot, bytes)?.finish(queue)?;
+            get(queue, spot, bytes)?.finish(queue, scene.pace)?;
         }
     }
     Ok(true)

@@ -57,7 +57,7 @@ fn allocations_are_apart(scene: &Scene<'_>) -> Verdict {
         held.push((memory, spot));
     }
     for (number, (_, spot)) in (0..).zip(&held) {
-        get(queue, *spot, numbered(LEN, number))?.finish(queue)?;
+        get(queue, *spot, numbered(LEN, number))?.finish(queue, scene.pace)?;
     }
     Ok(())
 }
@@ -68,10 +68,10 @@ fn allocated_in_order(scene: &Scene<'_>) -> Verdict {
     let mut memory = queue.allocate(LEN as u64).map_err(text)?;
     let spot = memory.spot(queue).map_err(text)?;
     put(queue, spot, numbered(LEN, 20))?;
-    get(queue, spot, numbered(LEN, 20))?.finish(queue)?;
+    get(queue, spot, numbered(LEN, 20))?.finish(queue, scene.pace)?;
     // It is still there when something else was done.
     scene.busy.occupy(queue, Lane::Writer).map_err(text)?;
-    get(queue, spot, numbered(LEN, 20))?.finish(queue)
+    get(queue, spot, numbered(LEN, 20))?.finish(queue, scene.pace)
 }
 
 fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
@@ -87,7 +87,7 @@ fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
         // and the source is kept until the queue was waited for.
         let copied = unsafe { driver.copy(queue, Route::FromHost, &[region]) };
         // SAFETY: UNS-22: the queue is open.
-        copied.and_then(|()| unsafe { driver.synchronize(queue) }).map(|()| to)
+        copied.and_then(|()| unsafe { scene.pace.synchronize_raw(driver, queue) }).map(|()| to)
     });
     // SAFETY: UNS-22: opened above and not used after this.
     unsafe { driver.close_queue(queue) };
@@ -99,7 +99,7 @@ fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
             return Err(text(error));
         }
     };
-    get(&scene.reader, spot, bytes)?.finish(&scene.reader)?;
+    get(&scene.reader, spot, bytes)?.finish(&scene.reader, scene.pace)?;
     // SAFETY: UNS-22: allocated above with this length; the host has waited for all that uses it.
     unsafe { driver.free(spot.base, LEN as u64) };
     Ok(())
@@ -147,7 +147,7 @@ fn parts(scene: &Scene<'_>) -> Result<bool, String> {
     let (_memory, spot) = memory(scene, 4 * step)?;
     let bytes = numbered(4 * step, 22);
     put(&scene.writer, spot, bytes.clone())?;
-    scene.writer.synchronize().map_err(text)?;
+    scene.pace.synchronize(&scene.writer).map_err(text)?;
     for (offset, len) in [(step, step), (2 * step, step + 3), (0, 5)] {
         // SAFETY: UNS-22: the bytes lie inside the memory, from a multiple of the alignment on.
         let part = unsafe { driver.part(spot.base, offset as u64, len as u64) }.map_err(text)?;
@@ -156,12 +156,13 @@ fn parts(scene: &Scene<'_>) -> Result<bool, String> {
         unsafe { driver.free_part(part) };
         read?;
     }
-    get(&scene.reader, spot, bytes)?.finish(&scene.reader)?;
+    get(&scene.reader, spot, bytes)?.finish(&scene.reader, scene.pace)?;
     Ok(true)
 }
 
 fn reads(scene: &Scene<'_>, base: Raw<Memory>, expected: &[u8]) -> Verdict {
-    get(&scene.reader, Spot { base, offset: 0 }, expected.to_vec())?.finish(&scene.reader)
+    get(&scene.reader, Spot { base, offset: 0 }, expected.to_vec())?
+        .finish(&scene.reader, scene.pace)
 }
 
 fn located(scene: &Scene<'_>) -> Result<bool, String> {

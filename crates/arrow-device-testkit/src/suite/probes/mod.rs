@@ -5,6 +5,7 @@
 //! so that the first one that fails tells most.
 
 mod bytes;
+mod calls;
 mod mappings;
 mod memory;
 mod order;
@@ -16,6 +17,7 @@ use super::Check;
 use super::busy::Lane;
 use super::checks::Scene;
 use super::data::{Landing, text};
+use super::pace::Pace;
 use crate::{Verdict, require};
 
 /// One promise of a driver, looked at.
@@ -24,6 +26,8 @@ pub(super) struct Probe {
     look: Look,
     /// How often.
     pub(super) rounds: usize,
+    /// Whether the promise is one of waits of the host.
+    pub(super) is_of_waits: bool,
 }
 
 /// How a probe looks at a device.
@@ -45,31 +49,37 @@ impl Probe {
 }
 
 const fn probe(name: &'static str, look: fn(&Scene<'_>) -> Verdict) -> Probe {
-    Probe { name, look: Look::Always(look), rounds: 4 }
+    Probe { name, look: Look::Always(look), rounds: 4, is_of_waits: false }
 }
 
 const fn probe_where(name: &'static str, look: fn(&Scene<'_>) -> Result<bool, String>) -> Probe {
-    Probe { name, look: Look::Where(look), rounds: 4 }
+    Probe { name, look: Look::Where(look), rounds: 4, is_of_waits: false }
+}
+
+/// What the host sees only when it waits.
+const fn of_waits(name: &'static str, look: fn(&Scene<'_>) -> Verdict) -> Probe {
+    Probe { is_of_waits: true, ..probe(name, look) }
 }
 
 /// What does not depend on the pace of the device.
 const fn once(name: &'static str, look: fn(&Scene<'_>) -> Verdict) -> Probe {
-    Probe { name, look: Look::Always(look), rounds: 1 }
+    Probe { name, look: Look::Always(look), rounds: 1, is_of_waits: false }
 }
 
 const fn once_where(name: &'static str, look: fn(&Scene<'_>) -> Result<bool, String>) -> Probe {
-    Probe { name, look: Look::Where(look), rounds: 1 }
+    Probe { name, look: Look::Where(look), rounds: 1, is_of_waits: false }
 }
 
 /// The probes of a check; none, where a check looks at arrays.
-pub(super) fn of(check: Check) -> &'static [Probe] {
-    match check {
-        Check::Waits => order::PROBES,
-        Check::Memory => memory::PROBES,
-        Check::Bytes => bytes::PROBES,
-        Check::Mappings => mappings::PROBES,
+pub(super) fn of(check: Check) -> Vec<&'static Probe> {
+    let probes: &[&'static [Probe]] = match check {
+        Check::Waits => &[order::PROBES, calls::PROBES],
+        Check::Memory => &[memory::PROBES],
+        Check::Bytes => &[bytes::PROBES],
+        Check::Mappings => &[mappings::PROBES],
         _ => &[],
-    }
+    };
+    probes.iter().copied().flatten().collect()
 }
 
 /// What memory holds before a probe writes to it.
@@ -87,7 +97,7 @@ fn memory(scene: &Scene<'_>, len: usize) -> Result<(Memory, Spot), String> {
     let spot = memory.spot(&scene.writer).map_err(text)?;
     memory.spot(&scene.reader).map_err(text)?;
     put(&scene.writer, spot, vec![BEFORE; len])?;
-    scene.writer.synchronize().map_err(text)?;
+    scene.pace.synchronize(&scene.writer).map_err(text)?;
     Ok((memory, spot))
 }
 
@@ -112,9 +122,10 @@ fn copy_within(queue: &Queue, regions: &[Region]) -> Result<bool, String> {
     }
 }
 
-/// Submits a copy to the host, of what has to be there by then.
+/// Submits a copy to the host, of what has to be there by then. Where nobody may wait, it has whole
+/// units.
 fn get(queue: &Queue, from: Spot, expected: Vec<u8>) -> Result<Landing, String> {
-    Landing::submit(queue, vec![(from, expected)]).map_err(text)
+    Landing::submit(queue, vec![(from, expected)], Pace(None)).map_err(text)
 }
 
 /// A place in host memory.

@@ -3,14 +3,14 @@
 use std::ffi::c_void;
 use std::time::Duration;
 
-use arrow_device::Event;
 use arrow_device::driver::{Readiness, Region, Route, SyncEvent};
+use arrow_device::{ErrorKind, Event};
 
 use super::super::busy::Lane;
 use super::super::checks::Scene;
 use super::super::data::{Landing, text, wait_for};
 use super::{
-    Probe, copy_within, driver, get, host, memory, numbered, probe, probe_where, put,
+    Probe, copy_within, driver, get, host, memory, numbered, of_waits, probe, probe_where, put,
     require_landed, write_slowly,
 };
 use crate::{Verdict, require};
@@ -20,7 +20,8 @@ pub(super) const PROBES: &[Probe] = &[
     probe("a queue does one thing after the other", in_order),
     probe("the host waits for an event", host_waits_for_event),
     probe("a queue waits for an event", queue_waits_for_event),
-    probe("a wait that was too short says so", short_waits),
+    of_waits("a wait that was too short says so", short_waits),
+    probe_where("a wait that may not wait says so", refused_waits),
     probe("an event says when it has passed", event_answers),
     probe("an event does not take its answer back", event_keeps_its_answer),
     probe("an idle queue has done everything", idle_queue),
@@ -39,7 +40,7 @@ fn host_waits_for_queue(scene: &Scene<'_>) -> Verdict {
     let (_memory, spot) = memory(scene, LEN)?;
     let bytes = numbered(LEN, 1);
     write_slowly(scene, spot, &bytes)?;
-    get(&scene.writer, spot, bytes)?.finish(&scene.writer)
+    get(&scene.writer, spot, bytes)?.finish(&scene.writer, scene.pace)
 }
 
 fn in_order(scene: &Scene<'_>) -> Verdict {
@@ -53,7 +54,7 @@ fn in_order(scene: &Scene<'_>) -> Verdict {
     }
     put(queue, first, new.clone())?;
     let landings = [get(queue, second, old)?, get(queue, first, new)?];
-    landings.into_iter().try_for_each(|landing| landing.finish(queue))
+    landings.into_iter().try_for_each(|landing| landing.finish(queue, scene.pace))
 }
 
 /// Bytes on their way to the host behind something slow.
@@ -67,11 +68,11 @@ fn coming(scene: &Scene<'_>) -> Result<(arrow_device::Memory, Landing), String> 
 fn host_waits_for_event(scene: &Scene<'_>) -> Verdict {
     let (_memory, landing) = coming(scene)?;
     let event = scene.writer.record().map_err(text)?;
-    event.synchronize().map_err(text)?;
+    scene.pace.wait_for(&event).map_err(text)?;
     require_landed(&landing, "the host waited for an event")?;
     let is_complete = event.is_complete().map_err(text)?;
     require(is_complete, || "an event that was waited for says that it has not passed".into())?;
-    landing.finish(&scene.writer)
+    landing.finish(&scene.writer, scene.pace)
 }
 
 fn queue_waits_for_event(scene: &Scene<'_>) -> Verdict {
@@ -80,7 +81,36 @@ fn queue_waits_for_event(scene: &Scene<'_>) -> Verdict {
     write_slowly(scene, spot, &bytes)?;
     let event = scene.writer.record().map_err(text)?;
     scene.reader.wait(&event).map_err(text)?;
-    get(&scene.reader, spot, bytes)?.finish(&scene.reader)
+    get(&scene.reader, spot, bytes)?.finish(&scene.reader, scene.pace)
+}
+
+/// Waits of a host that may not wait: an error where work goes on, and none where it is over.
+fn refused_waits(scene: &Scene<'_>) -> Result<bool, String> {
+    if scene.pace.may_wait() {
+        return Ok(false);
+    }
+    let (_memory, landing) = coming(scene)?;
+    let event = scene.writer.record().map_err(text)?;
+    let refused = |waited: arrow_device::Result<bool>, who: &str| match waited {
+        Err(error) if error.kind() == ErrorKind::NotReady => Ok(()),
+        Err(error) => Err(format!("{who}: {error}, which is no `NotReady`")),
+        Ok(true) => require_landed(&landing, who),
+        Ok(false) => Err(format!("{who} says no, as if the time had been waited for")),
+    };
+    refused(event.synchronize().map(|()| true), "a wait for an event ends")?;
+    refused(scene.writer.synchronize().map(|()| true), "a wait for a queue ends")?;
+    for timeout in [1, 1000] {
+        let waited = event.wait_timeout(Duration::from_micros(timeout));
+        refused(waited, "a wait for an event with a limit ends")?;
+    }
+    scene.pace.wait_for(&event).map_err(text)?;
+    event.synchronize().map_err(text)?;
+    scene.pace.synchronize(&scene.writer).map_err(text)?;
+    scene.writer.synchronize().map_err(text)?;
+    let has_passed = event.wait_timeout(Duration::from_micros(1)).map_err(text)?;
+    require(has_passed, || "a wait with a limit says no of an event that has passed".into())?;
+    landing.finish(&scene.writer, scene.pace)?;
+    Ok(true)
 }
 
 fn short_waits(scene: &Scene<'_>) -> Verdict {
@@ -91,7 +121,7 @@ fn short_waits(scene: &Scene<'_>) -> Verdict {
             require_landed(&landing, "a wait with a limit says that an event has passed")?;
         }
     }
-    landing.finish(&scene.writer)
+    landing.finish(&scene.writer, scene.pace)
 }
 
 /// How often an event or a queue is asked that is not waited for.
@@ -106,12 +136,12 @@ fn event_answers(scene: &Scene<'_>) -> Verdict {
         }
         std::thread::yield_now();
     }
-    landing.finish(&scene.writer)
+    landing.finish(&scene.writer, scene.pace)
 }
 
 fn event_keeps_its_answer(scene: &Scene<'_>) -> Verdict {
     let first = scene.writer.record().map_err(text)?;
-    first.synchronize().map_err(text)?;
+    scene.pace.wait_for(&first).map_err(text)?;
     let (_memory, landing) = coming(scene)?;
     let second = scene.writer.record().map_err(text)?;
     for _ in 0..3 {
@@ -119,7 +149,7 @@ fn event_keeps_its_answer(scene: &Scene<'_>) -> Verdict {
         require(has_passed, || "an event had passed and says no since a later record".into())?;
     }
     drop(second);
-    landing.finish(&scene.writer)
+    landing.finish(&scene.writer, scene.pace)
 }
 
 fn idle_queue(scene: &Scene<'_>) -> Verdict {
@@ -131,7 +161,7 @@ fn idle_queue(scene: &Scene<'_>) -> Verdict {
         }
         std::thread::yield_now();
     }
-    landing.finish(&scene.writer)
+    landing.finish(&scene.writer, scene.pace)
 }
 
 /// The same as [`coming`], submitted by another thread.
@@ -150,14 +180,14 @@ fn coming_from_a_thread(scene: &Scene<'_>) -> Result<(arrow_device::Memory, Land
 
 fn waits_for_other_threads(scene: &Scene<'_>) -> Verdict {
     let (_memory, landing) = coming_from_a_thread(scene)?;
-    landing.finish(&scene.writer)
+    landing.finish(&scene.writer, scene.pace)
 }
 
 fn event_of_other_threads(scene: &Scene<'_>) -> Verdict {
     let (_memory, landing) = coming_from_a_thread(scene)?;
-    scene.writer.record().and_then(|event| event.synchronize()).map_err(text)?;
+    scene.writer.record().and_then(|event| scene.pace.wait_for(&event)).map_err(text)?;
     require_landed(&landing, "the host waited for an event")?;
-    landing.finish(&scene.writer)
+    landing.finish(&scene.writer, scene.pace)
 }
 
 fn event_is_destroyed(scene: &Scene<'_>) -> Verdict {
@@ -167,7 +197,7 @@ fn event_is_destroyed(scene: &Scene<'_>) -> Verdict {
     let event = scene.writer.record().map_err(text)?;
     scene.reader.wait(&event).map_err(text)?;
     drop(event);
-    get(&scene.reader, spot, bytes)?.finish(&scene.reader)
+    get(&scene.reader, spot, bytes)?.finish(&scene.reader, scene.pace)
 }
 
 fn other_queue_waits(scene: &Scene<'_>) -> Result<bool, String> {
@@ -204,7 +234,7 @@ fn fetch_behind_an_event<T>(
     // them.
     unsafe { queue.copy(route, &[region]) }.map_err(text)?;
     let landing = get(queue, there, bytes)?;
-    let fetched = landing.finish(queue);
+    let fetched = landing.finish(queue, scene.pace);
     drop(kept);
     fetched.map(|()| true)
 }
@@ -232,7 +262,7 @@ fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
     unsafe { driver.close_queue(queue) };
     let waited = recorded.and_then(|event| {
         // SAFETY: UNS-22: the event was recorded above.
-        let waited = unsafe { driver.wait_on_host(event, None) };
+        let waited = unsafe { scene.pace.wait_for_raw(driver, event) };
         // SAFETY: UNS-22: not used after this.
         unsafe { driver.destroy_event(event) };
         waited
@@ -243,7 +273,7 @@ fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
         return waited.map(drop).map_err(text);
     }
     let landing = get(&scene.reader, spot, bytes.clone());
-    let read = landing.and_then(|landing| landing.finish(&scene.reader));
+    let read = landing.and_then(|landing| landing.finish(&scene.reader, scene.pace));
     if read.is_err() {
         // The wait may have been none.
         std::mem::forget(bytes);
@@ -267,8 +297,8 @@ fn event_is_shown(scene: &Scene<'_>) -> Result<bool, String> {
             (&raw mut handle).cast()
         }
     };
-    wait_for(&scene.reader, shown)?;
+    wait_for(&scene.reader, shown, scene.pace)?;
     let _ = handle;
-    get(&scene.reader, spot, bytes)?.finish(&scene.reader)?;
+    get(&scene.reader, spot, bytes)?.finish(&scene.reader, scene.pace)?;
     Ok(true)
 }
