@@ -22,7 +22,7 @@ fn some_types() -> impl Iterator<Item = Case> {
 }
 const SOME_TYPES: usize = EVERY_TYPE / 3;
 /// What every driver is asked.
-const PROBES: usize = 25;
+const PROBES: usize = 27;
 /// What is asked of a driver with addresses, and of one that maps.
 const ADDRESSES: usize = 1;
 const MAPS: usize = 3;

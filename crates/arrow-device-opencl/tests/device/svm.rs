@@ -29,7 +29,7 @@ fn shared_virtual_memory_passes() {
         report.assert();
         let skipped: Vec<Check> = report.skipped().map(|(check, _)| check).collect();
         assert_eq!(skipped, [Check::AnotherDevice]);
-        assert_eq!(report.cases(), 8 * 1598 + 30);
+        assert_eq!(report.cases(), 8 * 1598 + 32);
     });
 }
 

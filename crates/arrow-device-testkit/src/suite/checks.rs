@@ -1,5 +1,6 @@
 //! The checks, each for one array on one device.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow_device::abi::ArrowDeviceArray;
@@ -31,6 +32,8 @@ pub(super) struct Scene<'a> {
     pub(super) hold: Option<&'a Hold>,
     /// What has the runtime run a callback.
     pub(super) call_back: Option<&'a dyn Fn(Option<Callback>)>,
+    /// Whether copies were seen to wait.
+    pub(super) copies_wait: Cell<bool>,
     /// How the suite waits.
     pub(super) pace: Pace<'a>,
     /// Of the case: what there are several ways of is done in turn.

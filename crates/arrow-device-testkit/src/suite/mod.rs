@@ -21,6 +21,7 @@ mod pace;
 mod probes;
 mod report;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow_device::{Device, Queue, Result};
@@ -256,6 +257,7 @@ impl<'a> Suite<'a> {
             busy,
             hold,
             call_back,
+            copies_wait: Cell::new(false),
             pace,
             number: 0,
         };

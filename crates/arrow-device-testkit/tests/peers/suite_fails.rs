@@ -2,6 +2,7 @@
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::copy::Options;
+use arrow_device::driver::EventNotices;
 use arrow_device::{Array, ArrayBuilder, DataType, Device, Queue, Result, View};
 use arrow_device_sim::{Builder, Kind, Sim};
 use arrow_device_testkit::faulty::{Fault, Faulty};
@@ -43,6 +44,23 @@ fn all() -> Vec<Wrong> {
     vec![
         wrong("a queue that does not wait", Check::Waits, "reads [", |check| {
             faulty(check, Fault::QueueWait, Sim::builder())
+        }),
+        wrong("a copy that waits", Check::Waits, "a copy comes back only when", |check| {
+            faulty(check, Fault::CopyWaits, Sim::builder())
+        }),
+        wrong("a wait that blocks", Check::Waits, "comes back only when that has", |check| {
+            faulty(check, Fault::QueueWaitBlocks, Sim::builder())
+        }),
+        wrong("a question that blocks", Check::Waits, "is answered only when", |check| {
+            faulty(check, Fault::QuestionWaits, Sim::builder())
+        }),
+        wrong("wakes under a lock", Check::Waits, "is woken under a lock that", |check| {
+            let sim = Sim::builder().event_notices(EventNotices::Anywhere).build();
+            let device = Faulty::of(&sim.device()).late().fault(Fault::CallbackLocked).open();
+            let report = suite(&device).only([check]).run();
+            drop(device);
+            drop(sim.finish());
+            report
         }),
         wrong("memory that is not aligned", Check::Memory, "which is not aligned", |check| {
             faulty(check, Fault::Misaligned, Sim::builder())
@@ -172,8 +190,8 @@ fn faulty_over(cases: Vec<Case>, check: Check, fault: Fault, builder: Builder) -
         // Nothing of a case is left after it.
         require(sim.allocated() == 0, || format!("{} bytes leaked", sim.allocated()))
     };
-    let report =
-        Suite::new(&device).over(cases).only([check]).slow(&|_| ()).watched_by(&watch).run();
+    let suite = Suite::new(&device).over(cases).only([check]).slow(&|_| ()).watched_by(&watch);
+    let report = suite.holding(&|_| Box::new(|| ())).run();
     drop(device);
     drop(sim.finish());
     report
@@ -195,6 +213,24 @@ fn each_check_fails_on_what_is_wrong() {
         assert!(all.iter().any(|wrong| wrong.check == check), "{check} was never seen to fail");
     }
     println!("{} wrong implementations found out", all.len());
+}
+
+/// Without work that goes on until it is told to end, calls that wait show as well, but for copies.
+#[test]
+fn calls_that_wait_are_found_behind_more_and_more_work() {
+    for (fault, found) in [
+        (Fault::QueueWaitBlocks, Some("a queue's wait for an event does not hold up the host")),
+        (Fault::QuestionWaits, Some("an event that has not passed says so at once")),
+        (Fault::CopyWaits, None),
+    ] {
+        let sim = Sim::builder().backtraces(false).build();
+        let device = Faulty::of(&sim.device()).fault(fault).open();
+        let report = Suite::new(&device).over([]).only([Check::Waits]).slow(&|_| ()).run();
+        let first = report.findings().first().map(|finding| finding.first.case.clone());
+        assert_eq!(first.as_deref(), found, "{report}");
+        drop(device);
+        assert!(sim.finish().is_empty());
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn device_memory_passes() {
         let bench = Bench::rocm();
         let report = exchange::suite(&bench, Kind::Device);
         assert_eq!(exchange::skipped(&report), [Check::Mappings, Check::ReadInPlace]);
-        assert_eq!(report.cases(), 8 * 1598 + 30);
+        assert_eq!(report.cases(), 8 * 1598 + 32);
     });
 }
 
@@ -24,7 +24,7 @@ fn pinned_memory_passes() {
         let bench = Bench::rocm();
         let report = exchange::suite(&bench, Kind::Host);
         assert_eq!(exchange::skipped(&report), []);
-        assert_eq!(report.cases(), 9 * exchange::few().count() + 34);
+        assert_eq!(report.cases(), 9 * exchange::few().count() + 36);
     });
 }
 

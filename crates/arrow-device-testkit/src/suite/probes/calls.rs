@@ -145,7 +145,9 @@ fn copies(scene: &Scene<'_>) -> Result<bool, String> {
     if scene.hold.is_none() || scene.device.properties().waiting_copies != WaitingCopies::None {
         return Ok(false);
     }
-    look(scene, Called::Copy).map(|()| true)
+    let verdict = look(scene, Called::Copy);
+    scene.copies_wait.set(verdict.is_err());
+    verdict.map(|()| true)
 }
 
 fn queue_waits(scene: &Scene<'_>) -> Verdict {
@@ -157,6 +159,10 @@ fn questions(scene: &Scene<'_>) -> Verdict {
 }
 
 fn look(scene: &Scene<'_>, called: Called) -> Verdict {
+    if scene.copies_wait.get() {
+        // No call comes behind copies that do not come back.
+        return Ok(());
+    }
     // Copies that wait would wait for what goes on until they have come back.
     let may_hold = scene.device.properties().waiting_copies == WaitingCopies::None;
     match scene.hold.filter(|_| may_hold) {
