@@ -29,7 +29,7 @@
 //!
 //! ```text
 //! software device 1 (ext_dev:4707186630593609729): 1598 arrays
-//!   waits                    13 cases
+//!   waits                    15 cases
 //!   bytes                     6 cases
 //!   memory                    8 cases
 //!   mappings             skipped: the device does nothing of the kind
@@ -42,11 +42,11 @@
 //!   deferred release       1598 cases
 //!   read in place        skipped: the host cannot read its memory
 //!   another device       skipped: no other device was named
-//!   all                   11213 cases, 0 failed
+//!   all                   11215 cases, 0 failed
 //! ```
 //!
-//! The first four look at the driver itself: does a queue wait, does a copy leave its neighbours
-//! alone, is memory given back, does a mapping show what work wrote. The others look at arrays of
+//! The first four look at the driver itself: does a queue wait, does a call that is not to wait come
+//! back, does a copy leave its neighbours alone, is memory given back, does a mapping show what work wrote. The others look at arrays of
 //! all types in all shapes (whole, sliced, empty, empty without buffers; no nulls, nulls, nulls
 //! that nobody has counted), and at one in eleven of the arrays of types inside types;
 //! [`everything`](suite::Suite::everything) takes all. The device's queues are busy before each
@@ -54,8 +54,10 @@
 //! what [`slow`](suite::Suite::slow) says.
 //!
 //! Give it a second device ([`beside`](suite::Suite::beside)), something that watches the first
-//! ([`watched_by`](suite::Suite::watched_by), as the software device does), or your own wrapper of
-//! the library ([`through`](suite::Suite::through)). [`Faulty`](faulty::Faulty) devices have one
+//! ([`watched_by`](suite::Suite::watched_by), as the software device does), work that goes on until
+//! it is told to end ([`holding`](suite::Suite::holding)), or your own wrapper of the library
+//! ([`through`](suite::Suite::through)). A device for which nobody may wait is
+//! [turned](suite::Suite::turned_by). [`Faulty`](faulty::Faulty) devices have one
 //! fault of a driver each, to see that your tests would notice; [`faulty::table`] prints what the
 //! suite says of every one of them on your device.
 //!

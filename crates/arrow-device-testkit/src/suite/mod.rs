@@ -6,7 +6,9 @@
 //!
 //! The driver is looked at first, without arrays, and then every array. Before each check whose
 //! outcome depends on order the queue has something slow to do, so that whoever does not wait is
-//! seen: see [`Suite::slow`]. Of a driver with one fault the report has one
+//! seen: see [`Suite::slow`]. Some promises need more than a device: work that is held
+//! ([`Suite::holding`]), callbacks ([`Suite::calling_back`]), failures ([`Suite::failing`]), a loss
+//! ([`Suite::losing`]). Of a driver with one fault the report has one
 //! [finding](Report::findings).
 //!
 //! The suite owns all that it makes. It leaves nothing behind on a device that works; on one that
@@ -137,7 +139,9 @@ impl<'a> Suite<'a> {
     /// Gives a queue work that goes on until the function that is returned is called, such as a
     /// wait for an event of the application's. The suite then knows of each call that it came back
     /// before the work was over, and so that it did not wait (DRV-5). On a device that does nothing
-    /// before somebody waits there is nothing to give.
+    /// before somebody waits there is nothing to give. Where copies may wait by the
+    /// [properties](arrow_device::driver::Properties::waiting_copies), no call comes behind them
+    /// while work goes on, and this is not used.
     ///
     /// Without this the suite compares calls with what keeps a queue busy, as far as that shows
     /// anything: no copy is seen to wait, because the work that it would wait for consists of

@@ -9,7 +9,8 @@ use arrow_device::DeviceId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Check {
-    /// Queues are in order, and wait for events; the host waits for both; both answer truly.
+    /// Queues are in order, and wait for events; the host waits for both; both answer truly, and no
+    /// other call waits.
     Waits,
     /// Copies at any places and of any lengths move every byte that they are to move, and no other.
     Bytes,

@@ -136,8 +136,8 @@ struct Came {
 impl Came {
     /// Waits for the bytes.
     fn finish(self, scene: &Scene<'_>) -> Verdict {
-        let landings = self.landings.into_iter();
-        landings.map(|landing| landing.finish(&scene.writer, scene.pace)).collect()
+        let mut landings = self.landings.into_iter();
+        landings.try_for_each(|landing| landing.finish(&scene.writer, scene.pace))
     }
 }
 
@@ -232,8 +232,11 @@ fn behind_more_and_more(scene: &Scene<'_>, called: Called) -> Verdict {
 /// How long an operation may take while the application's code runs in another one.
 const PATIENCE_WITHIN: Duration = Duration::from_secs(1);
 
+/// An operation that another thread calls.
+type Other = fn(&Queue) -> arrow_device::Result<()>;
+
 /// What another thread does while the application's code runs in an operation.
-const OTHERS: [(&str, fn(&Queue) -> arrow_device::Result<()>); 4] = [
+const OTHERS: [(&str, Other); 4] = [
     ("is_idle", |queue| queue.is_idle().map(drop)),
     ("record", |queue| queue.record().map(drop)),
     ("open_queue", |queue| queue.device().open_queue().map(drop)),

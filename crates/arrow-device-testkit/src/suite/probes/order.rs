@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::time::Duration;
 
 use arrow_device::driver::{Readiness, Region, Route, SyncEvent};
-use arrow_device::{ErrorKind, Event};
+use arrow_device::{ErrorKind, Event, Memory};
 
 use super::super::busy::Lane;
 use super::super::checks::Scene;
@@ -58,7 +58,7 @@ fn in_order(scene: &Scene<'_>) -> Verdict {
 }
 
 /// Bytes on their way to the host behind something slow.
-fn coming(scene: &Scene<'_>) -> Result<(arrow_device::Memory, Landing), String> {
+fn coming(scene: &Scene<'_>) -> Result<(Memory, Landing), String> {
     let (memory, spot) = memory(scene, LEN)?;
     let bytes = numbered(LEN, 4);
     write_slowly(scene, spot, &bytes)?;
@@ -84,25 +84,15 @@ fn queue_waits_for_event(scene: &Scene<'_>) -> Verdict {
     get(&scene.reader, spot, bytes)?.finish(&scene.reader, scene.pace)
 }
 
-/// Waits of a host that may not wait: an error where work goes on, and none where it is over.
+/// Waits of a host that may not wait: an error while work goes on, and none when it is over.
 fn refused_waits(scene: &Scene<'_>) -> Result<bool, String> {
     if scene.pace.may_wait() {
         return Ok(false);
     }
-    let (_memory, landing) = coming(scene)?;
-    let event = scene.writer.record().map_err(text)?;
-    let refused = |waited: arrow_device::Result<bool>, who: &str| match waited {
-        Err(error) if error.kind() == ErrorKind::NotReady => Ok(()),
-        Err(error) => Err(format!("{who}: {error}, which is no `NotReady`")),
-        Ok(true) => require_landed(&landing, who),
-        Ok(false) => Err(format!("{who} says no, as if the time had been waited for")),
-    };
-    refused(event.synchronize().map(|()| true), "a wait for an event ends")?;
-    refused(scene.writer.synchronize().map(|()| true), "a wait for a queue ends")?;
-    for timeout in [1, 1000] {
-        let waited = event.wait_timeout(Duration::from_micros(timeout));
-        refused(waited, "a wait for an event with a limit ends")?;
-    }
+    let end = scene.hold.map(|hold| hold(&scene.writer));
+    let refused = waits_while_work_goes_on(scene, end.is_some());
+    end.into_iter().for_each(|end| end());
+    let (_memory, event, landing) = refused?;
     scene.pace.wait_for(&event).map_err(text)?;
     event.synchronize().map_err(text)?;
     scene.pace.synchronize(&scene.writer).map_err(text)?;
@@ -111,6 +101,31 @@ fn refused_waits(scene: &Scene<'_>) -> Result<bool, String> {
     require(has_passed, || "a wait with a limit says no of an event that has passed".into())?;
     landing.finish(&scene.writer, scene.pace)?;
     Ok(true)
+}
+
+/// `is_held` says that the work does not end meanwhile.
+fn waits_while_work_goes_on(
+    scene: &Scene<'_>,
+    is_held: bool,
+) -> Result<(Memory, Event, Landing), String> {
+    let (memory, landing) = coming(scene)?;
+    let event = scene.writer.record().map_err(text)?;
+    let refused = |waited: arrow_device::Result<bool>, who: &str| match waited {
+        Err(error) if error.kind() == ErrorKind::NotReady => Ok(()),
+        Err(error) => Err(format!("{who}: {error}, which is no `NotReady`")),
+        Ok(true) => {
+            require_landed(&landing, who)?;
+            require(!is_held, || format!("{who}, though nobody may wait and the work goes on"))
+        }
+        Ok(false) => Err(format!("{who} says no, as if the time had been waited for")),
+    };
+    refused(event.synchronize().map(|()| true), "a wait for an event ends")?;
+    refused(scene.writer.synchronize().map(|()| true), "a wait for a queue ends")?;
+    for timeout in [1, 1000] {
+        let waited = event.wait_timeout(Duration::from_micros(timeout));
+        refused(waited, "a wait for an event with a limit ends")?;
+    }
+    Ok((memory, event, landing))
 }
 
 fn short_waits(scene: &Scene<'_>) -> Verdict {
@@ -165,7 +180,7 @@ fn idle_queue(scene: &Scene<'_>) -> Verdict {
 }
 
 /// The same as [`coming`], submitted by another thread.
-fn coming_from_a_thread(scene: &Scene<'_>) -> Result<(arrow_device::Memory, Landing), String> {
+fn coming_from_a_thread(scene: &Scene<'_>) -> Result<(Memory, Landing), String> {
     let (memory, spot) = memory(scene, LEN)?;
     let bytes = numbered(LEN, 6);
     scene.busy.occupy(&scene.writer, Lane::Writer).map_err(text)?;
