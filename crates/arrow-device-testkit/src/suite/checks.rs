@@ -121,6 +121,15 @@ impl Scene<'_> {
         Ok(array)
     }
 
+    /// [`Ledger::settle_soon`], once the queues have passed everything where that takes turns.
+    fn settle(&self, ledger: &Ledger, bases: usize) -> Verdict {
+        if !self.pace.may_wait() {
+            self.pace.synchronize(&self.writer).map_err(text)?;
+            self.pace.synchronize(&self.reader).map_err(text)?;
+        }
+        ledger.settle_soon(bases)
+    }
+
     fn export(&self, array: &Array) -> Result<HeldStructs, String> {
         let (schema, array) = self.exchange.export(array).map_err(text)?;
         Ok(HeldStructs { schema, array })
@@ -138,7 +147,7 @@ fn import(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     drop(view);
     require(ledger.base_releases() == 1, || "released while its consumer has it".into())?;
     drop(array);
-    scene.pace.settle(&ledger, 2)
+    scene.settle(&ledger, 2)
 }
 
 fn hand_on(scene: &Scene<'_>, plan: &Plan, order: Order) -> Verdict {
@@ -164,7 +173,7 @@ fn hand_on(scene: &Scene<'_>, plan: &Plan, order: Order) -> Verdict {
     let moved = consumer::move_and_scribble(held.take_array());
     consumer::release_in_order(moved.array, order)?;
     drop(held);
-    scene.pace.settle(&ledger, 2)
+    scene.settle(&ledger, 2)
 }
 
 /// An array that is built here while its data is still on the way to the device, as its consumer
@@ -269,7 +278,7 @@ fn copy(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     drop((back, original));
     // The host memory is kept until the queue has passed the copy.
     scene.pace.synchronize(&scene.writer).map_err(text)?;
-    scene.pace.settle(&ledger, 0)
+    scene.settle(&ledger, 0)
 }
 
 fn order(scene: &Scene<'_>, plan: &Plan) -> Verdict {
@@ -280,7 +289,7 @@ fn order(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     drop(view);
     landing.finish(&scene.reader, scene.pace)?;
     drop(array);
-    scene.pace.settle(&ledger, 2)
+    scene.settle(&ledger, 2)
 }
 
 fn deferred_release(scene: &Scene<'_>, plan: &Plan) -> Verdict {
@@ -298,7 +307,7 @@ fn deferred_release(scene: &Scene<'_>, plan: &Plan) -> Verdict {
         "released while a queue still uses it".into()
     })?;
     landing.finish(&scene.reader, scene.pace)?;
-    scene.pace.settle(&ledger, 2)
+    scene.settle(&ledger, 2)
 }
 
 /// Whether a queue has work that was there when this was asked. One that is idle may take a moment
@@ -325,7 +334,7 @@ fn read_in_place(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     }
     data::compare_on_host(&array.host().map_err(text)?, plan)?;
     drop(array);
-    scene.pace.settle(&ledger, 2)
+    scene.settle(&ledger, 2)
 }
 
 fn another_device(scene: &Scene<'_>, plan: &Plan) -> Verdict {
@@ -343,7 +352,7 @@ fn another_device(scene: &Scene<'_>, plan: &Plan) -> Verdict {
         (Err(error), Ok(())) => return Err(text(error)),
     }
     drop(array);
-    scene.pace.settle(&ledger, 2)
+    scene.settle(&ledger, 2)
 }
 
 /// Copies from one device to another, and from there to the host.

@@ -5,9 +5,6 @@ use std::time::{Duration, Instant};
 use arrow_device::driver::{Driver, Raw};
 use arrow_device::{Error, ErrorKind, Event, Queue, Result};
 
-use crate::Verdict;
-use crate::ledger::Ledger;
-
 /// How long a device may take that is turned.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -82,18 +79,6 @@ impl Pace<'_> {
         }
         // SAFETY: UNS-22, which the caller keeps.
         self.until(|| unsafe { driver.is_idle(queue) })
-    }
-
-    /// [`Ledger::settle_soon`], while the device is turned.
-    pub(super) fn settle(self, ledger: &Ledger, bases: usize) -> Verdict {
-        let is_settled = || {
-            crate::release_what_has_passed();
-            Ok(ledger.settle(bases).is_ok() || arrow_device::deferred::held_back().is_nothing())
-        };
-        if !self.may_wait() {
-            let _ = self.until(is_settled);
-        }
-        ledger.settle_soon(bases)
     }
 
     /// So many bytes, or as many as a copy has to have for which nobody may wait: whole units.
