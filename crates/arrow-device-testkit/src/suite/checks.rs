@@ -124,6 +124,8 @@ impl Scene<'_> {
     /// [`Ledger::settle_soon`], once the queues have passed everything where that takes turns.
     fn settle(&self, ledger: &Ledger, bases: usize) -> Verdict {
         if !self.pace.may_wait() {
+            // A queue that lies would have the device go without a turn.
+            self.pace.turn();
             self.pace.synchronize(&self.writer).map_err(text)?;
             self.pace.synchronize(&self.reader).map_err(text)?;
         }
