@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 
-use crate::device::deferred;
+use crate::device::{deferred, nesting};
 use crate::ffi::guard;
 use crate::process::{self, ForkMutex, MadeIn, OfProcess};
 use crate::{Error, ErrorKind, Result};
@@ -123,7 +123,9 @@ impl<T, I: Iterator<Item = Result<T>>> Feeder<I, T> {
             }
             let next = guard::or_panicked(|| self.iterator.next().transpose());
             let is_last = !matches!(next, Ok(Some(_)));
-            self.channel.push(next.transpose(), is_last);
+            if let Some(waker) = self.channel.push(next.transpose(), is_last) {
+                waker.wake();
+            }
             if is_last {
                 return;
             }
@@ -137,8 +139,9 @@ impl<T> Channel<T> {
         if self.made_in.is_this() { self.state.lock().ok() } else { None }
     }
 
-    fn push(&self, item: Option<Result<T>>, is_last: bool) {
-        let Some(mut state) = self.lock_here() else { return };
+    /// Puts an item in, and returns whom to wake.
+    fn push(&self, item: Option<Result<T>>, is_last: bool) -> Option<OfProcess<Waker>> {
+        let mut state = self.lock_here()?;
         state.finished |= is_last;
         let unwanted = if state.unwanted {
             item
@@ -149,9 +152,7 @@ impl<T> Channel<T> {
         let waker = state.waker.take();
         drop(state);
         drop(unwanted);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        waker
     }
 }
 
@@ -159,7 +160,11 @@ impl<I, T> Drop for Feeder<I, T> {
     fn drop(&mut self) {
         if self.channel.lock_here().is_some_and(|state| !state.finished) {
             let message = "the iterator was dropped before its end";
-            self.channel.push(Some(Err(Error::new(ErrorKind::Cancelled, message))), true);
+            let error = Error::new(ErrorKind::Cancelled, message);
+            if let Some(waker) = self.channel.push(Some(Err(error)), true) {
+                // It may own another feeder, and so on.
+                nesting::drop_owned(waker.woken());
+            }
         }
     }
 }
@@ -215,7 +220,8 @@ impl<T> Drop for Fed<T> {
         drop(state);
         self.channel.room.notify_one();
         drop(items);
-        drop(waker);
+        // It may own another stream, in which somebody waits, and so on.
+        nesting::drop_owned(waker);
     }
 }
 

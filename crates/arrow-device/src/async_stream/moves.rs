@@ -10,10 +10,14 @@ use futures_core::Stream;
 use futures_core::stream::FusedStream;
 
 use crate::copy::{AwaitedCopy, Options};
+use crate::stream::BeingRead;
 use crate::{Array, Queue, Result};
 
 /// What streams of arrays can do besides: of [`Arrays`](super::Arrays), [`Fed`](super::Fed), or any
 /// other `Stream<Item = Result<Array>>` that is `Unpin`. (`Box::pin` makes one so.)
+///
+/// A read through more than 128 streams, each of which is made of the next, is
+/// [`LimitExceeded`](crate::ErrorKind::LimitExceeded).
 ///
 /// ```
 /// use arrow_device::async_stream::{ArraysExt, Blocking, feed};
@@ -84,6 +88,17 @@ pub trait ArraysExt: Stream<Item = Result<Array>> + Unpin + Sized {
 
 impl<S: Stream<Item = Result<Array>> + Unpin> ArraysExt for S {}
 
+/// The next array of a stream; an error where too many streams read from one another.
+fn poll_source<S: Stream<Item = Result<Array>> + Unpin>(
+    arrays: &mut S,
+    context: &mut Context<'_>,
+) -> Poll<Option<Result<Array>>> {
+    match BeingRead::begin() {
+        Ok(_until_it_has_answered) => Pin::new(arrays).poll_next(context),
+        Err(error) => Poll::Ready(Some(Err(error))),
+    }
+}
+
 /// A stream whose arrays are copied, or asked for ahead: made by [`ArraysExt`].
 ///
 /// After an error there is nothing more. Dropped, it gives up the copies that are under way.
@@ -119,7 +134,7 @@ impl<S: Stream<Item = Result<Array>> + Unpin> MovingArrays<S> {
         while self.under_way.len() < count
             && let Some(arrays) = &mut self.arrays
         {
-            let moving = match Pin::new(arrays).poll_next(context) {
+            let moving = match poll_source(arrays, context) {
                 Poll::Pending => return,
                 Poll::Ready(None) => {
                     self.arrays = None;
@@ -220,7 +235,7 @@ where
     ) -> Poll<Option<Result<Array>>> {
         let this = &mut *self;
         let Some(arrays) = &mut this.arrays else { return Poll::Ready(None) };
-        let next = std::task::ready!(Pin::new(arrays).poll_next(context));
+        let next = std::task::ready!(poll_source(arrays, context));
         let changed = next.map(|array| array.and_then(&mut this.change));
         if !matches!(changed, Some(Ok(_))) {
             this.arrays = None;

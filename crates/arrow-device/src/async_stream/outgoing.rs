@@ -3,12 +3,13 @@
 
 use std::ffi::c_int;
 use std::fmt;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
 use super::outlet::{Outlet, StreamPromise, with_waking};
 use super::slots::Slots;
 use crate::abi::{ArrowAsyncTask, ArrowDeviceArray};
+use crate::device::nesting;
 use crate::ffi::guard;
 use crate::{Array, Batch, Error, ErrorKind, Metadata, Result};
 
@@ -37,7 +38,25 @@ enum Work {
     Later(Later),
 }
 
-struct Later(Box<dyn FnOnce() -> Result<Array> + Send>);
+/// It may own a task of another stream, and so on.
+struct Later(ManuallyDrop<LaterWork>);
+
+type LaterWork = Box<dyn FnOnce() -> Result<Array> + Send>;
+
+impl Later {
+    fn into_work(self) -> LaterWork {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the work is taken once, because neither `this` nor its member is dropped.
+        unsafe { ManuallyDrop::take(&mut this.0) }
+    }
+}
+
+impl Drop for Later {
+    fn drop(&mut self) {
+        // SAFETY: dropped once, here.
+        unsafe { nesting::drop_bounded(&mut self.0) }
+    }
+}
 
 // SAFETY: with a shared reference to it nothing can be done.
 unsafe impl Sync for Later {}
@@ -48,7 +67,10 @@ impl Outgoing {
     ///
     /// If this fails, or panics, the consumer is told, and the stream ends with that error.
     pub fn later(work: impl FnOnce() -> Result<Array> + Send + 'static) -> Self {
-        Self { work: Work::Later(Later(Box::new(work))), metadata: Metadata::EMPTY }
+        Self {
+            work: Work::Later(Later(ManuallyDrop::new(Box::new(work)))),
+            metadata: Metadata::EMPTY,
+        }
     }
 
     /// Says something about this array.
@@ -150,8 +172,8 @@ fn make(
 ) -> Result<()> {
     let array = match work {
         Work::Ready(array) => array,
-        Work::Later(Later(work)) => {
-            let array = work()?;
+        Work::Later(later) => {
+            let array = later.into_work()()?;
             promise.check(&array)?;
             array
         }

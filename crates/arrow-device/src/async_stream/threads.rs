@@ -2,3 +2,5 @@
 //! in the place of these.
 
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+
+pub(crate) use crate::device::nesting::drop_owned as drop_nested;

@@ -61,6 +61,13 @@ pub(crate) unsafe fn drop_bounded<T: 'static>(what: &mut ManuallyDrop<T>) {
     drop(deeper);
 }
 
+/// Drops a value that the caller has, as [`drop_bounded`] does.
+pub(crate) fn drop_owned<T: 'static>(what: T) {
+    let mut what = ManuallyDrop::new(what);
+    // SAFETY: dropped once, here.
+    unsafe { drop_bounded(&mut what) }
+}
+
 /// Whether this thread is in a drop of something that was on the list. In a child of `fork`, a drop
 /// of the parent's list is none.
 pub(crate) fn is_dropping_list() -> bool {

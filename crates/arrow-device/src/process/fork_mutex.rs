@@ -150,6 +150,15 @@ impl OfProcess<Waker> {
             unwind::is_well(|| waker.wake());
         }
     }
+
+    /// The same for a waker that may own what wakes somebody else when it is dropped: the waker is
+    /// the caller's to drop.
+    pub(crate) fn woken(self) -> Self {
+        if self.made_in.is_this() {
+            unwind::is_well(|| self.value.wake_by_ref());
+        }
+        self
+    }
 }
 
 impl<T> Drop for OfProcess<T> {

@@ -51,6 +51,8 @@ pub(crate) mod producer;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
+use super::threads::drop_nested;
+
 /// What keeps the protocol in order. Each is true; the tests of the model show why.
 pub(crate) trait Rules: 'static {
     /// `release` waits for a call of ours that is running on another thread (1).
@@ -107,9 +109,9 @@ impl QuietWaker {
     }
 
     /// Wakes whoever waits. What they were to be told is in the state that they look at next.
-    pub(crate) fn wake(mut self) {
-        if let Some(waker) = self.0.take() {
-            quietly(|| waker.wake());
+    pub(crate) fn wake(self) {
+        if let Some(waker) = &self.0 {
+            quietly(|| waker.wake_by_ref());
         }
     }
 }
@@ -118,7 +120,8 @@ impl Drop for QuietWaker {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(waker) = self.0.take() {
-            quietly(|| drop(waker));
+            // It may own another stream, in which somebody waits, and so on.
+            quietly(|| drop_nested(waker));
         }
     }
 }

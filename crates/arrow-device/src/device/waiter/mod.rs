@@ -18,7 +18,6 @@ mod thread;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::task::Waker;
@@ -333,13 +332,6 @@ fn go_on() {
     }
 }
 
-/// Drops a waker, which may own a future that has a waker in the registry, and so on.
-fn drop_waker<T: 'static>(waker: T) {
-    let mut waker = ManuallyDrop::new(waker);
-    // SAFETY: dropped once, here.
-    unsafe { nesting::drop_bounded(&mut waker) }
-}
-
 impl Ticket {
     /// Has this waker woken in the place of the one before; no, where that was woken already.
     pub(crate) fn renew(&self, waker: &Waker) -> bool {
@@ -378,7 +370,8 @@ impl Drop for Ticket {
             Place::Timer(at, number) => {
                 let waker = state.timers.remove(&(at, number));
                 drop(state);
-                drop_waker(waker);
+                // It may own a future that has a waker in the registry, and so on.
+                nesting::drop_owned(waker);
             }
             Place::Lane(key, point, number) => {
                 let Some(lane) = state.lanes.get_mut(&key) else { return };
@@ -396,7 +389,7 @@ impl Drop for Ticket {
                 };
                 drop(state);
                 drop(event);
-                drop_waker(waker);
+                nesting::drop_owned(waker);
                 if was_first {
                     tend(key);
                 }
