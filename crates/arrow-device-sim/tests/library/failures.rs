@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_device::abi::ArrowDeviceArray;
-use arrow_device::{Array, DataType, ErrorKind, Queue, Result};
+use arrow_device::{Array, DataType, ErrorKind, Queue, Recycler, Result};
 use arrow_device_sim::{Builder, Kind, Sim};
 use arrow_device_testkit::release_until;
 
@@ -152,4 +152,28 @@ fn whichever_work_of_a_copy_fails_the_copy_says_so_and_all_is_freed() {
         });
         assert_eq!(failed, runs - 1, "{kind:?}: every failure is told");
     }
+}
+
+// Requirement: SAF-39
+#[test]
+fn a_recycler_keeps_no_block_of_failed_work() {
+    on_every_kind(|sim| {
+        let recycler = Recycler::new(1 << 20);
+        let device = sim.device().with_allocator(recycler.clone());
+        let queue = sim.device().open_queue().unwrap();
+        let use_block = |name: &str| {
+            let mut memory = device.allocate(64).unwrap();
+            let spot = memory.spot(&queue).unwrap();
+            sim.kernel(name).writes(spot, 64).launch(&queue, |_| {}).unwrap();
+        };
+        use_block("good");
+        sim.run_until_idle();
+        assert!(release_until(|| recycler.kept() == 64));
+        sim.fail_later(1);
+        use_block("failing");
+        sim.run_until_idle();
+        // The memory itself may be what failed.
+        assert!(release_until(|| sim.allocated() == 0));
+        assert_eq!(recycler.kept(), 0);
+    });
 }

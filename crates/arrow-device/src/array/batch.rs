@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::Array;
 use crate::abi::ArrowDeviceArray;
+use crate::numbered::numbered;
 use crate::schema::Schema;
 use crate::{DataType, DeviceId, Error, ErrorKind, Field, Queue, Result};
 
@@ -52,10 +53,9 @@ impl IntoIterator for &Batch {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     fn into_iter(self) -> Self::IntoIter {
-        let numbers = self.fields().iter().cloned().enumerate();
-        let columns: Vec<_> = numbers
-            .filter_map(|(number, field)| Some((field, self.column(number).ok()?)))
-            .collect();
+        // Whoever made the batch saw that each field has a column, with the batch's rows at least.
+        let column = |(number, field)| (field, numbered(self.column(number).ok()));
+        let columns: Vec<_> = self.fields().iter().cloned().enumerate().map(column).collect();
         columns.into_iter()
     }
 }
@@ -249,6 +249,7 @@ impl fmt::Debug for Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numbered::tests::is_a_bug_of_ours;
     use crate::pool::shared::Shared;
 
     #[test]
@@ -286,6 +287,15 @@ mod tests {
             Batch::from_fields([(Field::new("x", DataType::Int64, true), numbers)]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
         assert_eq!(Batch::from_fields([]).unwrap().row_count(), 0);
+    }
+
+    #[test]
+    fn no_column_is_left_out_of_the_iterator_of_a_batch() {
+        let mut batch = rows(0..4);
+        assert_eq!((&batch).into_iter().count(), 2);
+        // As no batch is: its columns have fewer rows.
+        batch.rows.window.length = 5;
+        assert!(is_a_bug_of_ours(|| batch.clone().into_iter().count()));
     }
 
     fn rows(range: std::ops::Range<i32>) -> Batch {

@@ -1,12 +1,12 @@
 //! [`Allocator`]: where a device's memory comes from, if not from its driver alone; and
 //! [`Recycler`], which keeps what was freed for the next time.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::driver::{Raw, Runtime};
-use super::newest::keep_newest;
-use super::{Device, Memory, Owner, Queue};
+use super::{Device, Memory, Owner, Queue, deferred};
 use crate::pool::per_fork::PerFork;
 use crate::process::PerProcess;
 use crate::sync::lock;
@@ -50,8 +50,10 @@ where
 ///
 /// For destinations of copies that come again and again: fresh host memory costs more in page
 /// faults than the copy does, and fresh device memory may wait for the device. A block comes back
-/// after its last use has passed. It serves requests from its own length down to half of it. What
-/// does not fit within the bound is freed, the oldest first. An allocation that finds no memory,
+/// after its last use has passed. It serves requests from its own length down to half of it, the
+/// shortest block that fits first. What does not fit within the bound is freed, the oldest first. A
+/// block is freed, too, where work failed or a device was lost while the block was in use: the
+/// memory itself may be what failed. An allocation that finds no memory,
 /// here or elsewhere in the process, has all that is kept of its runtime freed, and tries again.
 /// What is kept holds its device open, until [`clear`](Self::clear) or the last clone of the
 /// recycler is dropped. A child of `fork` begins with nothing kept.
@@ -76,15 +78,99 @@ pub struct Recycler(Arc<RecyclerInner>);
 
 struct RecyclerInner {
     bound: u64,
-    /// A child of `fork` has a list of its own.
-    free: PerFork<Mutex<Vec<Memory>>>,
+    /// A child of `fork` has blocks of its own.
+    free: PerFork<Mutex<KeptBlocks>>,
+}
+
+/// The blocks that a recycler keeps.
+#[derive(Default)]
+struct KeptBlocks {
+    /// By age: the number of the one that came back last is the highest.
+    by_age: BTreeMap<u64, Memory>,
+    /// The driver, the length and the number of each.
+    by_len: BTreeSet<(usize, u64, u64)>,
+    next: u64,
+    bytes: u64,
+}
+
+impl KeptBlocks {
+    /// What tells a driver from all others, as long as a block of it is kept.
+    fn driver(of: &Device) -> usize {
+        Arc::as_ptr(of.driver()).addr()
+    }
+
+    fn keep(&mut self, block: Memory) {
+        let (driver, len, number) = (Self::driver(block.device()), block.len(), self.next);
+        self.next += 1;
+        self.bytes += len;
+        self.by_len.insert((driver, len, number));
+        self.by_age.insert(number, block);
+    }
+
+    fn take(&mut self, number: u64) -> Option<Memory> {
+        let block = self.by_age.remove(&number)?;
+        self.bytes -= block.len();
+        self.by_len.remove(&(Self::driver(block.device()), block.len(), number));
+        Some(block)
+    }
+
+    /// The shortest block of a device that is at least so long, and no more than twice as long;
+    /// the oldest one of these.
+    fn take_fitting(&mut self, device: &Device, len: u64) -> Option<Memory> {
+        let driver = Self::driver(device);
+        let longest = len.saturating_mul(2).saturating_add(1);
+        let (_, _, number) =
+            self.by_len.range((driver, len, 0)..=(driver, longest, u64::MAX)).next()?;
+        self.take(*number)
+    }
+
+    /// Keeps a block, and returns what has to go instead, for the caller to drop without the lock:
+    /// the oldest ones, or the block itself where it is longer than all that may be kept.
+    fn keep_newest(&mut self, block: Memory, bound: u64) -> Vec<Memory> {
+        if block.len() > bound {
+            return vec![block];
+        }
+        self.keep(block);
+        let mut gone = Vec::new();
+        while self.bytes > bound
+            && let Some(oldest) = self.by_age.first_key_value().map(|(number, _)| *number)
+        {
+            gone.extend(self.take(oldest));
+        }
+        gone
+    }
+
+    /// Takes out all blocks of a runtime.
+    fn take_of(&mut self, runtime: Runtime) -> Vec<Memory> {
+        let is_of = |memory: &Memory| memory.device().driver().runtime() == runtime;
+        let found = self.by_age.iter().filter(|(_, memory)| is_of(memory));
+        let numbers: Vec<u64> = found.map(|(number, _)| *number).collect();
+        numbers.into_iter().filter_map(|number| self.take(number)).collect()
+    }
 }
 
 /// All recyclers that this process made. A child of `fork` has a list of its own.
-static RECYCLERS: PerProcess<Mutex<Vec<Weak<RecyclerInner>>>> =
-    PerProcess::new(Mutex::new(Vec::new()));
+static RECYCLERS: PerProcess<Mutex<KnownRecyclers>> =
+    PerProcess::new(Mutex::new(KnownRecyclers { all: Vec::new(), most: 0 }));
 
-fn recyclers() -> MutexGuard<'static, Vec<Weak<RecyclerInner>>> {
+#[derive(Default)]
+struct KnownRecyclers {
+    all: Vec<Weak<RecyclerInner>>,
+    /// How many there may be before those are forgotten that are gone.
+    most: usize,
+}
+
+impl KnownRecyclers {
+    fn add(&mut self, recycler: &Arc<RecyclerInner>) {
+        if self.all.len() >= self.most {
+            self.all.retain(|known| known.strong_count() > 0);
+            self.most = 2 * self.all.len() + 8;
+        }
+        self.all.push(Arc::downgrade(recycler));
+    }
+}
+
+fn recyclers() -> MutexGuard<'static, KnownRecyclers> {
     // From here on there is a lock that a child could wait for.
     process::watch();
     lock(RECYCLERS.get())
@@ -92,11 +178,10 @@ fn recyclers() -> MutexGuard<'static, Vec<Weak<RecyclerInner>>> {
 
 /// Frees what recyclers keep of a runtime. Returns whether that was anything.
 pub(super) fn free_what_is_kept(runtime: Runtime) -> bool {
-    let all: Vec<_> = recyclers().iter().filter_map(Weak::upgrade).collect();
-    let is_of_runtime = |memory: &mut Memory| memory.device().driver().runtime() == runtime;
+    let all: Vec<_> = recyclers().all.iter().filter_map(Weak::upgrade).collect();
     let mut kept = Vec::new();
     for recycler in &all {
-        kept.extend(recycler.free().extract_if(.., is_of_runtime));
+        kept.extend(recycler.free().take_of(runtime));
     }
     let has_any = !kept.is_empty();
     // The driver is called without the locks.
@@ -106,7 +191,7 @@ pub(super) fn free_what_is_kept(runtime: Runtime) -> bool {
 }
 
 impl RecyclerInner {
-    fn free(&self) -> MutexGuard<'_, Vec<Memory>> {
+    fn free(&self) -> MutexGuard<'_, KeptBlocks> {
         lock(self.free.of_this_process())
     }
 }
@@ -115,16 +200,13 @@ impl Recycler {
     /// One that keeps at most this many bytes.
     pub fn new(bound: u64) -> Self {
         let inner = Arc::new(RecyclerInner { bound, free: PerFork::new() });
-        let mut all = recyclers();
-        all.retain(|known| known.strong_count() > 0);
-        all.push(Arc::downgrade(&inner));
-        drop(all);
+        recyclers().add(&inner);
         Self(inner)
     }
 
     /// How many bytes the recycler keeps at the moment.
     pub fn kept(&self) -> u64 {
-        self.0.free().iter().map(Memory::len).sum()
+        self.0.free().bytes
     }
 
     /// Frees all memory that the recycler keeps.
@@ -137,15 +219,8 @@ impl Recycler {
 
 impl Allocator for Recycler {
     fn allocate(&self, device: &Device, len: u64, _queue: Option<&Queue>) -> Result<Memory> {
-        let kept = {
-            let mut free = self.0.free();
-            let fits = |memory: &Memory| {
-                Arc::ptr_eq(memory.device().driver(), device.driver())
-                    && memory.len() >= len
-                    && memory.len() / 2 <= len
-            };
-            free.iter().position(fits).map(|index| free.remove(index))
-        };
+        let failures = deferred::failures();
+        let kept = self.0.free().take_fitting(device, len);
         let whole = match kept {
             Some(memory) => memory,
             // Not in the order of a queue: the next user may have another one.
@@ -155,7 +230,7 @@ impl Allocator for Recycler {
         // The block has at least `len` bytes and nobody else has it: it was taken off the list, or
         // is new.
         let home = Arc::downgrade(&self.0);
-        Ok(Memory::lent(whole, len, |whole| Lent { whole: Some(whole), home }))
+        Ok(Memory::lent(whole, len, |whole| Lent { whole: Some(whole), home, failures }))
     }
 }
 
@@ -163,6 +238,8 @@ impl Allocator for Recycler {
 pub(super) struct Lent {
     whole: Option<Memory>,
     home: Weak<RecyclerInner>,
+    /// How many uses had been found to be over by a failure when the block was lent.
+    failures: u64,
 }
 
 impl Lent {
@@ -175,9 +252,13 @@ impl Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let (Some(whole), Some(home)) = (self.whole.take(), self.home.upgrade()) else { return };
-        let mut free = home.free();
-        let rest = keep_newest(&mut free, whole, Memory::len, home.bound, usize::MAX);
-        drop(free);
+        // The work that failed may be this block's, and what failed may be the memory itself.
+        let runtime = whole.device().driver().runtime();
+        let has_failed = deferred::has_failed_since(self.failures, runtime);
+        let rest = match has_failed {
+            true => vec![whole],
+            false => home.free().keep_newest(whole, home.bound),
+        };
         // The driver is called without the lock.
         drop(rest);
     }
@@ -210,6 +291,48 @@ impl Memory {
         owner: impl Send + Sync + 'static,
     ) -> Self {
         Self::adopted(device, base, len, Box::new(Owner::on(device.id(), owner)))
+    }
+}
+
+#[cfg(test)]
+mod kept_tests {
+    use super::*;
+
+    fn lens(blocks: impl IntoIterator<Item = Memory>) -> Vec<u64> {
+        blocks.into_iter().map(|block| block.len()).collect()
+    }
+
+    #[test]
+    fn the_shortest_block_that_fits_is_given_out_and_the_oldest_goes() {
+        let (host, mut blocks) = (Device::host(), KeptBlocks::default());
+        let mut keep = |len| {
+            let block = host.allocate(len).unwrap();
+            let gone = lens(blocks.keep_newest(block, 100));
+            (gone, blocks.bytes)
+        };
+        assert_eq!([keep(40), keep(20), keep(30)], [40, 60, 90].map(|bytes| (vec![], bytes)));
+        assert_eq!(keep(101), (vec![101], 90), "longer than all that may be kept");
+        assert_eq!(keep(51), (vec![40, 20], 81), "the oldest ones");
+        let mut take = |len| blocks.take_fitting(&host, len).map(|block| block.len());
+        assert_eq!([take(52), take(14)], [None; 2], "none is so long, none so short");
+        assert_eq!([take(26), take(26), take(26)], [Some(30), Some(51), None]);
+        assert!(blocks.bytes == 0 && blocks.by_age.is_empty() && blocks.by_len.is_empty());
+    }
+
+    #[test]
+    fn a_hundred_thousand_blocks_are_kept_and_given_out_quickly() {
+        let count = if cfg!(miri) { 50 } else { 100_000 };
+        let recycler = Recycler::new(u64::MAX);
+        let device = Device::host().with_allocator(recycler.clone());
+        let began = std::time::Instant::now();
+        for _ in 0..2 {
+            let all: Vec<Memory> = (0..count).map(|_| device.allocate(64).unwrap()).collect();
+            assert_eq!(recycler.kept(), 0);
+            drop(all);
+            assert_eq!(recycler.kept(), 64 * count);
+        }
+        // A second at most; half a minute, where each looks at all others.
+        assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
     }
 }
 

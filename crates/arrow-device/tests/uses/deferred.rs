@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use arrow_device::deferred::{held_back, release_finished, wait_until_released};
+use arrow_device::deferred::{ReleaseThread, held_back, release_finished, wait_until_released};
 use arrow_device::{Array, ErrorKind, Queue};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::manual::Manual;
@@ -297,4 +297,20 @@ fn one_array_on_very_many_queues_is_kept_for_each_of_them() {
     }
     assert!(release_until(|| ledger.live() == 0));
     assert_eq!(ledger.settle(1), Ok(()));
+}
+
+#[test]
+fn a_release_thread_without_a_pause_asks_a_driver_no_more_than_it_has_to() {
+    process::alone(|| {
+        let (manual, queue, ledger) = used_and_dropped();
+        let before = manual.questions();
+        let thread = ReleaseThread::start(Duration::ZERO).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let questions = manual.questions() - before;
+        // One in a millisecond; tens of thousands without a pause.
+        assert!((1..=200).contains(&questions), "{questions}");
+        manual.complete(&queue);
+        assert!(arrow_device_testkit::release_until(|| ledger.live() == 0));
+        drop(thread);
+    });
 }

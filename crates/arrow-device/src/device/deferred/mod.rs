@@ -38,6 +38,8 @@
 // what is asked about has passed. So each question but the last of a queue releases something, and
 // n things cost O(n) questions, however often somebody comes by.
 
+#[cfg(test)]
+mod order_tests;
 mod release;
 mod shortage;
 mod thread;
@@ -55,7 +57,8 @@ pub use self::shortage::{allocation_timeout, set_allocation_timeout};
 pub use self::thread::ReleaseThread;
 pub(crate) use self::timeline::Question;
 pub(crate) use self::uses::{
-    EventPoint, LastQueueUses, OfDrivers, QueueTimeline, QueueUse, timeline_on,
+    EventPoint, LastQueueUses, OfDrivers, QueueTimeline, QueueUse, failures, has_failed_since,
+    timeline_on,
 };
 
 use self::release::{Counts, HeldThing, Thing};

@@ -11,6 +11,9 @@ use crate::device::waiting;
 use crate::process::{self, MadeIn};
 use crate::{Error, ErrorKind, Result};
 
+/// A thread without a pause would keep a processor busy, and drivers.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// A thread that calls [`release_finished`] from time to time. Stops when dropped. The drop waits
 /// for the thread, but for a drop by a destructor that is run by this module, and for one by a
 /// thread that has a turn for which a destructor waits.
@@ -26,7 +29,7 @@ pub struct ReleaseThread {
 }
 
 impl ReleaseThread {
-    /// Starts one that looks every `interval`.
+    /// Starts one that looks every `interval`, and at most once a millisecond.
     pub fn start(interval: Duration) -> Result<Self> {
         process::watch();
         let (stop, stopped) = mpsc::channel::<()>();
@@ -34,6 +37,7 @@ impl ReleaseThread {
         let of_thread = number.clone();
         let work = move || {
             of_thread.store(waiting::this_thread(), Ordering::Relaxed);
+            let interval = interval.max(SHORTEST);
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 release_finished();
             }

@@ -120,11 +120,16 @@ pub(crate) struct Timeline<K: TimelineKinds> {
 }
 
 struct Waiters<K: TimelineKinds> {
-    /// By point, and by a number of their own: several may wait for one point.
-    by_point: BTreeMap<(u64, u64), Waiter<K>>,
+    /// Those that wait for an event.
+    of_events: ByPoint<K>,
+    /// Those that wait for an idle queue.
+    of_queue: ByPoint<K>,
     next: u64,
     is_listed: bool,
 }
+
+/// By point, and by a number of their own: several may wait for one point.
+type ByPoint<K> = BTreeMap<(u64, u64), Waiter<K>>;
 
 struct Waiter<K: TimelineKinds> {
     end: K::End,
@@ -170,7 +175,7 @@ impl<K: TimelineKinds> Timeline<K> {
             about,
             taken: AtomicU64::new(0),
             passed: AtomicU64::new(0),
-            waiters: Mutex::new(Waiters { by_point: BTreeMap::new(), next: 0, is_listed: false }),
+            waiters: Mutex::new(Waiters::new()),
         }
     }
 
@@ -238,15 +243,18 @@ impl<K: TimelineKinds> Timeline<K> {
     /// The lowest point that something waits for up to a limit, and its end.
     pub(crate) fn oldest(&self, limit: u64) -> Option<(u64, K::End)> {
         let waiters = lock(&self.waiters);
-        let ((point, _), waiter) = waiters.by_point.first_key_value()?;
-        (*point <= limit).then(|| (*point, waiter.end.clone()))
+        let (point, waiter) = waiters.oldest()?;
+        (point <= limit).then(|| (point, waiter.end.clone()))
     }
 
     /// The highest point that something waits for which is wanted.
     pub(crate) fn newest(&self, is_wanted: impl Fn(&K::Entry) -> bool) -> Option<u64> {
         let waiters = lock(&self.waiters);
-        let mut from_above = waiters.by_point.iter().rev();
-        from_above.find(|(_, waiter)| is_wanted(&waiter.entry)).map(|((point, _), _)| *point)
+        let newest_of = |waiters: &ByPoint<K>| {
+            let mut from_above = waiters.iter().rev();
+            from_above.find(|(_, waiter)| is_wanted(&waiter.entry)).map(|((point, _), _)| *point)
+        };
+        newest_of(&waiters.of_events).max(newest_of(&waiters.of_queue))
     }
 
     /// Asks about the oldest waiter, and goes on as long as what is asked about has passed. Adds to
@@ -259,12 +267,10 @@ impl<K: TimelineKinds> Timeline<K> {
             let (passed, oldest, event, newest, is_listed) = {
                 let mut waiters = lock(&self.waiters);
                 let passed = waiters.take_up_to(self.passed.load(Ordering::Acquire));
-                let mut ends =
-                    waiters.by_point.iter().map(|((point, _), waiter)| (*point, &waiter.end));
-                let oldest = ends.next().map(|(point, end)| (point, end.clone()));
-                let event = ends.clone().find(|(_, end)| !end.is_whole_queue());
-                let event = event.map(|(point, end)| (point, end.clone()));
-                let newest = ends.next_back().map(|(point, end)| (point, end.clone()));
+                let end_of = |(point, waiter): (u64, &Waiter<K>)| (point, waiter.end.clone());
+                let oldest = waiters.oldest().map(end_of);
+                let event = first_of(&waiters.of_events).map(end_of);
+                let newest = waiters.newest().map(end_of);
                 if !K::ASKS_WITHOUT_LOCK
                     && let Some((point, end)) = &oldest
                 {
@@ -300,27 +306,72 @@ impl<K: TimelineKinds> Timeline<K> {
 
     /// Only for the tests of the model, which take a rule away.
     fn take_all(&self) -> Vec<((u64, u64), Waiter<K>)> {
-        std::mem::take(&mut lock(&self.waiters).by_point).into_iter().collect()
+        let mut waiters = lock(&self.waiters);
+        let of_events = std::mem::take(&mut waiters.of_events);
+        of_events.into_iter().chain(std::mem::take(&mut waiters.of_queue)).collect()
     }
 
     /// As [`take_all`](Self::take_all).
     fn put_back(&self, taken_off: Vec<((u64, u64), Waiter<K>)>) {
-        if !taken_off.is_empty() {
-            lock(&self.waiters).by_point.extend(taken_off);
+        for (place, waiter) in taken_off {
+            lock(&self.waiters).put(place, waiter);
         }
     }
 }
 
+/// The first of several, and its point.
+fn first_of<K: TimelineKinds>(waiters: &ByPoint<K>) -> Option<(u64, &Waiter<K>)> {
+    waiters.first_key_value().map(|((point, _), waiter)| (*point, waiter))
+}
+
 impl<K: TimelineKinds> Waiters<K> {
-    /// Takes off all that wait for a point up to this one.
+    fn new() -> Self {
+        let (of_events, of_queue) = (BTreeMap::new(), BTreeMap::new());
+        Self { of_events, of_queue, next: 0, is_listed: false }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.of_events.is_empty() && self.of_queue.is_empty()
+    }
+
+    fn put(&mut self, place: (u64, u64), waiter: Waiter<K>) {
+        let waiters = match waiter.end.is_whole_queue() {
+            true => &mut self.of_queue,
+            false => &mut self.of_events,
+        };
+        waiters.insert(place, waiter);
+    }
+
+    /// The one that waits for the lowest point.
+    fn oldest(&self) -> Option<(u64, &Waiter<K>)> {
+        let firsts = [&self.of_events, &self.of_queue].map(|waiters| waiters.first_key_value());
+        let oldest = firsts.into_iter().flatten().min_by_key(|(place, _)| **place);
+        oldest.map(|((point, _), waiter)| (*point, waiter))
+    }
+
+    /// The one that waits for the highest point.
+    fn newest(&self) -> Option<(u64, &Waiter<K>)> {
+        let lasts = [&self.of_events, &self.of_queue].map(|waiters| waiters.last_key_value());
+        let newest = lasts.into_iter().flatten().max_by_key(|(place, _)| **place);
+        newest.map(|((point, _), waiter)| (*point, waiter))
+    }
+
+    /// Takes off all that wait for a point up to this one, in the order of their points.
     fn take_up_to(&mut self, passed: u64) -> Vec<Waiter<K>> {
         let mut taken = Vec::new();
-        while let Some(first) = self.by_point.first_entry()
-            && first.key().0 <= passed
-        {
+        loop {
+            let (event, queue) = (self.of_events.first_entry(), self.of_queue.first_entry());
+            let first = match (event, queue) {
+                (Some(event), Some(queue)) if queue.key() < event.key() => queue,
+                (Some(event), _) => event,
+                (None, Some(queue)) => queue,
+                (None, None) => return taken,
+            };
+            if first.key().0 > passed {
+                return taken;
+            }
             taken.push(first.remove());
         }
-        taken
     }
 }
 
@@ -440,14 +491,14 @@ impl<K: TimelineKinds> WaitingTimelines<K> {
         }
         let number = waiters.next;
         waiters.next += 1;
-        waiters.by_point.insert((point, number), waiter);
+        waiters.put((point, number), waiter);
     }
 
     /// Takes a timeline without waiters off the list.
     fn leave(&self, timeline: &Timeline<K>) {
         let mut listed = lock(&self.0);
         let mut waiters = lock(&timeline.waiters);
-        let is_empty = waiters.by_point.is_empty() || !K::LOOKS_BEFORE_LEAVING;
+        let is_empty = waiters.is_empty() || !K::LOOKS_BEFORE_LEAVING;
         if is_empty && waiters.is_listed {
             waiters.is_listed = false;
             listed.by_number.remove(&timeline.number);

@@ -1,7 +1,8 @@
 //! Timelines of queues and events: what a driver is asked of a use.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::release::HeldThing;
 use super::timeline;
@@ -12,7 +13,8 @@ use crate::device::driver::Runtime;
 use crate::device::host;
 use crate::device::queue::PreparedEvent;
 use crate::once::OnceBox;
-use crate::process::MadeIn;
+use crate::process::{MadeIn, PerProcess};
+use crate::sync::lock;
 use crate::{Device, ErrorKind, Event, Queue, Result};
 
 /// What timelines are made of in the library.
@@ -43,6 +45,36 @@ pub(crate) enum UseEnd {
     Event(Event),
     /// No event could be recorded, so the whole queue has to be idle.
     WholeQueue(Queue),
+}
+
+/// How many uses were found to be over because their work failed, or their device is lost.
+static FAILURES: AtomicU64 = AtomicU64::new(0);
+
+/// For each runtime of which a use failed: what [`FAILURES`] was after the latest one.
+static LATEST_FAILURES: PerProcess<Mutex<Option<HashMap<Runtime, u64>>>> =
+    PerProcess::new(Mutex::new(None));
+
+/// How often a use was found to be over by a failure, up to now.
+pub(crate) fn failures() -> u64 {
+    FAILURES.load(Ordering::Relaxed)
+}
+
+/// Whether a use of this runtime was found to be over by a failure since there were so many. Before
+/// what a failed use is kept for is released, the failure is noted.
+pub(crate) fn has_failed_since(failures: u64, runtime: Runtime) -> bool {
+    if self::failures() == failures {
+        return false;
+    }
+    let latest = lock(LATEST_FAILURES.get()).as_ref().and_then(|all| all.get(&runtime).copied());
+    latest.is_some_and(|latest| latest > failures)
+}
+
+#[cold]
+fn note_failure(runtime: Runtime) {
+    let latest = FAILURES.fetch_add(1, Ordering::Relaxed) + 1;
+    let mut all = lock(LATEST_FAILURES.get());
+    let known = all.get_or_insert_default().entry(runtime).or_default();
+    *known = latest.max(*known);
 }
 
 /// What stands for an event on a timeline.
@@ -138,13 +170,19 @@ fn is_over(kind: ErrorKind) -> bool {
 }
 
 impl UseEnd {
-    fn answer(answer: Result<bool>) -> DriverAnswer {
+    fn answer(&self, answer: Result<bool>) -> DriverAnswer {
         match answer {
             Ok(true) => DriverAnswer::Passed,
             Ok(false) => DriverAnswer::NotYet,
             // DRV-21: a lost device touches no memory of this process any more. DRV-27: nothing of
             // failed work runs any more, nor of what comes before it.
-            Err(error) if is_over(error.kind()) => DriverAnswer::Passed,
+            Err(error) if is_over(error.kind()) => {
+                note_failure(match self {
+                    Self::Event(event) => event.runtime(),
+                    Self::WholeQueue(queue) => queue.driver().runtime(),
+                });
+                DriverAnswer::Passed
+            }
             Err(_) => DriverAnswer::Unknown,
         }
     }
@@ -156,7 +194,7 @@ impl AskDriver for UseEnd {
     }
 
     fn ask(&self) -> DriverAnswer {
-        Self::answer(match self {
+        self.answer(match self {
             Self::Event(event) => event.is_complete(),
             Self::WholeQueue(queue) => queue.is_idle(),
         })
