@@ -8,8 +8,9 @@ use std::task::{Context, Poll, Waker};
 
 use super::plan::Plan;
 use super::plan::piece::Piece;
-use super::route::CopyRoute;
+use super::route::{CopyRoute, Pace};
 use crate::device::driver::Readiness;
+use crate::device::nesting;
 use crate::pool::per_fork::PerFork;
 use crate::process::{MadeIn, OfProcess};
 use crate::{Array, Error, ErrorKind, Result, process};
@@ -63,7 +64,22 @@ impl CopyState {
 #[derive(Default)]
 struct CopyOutcome {
     result: Option<Result<Array>>,
+    /// The result was taken, and there will be no other one.
+    is_taken: bool,
     waker: Option<OfProcess<Waker>>,
+}
+
+impl CopyOutcome {
+    /// The result, or the error that it was taken; nothing where the copy goes on.
+    fn take(&mut self) -> Option<Result<Array>> {
+        let result = self.result.take();
+        if result.is_none() && self.is_taken {
+            let message = "the result was taken already";
+            return Some(Err(Error::new(ErrorKind::InvalidArgument, message).during("copy")));
+        }
+        self.is_taken |= result.is_some();
+        result
+    }
 }
 
 /// Whoever does the work. Dropped without a result it says that the work was cancelled.
@@ -92,7 +108,7 @@ impl Plan {
         if self.waits() {
             executor.execute(Box::new(move || promise.keep(self.run())));
         } else {
-            promise.keep(self.run());
+            promise.keep(Self { pace: Pace::Started, ..self }.run());
         }
         Copying(shared)
     }
@@ -114,11 +130,12 @@ impl Copying {
     /// Waits for the result, which may in turn be ready after an event only.
     ///
     /// In a child of `fork` a copy that has no result yet is [`ErrorKind::Unsupported`]: the thread
-    /// that copies may be one of the parent's.
+    /// that copies may be one of the parent's. A result that was taken by a poll is
+    /// [`ErrorKind::InvalidArgument`].
     pub fn wait(self) -> Result<Array> {
         let mut state = self.0.lock();
         loop {
-            if let Some(result) = state.as_mut().and_then(|state| state.result.take()) {
+            if let Some(result) = state.as_mut().and_then(|state| state.take()) {
                 return result;
             }
             state = match (state, self.0.refusal()) {
@@ -143,12 +160,12 @@ impl Future for Copying {
     /// [`wait`](Copying::wait).
     ///
     /// # Panics
-    /// Never; a future that is polled again after its result was taken stays pending.
+    /// Never; a future that is polled again after its result was taken is an error.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Wakers are cloned and dropped without the lock, since both are the executor's code.
         let mut mine = Some(OfProcess::new(context.waker().clone()));
         let mut state = self.0.lock();
-        let result = state.as_mut().and_then(|state| state.result.take());
+        let result = state.as_mut().and_then(|state| state.take());
         let outcome = match (result, self.0.refusal(), &mut state) {
             (Some(result), ..) => Poll::Ready(result),
             (None, None, Some(state)) => {
@@ -160,6 +177,14 @@ impl Future for Copying {
         drop(state);
         drop(mine);
         outcome
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        // Nobody is to be woken any more. The waker may own another copy, and so on.
+        let waker = self.0.lock().and_then(|mut state| state.waker.take());
+        nesting::drop_owned(waker);
     }
 }
 
@@ -179,9 +204,10 @@ impl CopyPromise {
         if shared.made_in.is_this() {
             shared.changed.notify_all();
         }
-        // The result is there by now, whatever the waker does.
+        // The result is there by now, whatever the waker does. It may own the work of another copy,
+        // and so on.
         if let Some(waker) = waker {
-            waker.wake();
+            nesting::drop_owned(waker.woken());
         }
     }
 }
@@ -255,5 +281,73 @@ mod tests {
         assert!(copying.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         drop(promise);
         assert!(copying.is_done());
+    }
+
+    /// A waker that owns something, and wakes nobody.
+    struct Owning {
+        _what: std::sync::Mutex<Box<dyn std::any::Any + Send>>,
+    }
+
+    impl std::task::Wake for Owning {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    fn owning(what: impl std::any::Any + Send) -> Waker {
+        Waker::from(Arc::new(Owning { _what: std::sync::Mutex::new(Box::new(what)) }))
+    }
+
+    /// A copy that has begun, which waits with this waker, and whoever does the work.
+    fn awaited(waker: &Waker) -> (CopyPromise, Pin<Box<Copying>>) {
+        let shared = Arc::new(CopyState::new());
+        let mut copying = Box::pin(Copying(shared.clone()));
+        assert!(copying.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+        (CopyPromise(Some(shared)), copying)
+    }
+
+    // Requirement: SAF-40
+    #[test]
+    fn a_copy_that_is_dropped_leaves_no_waker_behind() {
+        let counted = Arc::new(());
+        let (promise, copying) = awaited(&owning(counted.clone()));
+        assert_eq!(Arc::strong_count(&counted), 2);
+        drop(copying);
+        assert_eq!(Arc::strong_count(&counted), 1, "though the work is not done");
+        drop(promise);
+    }
+
+    // Requirement: SAF-37
+    #[test]
+    fn copies_in_the_wakers_of_others_are_released() {
+        let many = if cfg!(miri) { 30 } else { 30_000 };
+        let counted = Arc::new(());
+        let innermost = owning(counted.clone());
+        let work = move || {
+            let by_work = (0..many).fold(innermost.clone(), |waker, _| owning(awaited(&waker)));
+            drop(by_work);
+            let by_copy = (0..many).fold(innermost, |waker, _| {
+                let (promise, copying) = awaited(&waker);
+                owning((copying, promise))
+            });
+            drop(by_copy);
+        };
+        std::thread::Builder::new().stack_size(1 << 19).spawn(work).unwrap().join().unwrap();
+        assert_eq!(Arc::strong_count(&counted), 1);
+    }
+
+    #[test]
+    fn a_result_is_taken_once_and_nobody_waits_for_another_one() {
+        let (promise, mut copying) = awaited(Waker::noop());
+        promise.keep(Array::nulls(3));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut poll = || match copying.as_mut().poll(&mut context) {
+            Poll::Ready(result) => result.map(|array| array.len()).map_err(|error| error.kind()),
+            Poll::Pending => panic!("it would never come back"),
+        };
+        assert_eq!([poll(), poll()], [Ok(3), Err(ErrorKind::InvalidArgument)]);
+        let copying = *Pin::into_inner(copying);
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || sender.send(copying.wait().map_err(|error| error.kind())));
+        let waited = receiver.recv_timeout(Duration::from_secs(20)).expect("it comes back");
+        assert_eq!(waited.err(), Some(ErrorKind::InvalidArgument));
     }
 }

@@ -29,7 +29,9 @@
 //! the result is ready after an event. Where two devices have no common path, the data passes
 //! through host memory chunk by chunk, two chunks at a time in turn: on the calling thread
 //! ([`Plan::run`]), or on an executor ([`Plan::start`]). A thread that may not block polls a copy
-//! ([`PolledCopy`]).
+//! ([`PolledCopy`]). Copies to one device have up to 256 MiB of such memory on their way at a time:
+//! where there is more, the next one waits first, for as long as an allocation would
+//! ([`allocation_timeout`](crate::deferred::allocation_timeout)).
 //!
 //! The result is one tree in one allocation: a column of it keeps all of it. [`Options::separate`]
 //! gives every buffer its own. A copy that fails leaves nothing behind, and its error names the
@@ -73,8 +75,10 @@ impl Array {
     /// copied.
     ///
     /// The result is ready after an event on the queue; on the host, and on devices that have no
-    /// events, this waits. The source is kept until it has been read. See [`copy`](crate::copy) for
-    /// what travels and how, and [`copy_with`](Self::copy_with) for choices.
+    /// events, this waits. So does a copy through host memory: for its chunks, and where copies
+    /// have too much of that memory on their way. The source is kept until it has been read. See
+    /// [`copy`](crate::copy) for what travels and how, and [`copy_with`](Self::copy_with) for
+    /// choices.
     ///
     /// Costs one allocation and one submission, for strings and lists one small read and a wait for
     /// each level of nesting, and where the source is on another device a queue there.

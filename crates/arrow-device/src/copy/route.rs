@@ -68,6 +68,9 @@ impl CopyRoute {
 pub(super) enum Pace {
     /// The thread that copies.
     Waits,
+    /// The thread that starts the copy, which needs no wait but for memory. It waits for no other
+    /// copy.
+    Started,
     /// Nobody. A mapping may wait (DRV-5), so nothing is mapped, and the source is not waited for
     /// here.
     Polled,

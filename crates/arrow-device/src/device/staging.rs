@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::Device;
@@ -23,11 +24,18 @@ const KEPT_BLOCKS: usize = 32;
 /// How many bytes they have together.
 const KEPT_BYTES: u64 = 64 << 20;
 
-/// The blocks that a device keeps.
+/// How many bytes are in use on one device before a copy waits for some of them to come back. Where
+/// pieces of data are copied faster than the device takes them, all of them would be in host memory
+/// otherwise.
+const MOST_IN_USE: u64 = 256 << 20;
+
+/// The blocks of a device.
 #[derive(Default)]
 pub(crate) struct Staging {
-    /// The one that came back last is the last.
+    /// Those that the device keeps. The one that came back last is the last.
     free: Mutex<Vec<HostBlock>>,
+    /// How many bytes those have that are in use.
+    in_use: AtomicU64,
 }
 
 /// A block in use. Goes back to its device when it is dropped: after the queues have passed what
@@ -84,7 +92,26 @@ impl Staging {
             }
         };
         let address = block.address;
+        device.staging().in_use.fetch_add(block.len, Ordering::Relaxed);
         Ok(StagingBlock { device: device.clone(), block: Some(block), address })
+    }
+}
+
+impl Staging {
+    /// Whether a copy may take so many bytes more. The first one may take what it likes.
+    pub(crate) fn has_room(device: &Device, len: u64) -> bool {
+        let in_use = device.staging().in_use.load(Ordering::Relaxed);
+        in_use == 0 || in_use.saturating_add(len) <= MOST_IN_USE
+    }
+
+    /// Waits until there is room for so many bytes, as far as queues hold back what takes it.
+    pub(crate) fn wait_for_room(device: &Device, len: u64) {
+        if Self::has_room(device, len) {
+            return;
+        }
+        let runtime = device.driver().runtime();
+        deferred::look_at_runtime(runtime);
+        deferred::wait_for_runtime(runtime, &|| Self::has_room(device, len));
     }
 }
 
@@ -120,6 +147,7 @@ impl Drop for StagingBlock {
             // Given back without the lock, as far as that is possible in a child of `fork`.
             return;
         }
+        self.device.staging().in_use.fetch_sub(block.len, Ordering::Relaxed);
         let len = |block: &HostBlock| block.len;
         let mut free = lock(&self.device.staging().free);
         let rest = keep_newest(&mut free, block, len, KEPT_BYTES, KEPT_BLOCKS);

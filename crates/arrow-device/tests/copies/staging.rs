@@ -1,10 +1,12 @@
 //! What a copy takes of the memory that data passes through, counted.
 //!
-//! The test has a process of its own, because blocks come back by way of the one list of pending
-//! releases: while another test's thread has that list, a copy takes a new block instead of
+//! The tests have processes of their own, because blocks come back by way of the one list of
+//! pending releases: while another test's thread has that list, a copy takes a new block instead of
 //! waiting, and the count would be one of luck.
 
 use arrow_device::copy::Options;
+use arrow_device::{Array, DataType, Device, Queue};
+use arrow_device_testkit::manual::{Manual, ManualCopies};
 use arrow_device_testkit::recipe::samples;
 use arrow_device_testkit::{process, release_until};
 
@@ -39,4 +41,76 @@ fn copies_take_few_blocks() {
     assert!(release_until(|| state.lock().unwrap().blocks() == 0));
     assert!(release_until(|| state.lock().unwrap().staging == 0));
     assert_eq!(state.lock().unwrap().mistakes, Vec::<String>::new());
+}
+
+/// Two devices without a common path, which move no byte, and an array of 4 MiB on the first one.
+struct Flood {
+    first: Manual,
+    source: Queue,
+    second: Manual,
+    device: Device,
+    queue: Queue,
+    array: Array,
+}
+
+const MEBIBYTE: u64 = 1 << 20;
+
+impl Flood {
+    fn new() -> Self {
+        let [(first, one), (second, device)] = [(); 2].map(|()| Manual::open());
+        [&first, &second].into_iter().for_each(|one| one.set_copies(ManualCopies::Submitted));
+        let (source, queue) = (one.open_queue().unwrap(), device.open_queue().unwrap());
+        let numbers = Array::from_values(DataType::Int64, (0..MEBIBYTE as i64 / 2).map(Some));
+        let array = numbers.unwrap().copy_to(&source).unwrap();
+        first.complete(&source);
+        Self { first, source, second, device, queue, array }
+    }
+
+    fn options(&self) -> Options {
+        Options::new().through(&self.source)
+    }
+}
+
+#[test]
+fn copies_wait_where_the_device_takes_less_than_comes() {
+    process::alone(|| {
+        let flood = Flood::new();
+        let held = (0..100).map(|_| {
+            drop(flood.array.copy_with(&flood.queue, &flood.options()).unwrap());
+            flood.device.held().staging
+        });
+        let most = held.max().unwrap();
+        // What is on its way, and what is kept for the next copy.
+        assert!((200 * MEBIBYTE..=320 * MEBIBYTE).contains(&most), "{most}");
+        flood.second.complete(&flood.queue);
+    });
+}
+
+// Requirement: SAF-21
+#[test]
+fn a_polled_copy_comes_back_where_the_device_takes_less_than_comes() {
+    process::alone(|| {
+        let flood = Flood::new();
+        let copied = || {
+            let begun = flood.array.copy_polled(&flood.queue, &flood.options());
+            let mut copy = begun.unwrap();
+            // The lengths and the data of the source, and then there is nothing to wait for.
+            for _ in 0..8 {
+                flood.first.complete(&flood.source);
+                if copy.poll().unwrap().is_some() {
+                    return None;
+                }
+            }
+            Some(copy)
+        };
+        let count = (0..100).map_while(|_| copied().is_none().then_some(())).count();
+        assert!((60..=64).contains(&count), "{count} copies of 4 MiB");
+        let mut copy = copied().expect("the others are on their way");
+        flood.second.complete(&flood.queue);
+        assert!((0..8).any(|_| {
+            flood.first.complete(&flood.source);
+            copy.poll().unwrap().is_some()
+        }));
+        flood.second.complete(&flood.queue);
+    });
 }

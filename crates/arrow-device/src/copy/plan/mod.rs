@@ -28,6 +28,7 @@ use super::route::{self, CopyRoute, Hop, Pace, Way};
 use super::source::CopySource;
 use super::step;
 use crate::device::lead;
+use crate::device::staging::Staging;
 use crate::{Array, DeviceId, NodePath, Queue, Result};
 
 /// How many times larger the chunks of a gathered copy are than [`Options::chunk`]: nobody waits
@@ -236,13 +237,16 @@ impl Plan {
         !matches!(piece.change, Change::Nothing) || is_odd()
     }
 
-    /// Whether a copy from the host waits for a chunk to be read before it fills the last one.
+    /// Whether a copy from the host waits for a chunk to be read before it fills the last one, or
+    /// for those of others.
     pub(in crate::copy) fn waits_for_chunks(&self) -> bool {
-        let chunks = self.is_gathered().then(|| {
-            let total = self.walked.as_ref().map_or(0, |walked| walked.pieces.total());
-            total.div_ceil(self.gathered_chunk())
-        });
-        chunks.is_some_and(|chunks| chunks > CHUNKS_IN_FLIGHT as u64)
+        if !self.is_gathered() {
+            return false;
+        }
+        let (total, chunk) =
+            (self.walked.as_ref().map_or(0, |walked| walked.pieces.total()), self.gathered_chunk());
+        total.div_ceil(chunk) > CHUNKS_IN_FLIGHT as u64
+            || !Staging::has_room(self.queue.device(), total.min(chunk))
     }
 
     /// What the copy takes in chunks of so many bytes.

@@ -8,6 +8,7 @@ use crate::copy::plan::Plan;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
 use crate::copy::plan::piece::{Change, Piece};
 use crate::copy::plan::walk::Walked;
+use crate::copy::route::Pace;
 use crate::copy::source::{CopySource, Span, copy_bytes, host_len};
 use crate::copy::step::{self, no_way};
 use crate::device::driver::Spot;
@@ -22,6 +23,9 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
     let chunk = plan.gathered_chunk();
     let mut memory = ChunkMemory::new(plan.queue.device(), chunk, total, SMALLEST);
+    if plan.pace == Pace::Started {
+        memory = memory.without_bound();
+    }
     for (start, end) in chunks(total, chunk) {
         let mut block = memory.next()?;
         let parts = parts(pieces, start, end);

@@ -30,7 +30,8 @@ impl Plan {
     ///
     /// To a device this returns as soon as the work is submitted, and the result is ready after an
     /// event; where there is no common path and the data goes through host memory chunk by chunk,
-    /// after the last chunk was submitted. To the host it waits.
+    /// after the last chunk was submitted. Before the first one it may wait for those of others
+    /// (see [`copy`](crate::copy)). To the host it waits.
     ///
     /// # Errors
     /// As for [`Array::copy_to`]. Whatever was allocated is freed again, after the queues have
@@ -304,7 +305,7 @@ impl Plan {
         match self.pace {
             // SAFETY: UNS-21, as the caller promises; pieces and chunks begin at units, and what is
             // behind the end of one up to the next unit is nobody's.
-            Pace::Waits => unsafe { self.queue.copy_into_fresh(route, regions) },
+            Pace::Waits | Pace::Started => unsafe { self.queue.copy_into_fresh(route, regions) },
             // SAFETY: UNS-21, as the caller promises; pieces and chunks begin at units, and what is
             // behind the end of one up to the next unit is nobody's.
             Pace::Polled => unsafe { self.queue.copy_units_into_fresh(route, regions) },

@@ -11,6 +11,7 @@ use super::staged::{self, ChunkMemory};
 use super::target::Target;
 use super::{finish_on_host, gather, gathered, regions_to_host, result};
 use crate::array::{Pending, ReadyWhen, SizesOnDevice, read_i64};
+use crate::clock::Instant;
 use crate::copy::awaited;
 use crate::copy::options::Options;
 use crate::copy::plan::chunks::{chunks, parts};
@@ -22,6 +23,7 @@ use crate::copy::route::{CopyRoute, Pace};
 use crate::copy::source::{CopySource, Span};
 use crate::copy::step::{self, no_way};
 use crate::device::ReadsTo;
+use crate::device::deferred;
 use crate::device::driver::{self, Readiness, WaitingCopies};
 use crate::device::staging::StagingBlock;
 use crate::trace::told;
@@ -250,8 +252,25 @@ fn may_wait(queue: &Queue) -> bool {
     queue.device().properties().waiting_copies != WaitingCopies::None
 }
 
+/// Comes back when there is room for a first chunk, when nothing is held back whose release would
+/// make room, or when an allocation would wait no longer.
+async fn others_have_passed(memory: &ChunkMemory<'_>) -> Result<()> {
+    let (began, runtime) = (Instant::now(), memory.device().driver().runtime());
+    loop {
+        deferred::look_at_runtime(runtime);
+        let has_time = began.elapsed() < deferred::allocation_timeout();
+        if !(memory.is_in_want() && has_time && deferred::holds_back_on(runtime)) {
+            return Ok(());
+        }
+        awaited::next_poll().await?;
+    }
+}
+
 /// Memory for the next chunk of a copy, when there is some.
 async fn next_block(memory: &mut ChunkMemory<'_>) -> Result<StagingBlock> {
+    if memory.is_in_want() {
+        others_have_passed(memory).await?;
+    }
     match memory.oldest_in_the_way() {
         None => memory.fresh_without_waits(),
         Some(oldest) => passed(oldest).await.map_err(|error| error.at_step(step::WRITE)),

@@ -29,6 +29,8 @@ pub(in crate::copy) struct ChunkMemory<'plan> {
     room: u64,
     /// The older one first.
     in_flight: Vec<SentChunk>,
+    /// Whether the copy waits where too much memory is on its way already.
+    is_bounded: bool,
 }
 
 impl<'plan> ChunkMemory<'plan> {
@@ -42,11 +44,36 @@ impl<'plan> ChunkMemory<'plan> {
         smallest: u64,
     ) -> Self {
         let room = chunk.min(total.next_power_of_two().max(smallest));
-        Self { device, room, in_flight: Vec::with_capacity(CHUNKS_IN_FLIGHT) }
+        let in_flight = Vec::with_capacity(CHUNKS_IN_FLIGHT);
+        Self { device, room, in_flight, is_bounded: true }
+    }
+
+    /// The same for a copy that waits for nothing of others.
+    pub(in crate::copy) fn without_bound(self) -> Self {
+        Self { is_bounded: false, ..self }
+    }
+
+    /// Whether there is room for one more chunk, beside what is on its way.
+    fn has_room(&self) -> bool {
+        !self.is_bounded || Staging::has_room(self.device, self.room)
+    }
+
+    /// Whether the copy has to wait for others before it takes its first chunk. A copy that has one
+    /// takes turns with it, so that it never waits for others that wait for it.
+    pub(in crate::copy) fn is_in_want(&self) -> bool {
+        self.in_flight.is_empty() && !self.has_room()
+    }
+
+    /// The device whose memory it is.
+    pub(in crate::copy) fn device(&self) -> &Device {
+        self.device
     }
 
     /// Memory for the next chunk. Waits for the oldest one where enough are on their way.
     pub(in crate::copy) fn next(&mut self) -> Result<StagingBlock> {
+        if self.is_in_want() {
+            Staging::wait_for_room(self.device, self.room);
+        }
         match self.oldest_in_the_way() {
             None => self.fresh(),
             Some(oldest) => oldest.wait().map_err(|error| error.at_step(step::WRITE)),
@@ -55,7 +82,11 @@ impl<'plan> ChunkMemory<'plan> {
 
     /// The chunk that has to be passed before there may be another one.
     pub(in crate::copy) fn oldest_in_the_way(&mut self) -> Option<SentChunk> {
-        (self.in_flight.len() >= CHUNKS_IN_FLIGHT).then(|| self.in_flight.remove(0))
+        let is_enough = match self.in_flight.len() {
+            0 => false,
+            count => count >= CHUNKS_IN_FLIGHT || !self.has_room(),
+        };
+        is_enough.then(|| self.in_flight.remove(0))
     }
 
     /// Memory for one more chunk.

@@ -246,10 +246,32 @@ fn look_in_turn() {
 pub(crate) fn look_at_runtime(runtime: Runtime) {
     let holdings = HOLDINGS.get();
     if holdings.counts.in_use.load(Ordering::Relaxed) > 0 && !release::is_releasing() {
-        let mut timelines = holdings.waiting.all();
-        timelines.retain(|timeline| timeline.about().runtime == runtime);
-        holdings.look_at(timelines);
+        holdings.look_at(of_runtime(runtime));
     }
+}
+
+/// The timelines on which things of a runtime wait.
+fn of_runtime(runtime: Runtime) -> Vec<Arc<QueueTimeline>> {
+    let mut timelines = HOLDINGS.get().waiting.all();
+    timelines.retain(|timeline| timeline.about().runtime == runtime);
+    timelines
+}
+
+/// Whether any queue of a runtime holds something back.
+pub(crate) fn holds_back_on(runtime: Runtime) -> bool {
+    !of_runtime(runtime).is_empty()
+}
+
+/// Waits until `is_done`, which is asked after each release, as long as queues of a runtime hold
+/// anything back that may help, and no longer than an allocation waits. Does not wait in a release.
+pub(crate) fn wait_for_runtime(runtime: Runtime, is_done: &dyn Fn() -> bool) {
+    if release::is_releasing() {
+        return;
+    }
+    let wanted = || of_runtime(runtime).into_iter().map(|known| (known, u64::MAX)).collect();
+    let deadline = Instant::now().checked_add(allocation_timeout());
+    let wait = Wait { holdings: HOLDINGS.get(), wanted: &wanted, deadline, is_patient: false };
+    wait.run(is_done);
 }
 
 /// Releases everything whose last use has passed; returns how many things this call released.
