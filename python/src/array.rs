@@ -548,8 +548,8 @@ impl PyArray {
         asarray.call1((array, dtype, copy))
     }
 
-    /// The array as one of numpy's, as ``numpy.asarray`` makes it, and read-only where the memory is
-    /// shared.
+    /// The array as one of numpy's, as ``numpy.asarray`` makes it, and read-only where the memory
+    /// is shared.
     ///
     /// For data on a device this raises ``NotSupportedError``, unless copies were allowed by
     /// ``with_host_copies``.

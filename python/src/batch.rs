@@ -111,9 +111,9 @@ impl PyBatch {
         batch.column(index).or_raise().map(PyArray::new)
     }
 
-    /// All columns as arrays of numpy, by their names: each as ``numpy.asarray`` makes it, in a tenth
-    /// of the time where there are many. Numbers and times without nulls are shared and read-only,
-    /// and keep the memory of the whole batch.
+    /// All columns as arrays of numpy, by their names: each as ``numpy.asarray`` makes it, in a
+    /// tenth of the time where there are many. Numbers and times without nulls are shared and
+    /// read-only, and keep the memory of the whole batch.
     ///
     /// For data on a device this raises ``NotSupportedError``, unless copies were allowed by
     /// ``with_host_copies``.

@@ -112,7 +112,8 @@ fn shared<'py>(
     // SAFETY: numpy's documentation of `PyArray_NewFromDescr`: the interpreter is attached, the
     // type is numpy's own, a reference to the type of the elements is handed over, there are as
     // many lengths as dimensions, and without strides the elements lie one behind the other.
-    // `buffer` says that so many bytes are there, and no byte is read of no element. No flag is set, so that numpy writes nothing.
+    // `buffer` says that so many bytes are there, and no byte is read of no element. No flag is
+    // set, so that numpy writes nothing.
     let made = unsafe {
         PY_ARRAY_API.PyArray_NewFromDescr(
             py,

@@ -2,8 +2,8 @@
 //! driver, and not through the library's owners.
 //!
 //! What it makes belongs to whoever has the struct. The release waits for the producer's own work
-//! (or has the library wait, where the thread may not) and then frees at once, as the interface allows: a consumer that still uses the memory by then
-//! has made a mistake.
+//! (or has the library wait, where the thread may not) and then frees at once, as the interface
+//! allows: a consumer that still uses the memory by then has made a mistake.
 
 use std::ffi::c_void;
 use std::ptr;

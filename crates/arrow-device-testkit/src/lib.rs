@@ -45,13 +45,13 @@
 //!   all                   11215 cases, 0 failed
 //! ```
 //!
-//! The first four look at the driver itself: does a queue wait, does a call that is not to wait come
-//! back, does a copy leave its neighbours alone, is memory given back, does a mapping show what work wrote. The others look at arrays of
-//! all types in all shapes (whole, sliced, empty, empty without buffers; no nulls, nulls, nulls
-//! that nobody has counted), and at one in eleven of the arrays of types inside types;
-//! [`everything`](suite::Suite::everything) takes all. The device's queues are busy before each
-//! check whose outcome depends on order, with a copy that takes a tenth of a millisecond or with
-//! what [`slow`](suite::Suite::slow) says.
+//! The first four look at the driver itself: does a queue wait, does a call that is not to wait
+//! come back, does a copy leave its neighbours alone, is memory given back, does a mapping show
+//! what work wrote. The others look at arrays of all types in all shapes (whole, sliced, empty,
+//! empty without buffers; no nulls, nulls, nulls that nobody has counted), and at one in eleven of
+//! the arrays of types inside types; [`everything`](suite::Suite::everything) takes all. The
+//! device's queues are busy before each check whose outcome depends on order, with a copy that
+//! takes a tenth of a millisecond or with what [`slow`](suite::Suite::slow) says.
 //!
 //! Give it a second device ([`beside`](suite::Suite::beside)), something that watches the first
 //! ([`watched_by`](suite::Suite::watched_by), as the software device does), work that goes on until

@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: everything that is released, made into `target/dist` with checksums, and then
-//! proved from nothing but that folder.
+//! `cargo xtask dist`: everything that is released, made into `target/dist` with checksums, and
+//! then proved from nothing but that folder.
 //!
 //! What is made comes from a copy of the files that git has, so that nothing else that lies in a
 //! checkout gets into a package. The copy names the addresses of `addresses.toml`, which are empty
@@ -86,8 +86,8 @@ fn copy_of_sources(to: &Path) -> Result<(), String> {
     gather_headers(to)
 }
 
-/// Puts the headers of other crates beside those of the library for C, whose package installs all of
-/// them.
+/// Puts the headers of other crates beside those of the library for C, whose package installs all
+/// of them.
 fn gather_headers(source: &Path) -> Result<(), String> {
     let headers = |name: &str| source.join(readme::CRATES).join(name).join("include/arrow_device");
     for name in ["arrow-device-abi", "arrow-device-check"] {

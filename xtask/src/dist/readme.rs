@@ -2,8 +2,8 @@
 //!
 //! A registry shows the README, and docs.rs the documentation at the top of `src/lib.rs`. So that
 //! both say one thing, the README is made of the documentation: all that stands before the first
-//! heading, without what only rustdoc understands. `cargo xtask lint` compares, and writes the files
-//! where `ARROW_DEVICE_BLESS=1` is in the environment.
+//! heading, without what only rustdoc understands. `cargo xtask lint` compares, and writes the
+//! files where `ARROW_DEVICE_BLESS=1` is in the environment.
 
 use std::path::Path;
 

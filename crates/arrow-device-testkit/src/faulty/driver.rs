@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,9 +14,9 @@ use arrow_device::{Device, DeviceId, Error, ErrorKind, Event, Memory, Queue, Res
 
 use super::Fault;
 use super::blocks::{Blocks, FaultyBlock};
-use super::ends::{Callback, KeptNotice};
 use super::late::{LateCopy, LateRoute, Lines, Mark, Point, scribble};
-use super::shadows::{Shadow, Shadows};
+use super::shadows::Shadow;
+use super::shared::{FaultyShared, FaultyState};
 use super::{spoil, submit};
 
 /// What fresh memory holds where work is late, and what a copy looks like that was not made.
@@ -31,46 +30,6 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(2);
 
 /// One copy in so many is refused by the runtime, where nobody looks at errors.
 const REFUSED: usize = 5;
-
-/// What the wrapped devices of one [`Faulty`](super::Faulty) have together.
-#[derive(Debug)]
-pub(super) struct FaultyShared {
-    pub(super) members: Vec<Arc<dyn Driver>>,
-    pub(super) fault: Option<Fault>,
-    is_late: bool,
-    pub(super) may_wait: bool,
-    pub(super) is_lost: AtomicBool,
-    pub(super) callback: Callback,
-    state: Mutex<FaultyState>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct FaultyState {
-    pub(super) lines: Lines,
-    pub(super) blocks: Blocks,
-    pub(super) notices: Vec<KeptNotice>,
-    shadows: Shadows,
-    copies: usize,
-}
-
-impl FaultyShared {
-    pub(super) fn new(
-        members: Vec<Arc<dyn Driver>>,
-        fault: Option<Fault>,
-        is_late: bool,
-        may_wait: bool,
-    ) -> Self {
-        let mut state = FaultyState::default();
-        state.lines.is_backwards = fault == Some(Fault::OutOfOrder);
-        let (is_lost, callback) = (AtomicBool::new(false), Callback::default());
-        let state = Mutex::new(state);
-        Self { members, fault, is_late, may_wait, is_lost, callback, state }
-    }
-
-    pub(super) fn state(&self) -> MutexGuard<'_, FaultyState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The driver of a wrapped device.
 #[derive(Debug)]

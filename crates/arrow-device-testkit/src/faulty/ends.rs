@@ -12,8 +12,9 @@ use arrow_device::driver::{EventNotice, EventNotices, Raw};
 use arrow_device::{ErrorKind, Event, Result};
 
 use super::Fault;
-use super::driver::{FaultyDriver, FaultyShared, FaultyState};
+use super::driver::FaultyDriver;
 use super::late::{Lines, Mark, Point};
+use super::shared::{FaultyShared, FaultyState};
 
 /// A test's hand on wrapped devices. Work fails, and devices are lost, where work is
 /// [late](super::Faulty::late).

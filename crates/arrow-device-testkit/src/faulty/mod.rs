@@ -35,6 +35,7 @@ mod ends;
 mod fault;
 mod late;
 mod shadows;
+mod shared;
 mod spoil;
 mod submit;
 mod table;
@@ -47,7 +48,8 @@ pub use ends::FaultyHand;
 pub use fault::Fault;
 pub use table::{FaultCell, FaultTable, report, report_turned, table};
 
-use driver::{FaultyDriver, FaultyShared};
+use driver::FaultyDriver;
+use shared::FaultyShared;
 
 /// A device that is to be wrapped, and what is to be wrong with it. Begun with [`Faulty::of`].
 #[derive(Clone, Debug)]

@@ -6,8 +6,9 @@ use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
 use arrow_device::{ErrorKind, Memory, Queue, Result};
 
 use super::Fault;
-use super::driver::{FaultyDriver, FaultyState, PATTERN};
+use super::driver::{FaultyDriver, PATTERN};
 use super::late::{LateCopy, LateRoute, require_inside};
+use super::shared::FaultyState;
 
 /// How much of fresh memory holds the pattern.
 const PATTERN_LEN: u64 = 64 << 10;

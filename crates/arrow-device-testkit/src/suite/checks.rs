@@ -10,7 +10,7 @@ use arrow_device::{Array, Device, DeviceType, ErrorKind, Memory, Queue, Result};
 use super::busy::{Busy, Lane};
 use super::data::{self, HeldStructs, Landing, text};
 use super::pace::Pace;
-use super::{Callback, Check, Exchange, Hold};
+use super::{ApplicationCall, Check, Exchange, Hold};
 use crate::consumer::{self, Order, Seen, SeenSchema};
 use crate::deposit::{self, Timing};
 use crate::ledger::Ledger;
@@ -31,7 +31,7 @@ pub(super) struct Scene<'a> {
     /// What gives a queue work until its end is called.
     pub(super) hold: Option<&'a Hold>,
     /// What has the runtime run a callback.
-    pub(super) call_back: Option<&'a dyn Fn(Option<Callback>)>,
+    pub(super) call_back: Option<&'a dyn Fn(Option<ApplicationCall>)>,
     /// Whether copies were seen to wait.
     pub(super) copies_wait: Cell<bool>,
     /// How the suite waits.

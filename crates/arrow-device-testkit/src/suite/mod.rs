@@ -58,7 +58,7 @@ pub struct Suite<'a> {
     other: Option<Device>,
     slow: Option<&'a dyn Fn(&Queue)>,
     hold: Option<&'a Hold>,
-    call_back: Option<&'a dyn Fn(Option<Callback>)>,
+    call_back: Option<&'a dyn Fn(Option<ApplicationCall>)>,
     turn: Option<&'a dyn Fn()>,
     fail: Option<&'a dyn Fn()>,
     lose: Option<&'a dyn Fn()>,
@@ -68,7 +68,7 @@ pub struct Suite<'a> {
 type Hold = dyn Fn(&Queue) -> Box<dyn FnOnce()>;
 
 /// What a runtime runs while it is asked or waited for.
-type Callback = Arc<dyn Fn() + Send + Sync>;
+type ApplicationCall = Arc<dyn Fn() + Send + Sync>;
 
 /// Of the types inside types one array in so many is looked at.
 const STRIDE: usize = 11;
@@ -154,7 +154,7 @@ impl<'a> Suite<'a> {
     /// Has the runtime run a callback while it is asked or waited for, from now on, or nothing any
     /// more: for a runtime that runs callbacks of the application then. The suite looks whether
     /// they run under a lock of the driver's (DRV-3).
-    pub fn calling_back(mut self, call_back: &'a dyn Fn(Option<Callback>)) -> Self {
+    pub fn calling_back(mut self, call_back: &'a dyn Fn(Option<ApplicationCall>)) -> Self {
         self.call_back = Some(call_back);
         self
     }
@@ -168,8 +168,8 @@ impl<'a> Suite<'a> {
     /// that they are refused where work goes on. What else there is to say of waits is not looked
     /// at, and the report says so.
     ///
-    /// Queues are kept busy by [`slow`](Self::slow) alone, if anything has to be done for that: most
-    /// such devices do nothing before they have a turn.
+    /// Queues are kept busy by [`slow`](Self::slow) alone, if anything has to be done for that:
+    /// most such devices do nothing before they have a turn.
     pub fn turned_by(mut self, turn: &'a dyn Fn()) -> Self {
         self.turn = Some(turn);
         self

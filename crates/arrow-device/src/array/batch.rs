@@ -383,7 +383,9 @@ mod tests {
         assert_eq!((columns[0].0, columns[0].1), (1, 6));
         assert!(imported(array, &batch).as_array().equals(batch.as_array()).unwrap());
         assert!(of(0xff, 0, 8).is_ok());
-        for (bitmap, offset, len, nulls) in [(0b0111_1110, 0, 7, 1), (0b0111_1110, 1, 7, 1), (0, 3, 4, 4)] {
+        for (bitmap, offset, len, nulls) in
+            [(0b0111_1110, 0, 7, 1), (0b0111_1110, 1, 7, 1), (0, 3, 4, 4)]
+        {
             let error = of(bitmap, offset, len).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
             assert!(error.to_string().contains(&format!("{nulls} rows are null")), "{error}");
