@@ -51,7 +51,7 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
         let which = ["--target", system.target, "--compatibility", system.tag, "--out", &out];
         shell::run(&[&build[..], &which].concat(), &variables)?;
     }
-    shell::run(&[&maturin, "sdist", "--quiet", &manifest, "--out", &out], &variables)?;
+    shell::run(&[&maturin, "sdist", &manifest, "--out", &out], &variables)?;
     let wheels = wheels(folder)?;
     if wheels.len() != SYSTEMS.len() {
         return Err(format!("there are {} wheels for {} systems", wheels.len(), SYSTEMS.len()));
@@ -81,9 +81,40 @@ fn look_through(wheel: &Path) -> Result<(), String> {
     shell::none_of(&problems)
 }
 
+/// Uses the wheel of this machine, and the package of sources as pip builds it.
+pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
+    prove_wheel(work, folder)?;
+    let mut sources = super::files(folder)?;
+    let is_sources = |file: &PathBuf| file.to_string_lossy().contains("/arrow_device-");
+    sources.retain(|file| is_sources(file) && file.extension().is_some_and(|of| of == "gz"));
+    let [sources] = sources.as_slice() else {
+        return Err(format!("there are {} packages of sources, and not one", sources.len()));
+    };
+    let python = fresh(&work.join("python-sources"))?;
+    let target = work.join("target-python").display().to_string();
+    let pip = [python.as_str(), "-m", "pip", "install", "--quiet", &sources.display().to_string()];
+    shell::run(&pip, &[("CARGO_TARGET_DIR", target.as_str())])?;
+    use_alone(&python)
+}
+
+/// An environment that has nothing in it; its Python.
+fn fresh(environment: &Path) -> Result<String, String> {
+    super::empty(environment)?;
+    shell::run(&["python3", "-m", "venv", &environment.display().to_string()], &[])?;
+    Ok(environment.join("bin/python").display().to_string())
+}
+
+/// Uses the package where there is no other.
+fn use_alone(python: &str) -> Result<(), String> {
+    let program = "import arrow_device as ad; assert ad.array([1, None]).to_pylist() == [1, None]";
+    shell::run(&[python, "-c", program], &[])?;
+    println!("test result: ok. 1 passed; 0 failed; 0 ignored");
+    Ok(())
+}
+
 /// Installs the wheel of this machine into an environment that has nothing else, and then what the
 /// page uses, and runs the page's snippets.
-pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
+fn prove_wheel(work: &Path, folder: &Path) -> Result<(), String> {
     let Some(here) = SYSTEMS.iter().find(|system| system.is_here) else {
         println!("skipped: no wheel is for this machine");
         return Ok(());
@@ -95,14 +126,10 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
     };
     let all = wheels(folder)?;
     let wheel = all.iter().find(is_for).ok_or("there is no wheel for this machine")?;
-    let environment = work.join("python-env");
-    super::empty(&environment)?;
-    let python = environment.join("bin/python").display().to_string();
-    shell::run(&["python3", "-m", "venv", &environment.display().to_string()], &[])?;
+    let python = fresh(&work.join("python-env"))?;
     let pip = [python.as_str(), "-m", "pip", "install", "--quiet"];
     shell::run(&[&pip[..], &[&wheel.display().to_string()]].concat(), &[])?;
-    let alone = "import arrow_device as ad; assert ad.array([1, None]).to_pylist() == [1, None]; print(ad.__version__)";
-    shell::run(&[&python, "-c", alone], &[])?;
+    use_alone(&python)?;
     shell::run(&[&pip[..], &["duckdb", "numpy", "polars", "pyarrow"]].concat(), &[])?;
     let snippets = work.join("snippets.py");
     fs::write(&snippets, SNIPPETS).map_err(|error| super::said(&snippets, &error))?;
