@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::device::nesting;
+use crate::ffi::guard;
 use crate::{DeviceId, NodePath, errno};
 
 /// The result of everything here that can fail.
@@ -177,7 +179,29 @@ struct ErrorInner {
     /// What another party returned.
     errno: Option<i32>,
     /// The error that this one stands for.
-    other: Option<Box<dyn std::error::Error + Send + Sync>>,
+    other: Option<Foreign>,
+}
+
+/// An error of another library, whose destructor is foreign code.
+///
+/// The library drops errors between two steps that belong together, such as a question to a driver
+/// and what follows from the answer. A destructor that panics there must not cut the second step
+/// off, so the panic ends here (SAF-30).
+struct Foreign(Option<Box<dyn std::error::Error + Send + Sync>>);
+
+impl Foreign {
+    fn get(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.0.as_deref()
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        if let Some(error) = self.0.take() {
+            // It may own another error of this crate, and so on.
+            guard::silent(|| nesting::drop_owned(error));
+        }
+    }
 }
 
 /// What a vendor's library said.
@@ -231,8 +255,12 @@ impl Error {
             Ok(ours) => return *ours,
             Err(other) => other,
         };
-        let (kind, errno) = chain(&*other).find_map(known).unwrap_or((ErrorKind::Peer, None));
-        let mut error = Self::new(kind, other.to_string());
+        // Before it is asked anything: where its text panics, its destructor may panic as well.
+        let other = Foreign(Some(other));
+        let told = other.get().map(|other| (chain(other).find_map(known), other.to_string()));
+        let (known, text) = told.unwrap_or_default();
+        let (kind, errno) = known.unwrap_or((ErrorKind::Peer, None));
+        let mut error = Self::new(kind, text);
         error.0.errno = errno;
         error.0.other = Some(other);
         error
@@ -365,7 +393,7 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // The message says what `other` says.
-        self.0.other.as_ref()?.source()
+        self.0.other.as_ref()?.get()?.source()
     }
 }
 
@@ -460,6 +488,61 @@ mod tests {
         assert_eq!(Error::from_peer(0, None).errno(), libc::EPROTO, "nobody fails with success");
         let error = Error::from_peer(libc::ENOMEM, Some("too much".into()));
         assert_eq!((error.kind(), error.message()), (ErrorKind::OutOfMemory, "too much"));
+    }
+
+    // Requirement: SAF-30
+    #[test]
+    #[cfg(panic = "unwind")]
+    fn a_cause_that_panics_when_it_is_dropped_does_no_harm() {
+        use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+        #[derive(Debug)]
+        struct Stubborn {
+            tells: bool,
+        }
+        impl fmt::Display for Stubborn {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                if self.tells { f.write_str("no") } else { resume_unwind(Box::new(())) }
+            }
+        }
+        impl std::error::Error for Stubborn {}
+        impl Drop for Stubborn {
+            fn drop(&mut self) {
+                resume_unwind(Box::new(()));
+            }
+        }
+
+        let error = Error::other(Stubborn { tells: true });
+        assert_eq!(error.message(), "no");
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(error)));
+        assert!(dropped.is_ok(), "the panic came through");
+        // Were the second panic not stopped, it would end the process.
+        assert!(catch_unwind(|| Error::other(Stubborn { tells: false })).is_err());
+    }
+
+    // Requirement: SAF-37
+    #[test]
+    fn errors_in_the_causes_of_others_are_released() {
+        #[derive(Debug)]
+        struct Owns(Error);
+        impl fmt::Display for Owns {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("again")
+            }
+        }
+        impl std::error::Error for Owns {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+
+        let many = if cfg!(miri) { 50 } else { 100_000 };
+        let work = move || {
+            let innermost = Error::new(ErrorKind::TimedOut, "late");
+            let all = (0..many).fold(innermost, |error, _| Error::other(Owns(error)));
+            assert_eq!(all.kind(), ErrorKind::TimedOut);
+        };
+        std::thread::Builder::new().stack_size(1 << 19).spawn(work).unwrap().join().unwrap();
     }
 
     #[test]

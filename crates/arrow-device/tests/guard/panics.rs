@@ -73,14 +73,16 @@ fn a_panic_in_any_operation_of_a_driver_is_an_error_or_is_counted() {
 
 // Requirement: SAF-16, SAF-30
 #[test]
-fn nothing_in_use_is_freed_where_a_question_panics() {
+fn nothing_in_use_is_freed_where_a_question_or_the_drop_of_its_error_panics() {
     alone(|| {
-        for op in [Op::IsComplete, Op::Record, Op::IsIdle] {
+        let payloads = [Payload::Text, Payload::InError];
+        let ops = [Op::IsComplete, Op::Record, Op::IsIdle];
+        for (op, payload) in ops.into_iter().flat_map(|op| payloads.map(|payload| (op, payload))) {
             let (trap, manual, device) = Trap::open();
             let queue = device.open_queue().unwrap();
             let owners: [_; 3] = std::array::from_fn(|_| Arc::new(()));
             let arrays: Vec<_> = owners.iter().map(|owner| owned_array(&device, owner)).collect();
-            trap.arm(op, Payload::Text);
+            trap.arm(op, payload);
             if op == Op::IsIdle {
                 // The end of the use is then that the queue is idle.
                 manual.refuse_to_record();
@@ -92,17 +94,20 @@ fn nothing_in_use_is_freed_where_a_question_panics() {
                     release_finished();
                 }
             }));
-            assert!(outcome.is_ok(), "a panic in {op:?} came through");
+            assert!(outcome.is_ok(), "a panic in {op:?} {payload:?} came through");
             let held = owners.iter().filter(|owner| Arc::strong_count(owner) == 2).count();
-            assert_eq!(held, 3, "freed in use after a panic in {op:?}");
+            assert_eq!(held, 3, "freed in use after a panic in {op:?} {payload:?}");
             trap.disarm();
             release_finished();
             let held = owners.iter().filter(|owner| Arc::strong_count(owner) == 2).count();
-            assert_eq!(held, 3, "freed in use when the driver works again after {op:?}");
+            assert_eq!(
+                held, 3,
+                "freed in use when the driver works again after {op:?} {payload:?}"
+            );
             manual.complete(&queue);
             release_what_has_passed();
-            assert!(owners.iter().all(|owner| Arc::strong_count(owner) == 1), "{op:?}");
-            assert_eq!(held_back().in_use, 0, "{op:?}");
+            assert!(owners.iter().all(|owner| Arc::strong_count(owner) == 1), "{op:?} {payload:?}");
+            assert_eq!(held_back().in_use, 0, "{op:?} {payload:?}");
         }
     });
 }

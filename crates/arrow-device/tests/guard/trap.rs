@@ -189,9 +189,21 @@ pub(crate) enum Payload {
     Text,
     /// Something that panics in its own turn when it is dropped.
     Stubborn,
+    /// No panic of the operation's: its answer is an error, whose cause panics when it is dropped.
+    /// A question answers so, or the record of an event.
+    InError,
 }
 
+#[derive(Debug)]
 struct StubbornPayload;
+
+impl std::fmt::Display for StubbornPayload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("planted")
+    }
+}
+
+impl std::error::Error for StubbornPayload {}
 
 impl Drop for StubbornPayload {
     fn drop(&mut self) {
@@ -203,7 +215,9 @@ impl Drop for StubbornPayload {
 pub(crate) fn panic_with(payload: Payload) -> ! {
     match payload {
         Payload::Text => std::panic::resume_unwind(Box::new("planted")),
-        Payload::Stubborn => std::panic::resume_unwind(Box::new(StubbornPayload)),
+        Payload::Stubborn | Payload::InError => {
+            std::panic::resume_unwind(Box::new(StubbornPayload))
+        }
     }
 }
 
@@ -256,6 +270,16 @@ impl Trap {
     /// Whether the driver was dropped.
     pub(crate) fn is_gone(&self) -> bool {
         self.0.is_gone.load(Ordering::Relaxed)
+    }
+
+    /// As `enter`, in an operation that can answer an error.
+    fn answer(&self, op: Op) -> Result<()> {
+        if *self.0.armed.lock().unwrap() == Some((op, Payload::InError)) {
+            self.0.calls.fetch_add(1, Ordering::Relaxed);
+            return Err(Error::other(StubbornPayload));
+        }
+        self.enter(op);
+        Ok(())
     }
 
     fn enter(&self, op: Op) {
@@ -362,7 +386,7 @@ unsafe impl Driver for TrapDriver {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        self.trap.enter(Op::IsIdle);
+        self.trap.answer(Op::IsIdle)?;
         unsafe { self.inner.is_idle(queue) }
     }
 
@@ -377,7 +401,7 @@ unsafe impl Driver for TrapDriver {
     }
 
     unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
-        self.trap.enter(Op::Record);
+        self.trap.answer(Op::Record)?;
         unsafe { self.inner.record(queue, event) }
     }
 
@@ -387,7 +411,7 @@ unsafe impl Driver for TrapDriver {
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
-        self.trap.enter(Op::IsComplete);
+        self.trap.answer(Op::IsComplete)?;
         unsafe { self.inner.is_complete(event) }
     }
 
