@@ -320,6 +320,22 @@ fn the_host_reads_host_readable_memory_after_the_event() {
     assert_eq!(kinds, [Mistake::UnorderedRead]);
 }
 
+/// Requirement: SAF-14
+#[test]
+fn memory_whose_bytes_are_forgotten_stays_mapped_and_is_not_freed() {
+    let sim = Sim::builder().kind(Kind::HostReadable).build();
+    let queue = sim.device().open_queue().unwrap();
+    let array = column(&sim, &queue, &NUMBERS).unwrap();
+    let host = array.host().unwrap();
+    std::mem::forget(host.buffer(1).unwrap());
+    drop((host, array));
+    queue.synchronize().unwrap();
+    drop(queue);
+    let kinds: Vec<Mistake> = sim.finish().iter().map(|report| report.kind).collect();
+    assert!(!kinds.contains(&Mistake::FreedInUse), "{kinds:?}");
+    assert!(!kinds.is_empty(), "the simulator sees what stays");
+}
+
 // ---- release
 
 /// Drops things in an order that the seed chooses.

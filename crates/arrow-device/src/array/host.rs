@@ -180,9 +180,11 @@ impl HostArray {
             return Ok(HostBytes { address, len: short, mapping: None, array: PhantomData });
         }
         let spot = Spot { base: Raw::from_ptr(base.cast_mut()), offset: 0 };
+        let (array, device) = (self.array.clone(), device.clone());
+        let mapping = Box::new(Mapping { _array: array, device, spot });
         // SAFETY: `host` waited until the data is complete; the buffer holds at least `len` bytes.
-        let address = unsafe { device.driver().map(spot, len) }?;
-        Ok(HostBytes { address, len: short, mapping: Some((device, spot)), array: PhantomData })
+        let address = unsafe { mapping.device.driver().map(spot, len) }?;
+        Ok(HostBytes { address, len: short, mapping: Some(mapping), array: PhantomData })
     }
 
     fn is_sizes(&self, index: usize) -> bool {
@@ -273,8 +275,16 @@ impl fmt::Debug for HostArray {
 pub struct HostBytes<'array> {
     address: NonNull<u8>,
     len: usize,
-    mapping: Option<(&'array Device, Spot)>,
+    mapping: Option<Box<Mapping>>,
     array: PhantomData<&'array HostArray>,
+}
+
+/// What the mapping of a device's memory needs until the mapping ends. Bytes that are forgotten are
+/// mapped for ever, and so the memory and its device stay.
+struct Mapping {
+    _array: Array,
+    device: Device,
+    spot: Spot,
 }
 
 impl HostBytes<'_> {
@@ -321,9 +331,9 @@ impl Deref for HostBytes<'_> {
 
 impl Drop for HostBytes<'_> {
     fn drop(&mut self) {
-        if let Some((device, spot)) = self.mapping {
+        if let Some(Mapping { device, spot, .. }) = self.mapping.as_deref() {
             // SAFETY: ends what `first_bytes` began, with the same place and length.
-            unsafe { device.driver().unmap(spot, self.len as u64, self.address) }
+            unsafe { device.driver().unmap(*spot, self.len as u64, self.address) }
         }
     }
 }
