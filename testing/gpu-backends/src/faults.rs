@@ -428,8 +428,9 @@ pub fn a_reset_device(machine: &Machine) {
     settle();
 }
 
-/// On a device that is lost everything says so, and everything is released.
-pub fn a_lost_device(machine: &Machine) {
+/// On a device that is lost everything says so with the driver's code and its name, and everything
+/// is released.
+pub fn a_lost_device(machine: &Machine, code: i32, name: &str) {
     for kind in machine.kinds() {
         let device = machine.open(0, *kind);
         assert_eq!(device.held().allocated, 0, "{kind:?}");
@@ -438,7 +439,7 @@ pub fn a_lost_device(machine: &Machine) {
     let queue = device.open_queue().unwrap();
     let there = numbers().copy_to(&queue).unwrap();
     drop(there.on(&queue).unwrap());
-    machine.sim.lose(0, 719);
+    machine.sim.lose(0, code);
     let errors: [Error; 6] = [
         there.to_host().map(drop).unwrap_err(),
         numbers().copy_to(&queue).map(drop).unwrap_err(),
@@ -449,7 +450,8 @@ pub fn a_lost_device(machine: &Machine) {
     ];
     for error in errors {
         assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
-        assert_eq!(error.vendor().unwrap().code, 719, "{error}");
+        let vendor = error.vendor().unwrap();
+        assert_eq!((vendor.code, &*vendor.text), (i64::from(code), name), "{error}");
         assert_eq!(error.device(), Some(device.id()), "{error}");
     }
     drop(there);

@@ -18,6 +18,7 @@
 pub mod awaits;
 pub mod calls;
 pub mod copies;
+pub mod cudarc_exchange;
 pub mod deleters;
 pub mod exchange;
 pub mod faults;

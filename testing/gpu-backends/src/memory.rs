@@ -6,7 +6,7 @@ use std::ptr;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
 use arrow_device::driver::{HostAccess, Raw};
-use arrow_device::{Array, DataType, DeviceId, ErrorKind, Recycler, dlpack};
+use arrow_device::{Array, DataType, Device, DeviceId, ErrorKind, Recycler, dlpack};
 use arrow_device_testkit::{oracle, trips};
 
 use crate::{Kind, Machine, assert_numbers, numbers, settle};
@@ -211,19 +211,40 @@ pub fn default_streams_of_threads_wait_for_each_other(machine: &Machine) {
     settle();
 }
 
-/// A stream of another device's context is refused with words, and the device goes on.
-pub fn streams_of_another_context_are_refused(machine: &Machine) {
-    let [one, two] = [0, 1].map(|ordinal| machine.open(ordinal, Kind::Device));
-    let theirs = two.open_queue().unwrap();
-    let wrong = unsafe { one.adopt_queue(theirs.raw()) };
+/// A stream of a context that a program has made for the same device is refused with words, and the
+/// device goes on.
+pub fn streams_of_a_context_beside_the_primary_one_are_refused(machine: &Machine) {
+    let device = machine.open(0, Kind::Device);
+    let [mut made, mut stream] = [0_u64; 2];
+    let out = |place: &mut u64| ptr::from_mut(place) as u64;
+    assert_eq!(machine.raw("cuCtxCreate_v2", &[out(&mut made), 0, 0]), 0);
+    assert_eq!(machine.raw("cuStreamCreate", &[out(&mut stream), 1]), 0);
+    assert_eq!(machine.raw("cuCtxPopCurrent_v2", &[0]), 0);
+    assert_refused(&device, stream as usize);
+    assert_numbers(&numbers().copy_to(&device.open_queue().unwrap()).unwrap());
+    // What was begun there is kept until its stream has passed.
+    settle();
+    machine.take_mistakes();
+    assert_eq!(machine.raw("cuCtxDestroy_v2", &[made]), 0);
+}
+
+/// Nothing is done on a stream that is of no context of this device.
+pub fn assert_refused(device: &Device, stream: usize) {
+    let wrong = unsafe { device.adopt_queue(Raw::from_bits(stream)) };
     for error in
         [wrong.record().map(drop).unwrap_err(), numbers().copy_to(&wrong).map(drop).unwrap_err()]
     {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         assert!(error.to_string().contains("context"), "{error}");
     }
+}
+
+/// A stream of another device's context is refused with words, and the device goes on.
+pub fn streams_of_another_context_are_refused(machine: &Machine) {
+    let [one, two] = [0, 1].map(|ordinal| machine.open(ordinal, Kind::Device));
+    let theirs = two.open_queue().unwrap();
+    assert_refused(&one, theirs.raw().bits());
     machine.take_mistakes();
-    drop(wrong);
     for device in [&one, &two] {
         assert_numbers(&numbers().copy_to(&device.open_queue().unwrap()).unwrap());
     }

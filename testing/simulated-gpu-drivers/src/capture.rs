@@ -1,9 +1,11 @@
 //! Capture: a stream whose work becomes a graph and does not run.
 //!
-//! Graphs are not launched here. What is captured is counted and thrown away; what may not be done
-//! meanwhile is refused, and spoils the capture, as the manual says.
+//! Copies are kept for the graph, all else that is captured is counted and thrown away; what may not
+//! be done meanwhile is refused, and spoils the capture, as the manual says.
 
 use std::collections::BTreeSet;
+
+use arrow_device_sim::hardware::Stretch;
 
 use crate::code::{Answer, Code};
 use crate::machine::Machine;
@@ -23,6 +25,7 @@ pub(crate) struct Capture {
     thread: u64,
     is_spoilt: bool,
     nodes: u64,
+    copies: Vec<Vec<Stretch>>,
     /// Streams with work that the origin does not wait for yet.
     unjoined: BTreeSet<usize>,
 }
@@ -50,7 +53,8 @@ impl Machine {
         let capture = self.new_handle();
         let thread = thread::number();
         let unjoined = BTreeSet::new();
-        let begun = Capture { origin: stream, mode, thread, is_spoilt: false, nodes: 0, unjoined };
+        let (is_spoilt, nodes, copies) = (false, 0, Vec::new());
+        let begun = Capture { origin: stream, mode, thread, is_spoilt, nodes, copies, unjoined };
         self.captures.insert(capture, begun);
         self.set_capture(stream, Some(capture));
         Ok(())
@@ -71,7 +75,7 @@ impl Machine {
             return Err(Code::CAPTURE_WRONG_THREAD);
         }
         let (is_spoilt, is_joined) = (capture.is_spoilt, capture.unjoined.is_empty());
-        self.captures.remove(&number);
+        let copies = self.captures.remove(&number).map(|ended| ended.copies).unwrap_or_default();
         self.streams
             .values_mut()
             .filter(|s| s.capture == Some(number))
@@ -82,6 +86,7 @@ impl Machine {
         if !is_joined {
             return Err(Code::CAPTURE_UNJOINED);
         }
+        self.add_graph(number, copies);
         Ok(number)
     }
 
@@ -96,6 +101,14 @@ impl Machine {
         let number = self.streams.get(&stream).and_then(|stream| stream.capture);
         let capture = number.and_then(|number| self.captures.get(&number).map(|c| (number, c)));
         Ok(capture.map_or((0, 0), |(number, c)| (if c.is_spoilt { 2 } else { 1 }, number)))
+    }
+
+    /// Copies become part of the graph that a stream is captured for.
+    pub(crate) fn keep_for_graph(&mut self, stream: usize, copies: Vec<Stretch>) {
+        let number = self.streams.get(&stream).and_then(|stream| stream.capture);
+        if let Some(capture) = number.and_then(|number| self.captures.get_mut(&number)) {
+            capture.copies.push(copies);
+        }
     }
 
     /// Whether work for a stream becomes a node of a graph; it is counted.

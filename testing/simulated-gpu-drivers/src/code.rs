@@ -99,6 +99,7 @@ const ROWS: &[Row] = &[
         c"hipErrorIllegalAddress",
         c"work touched memory that is not there",
     ),
+    (702, c"CUDA_ERROR_LAUNCH_TIMEOUT", c"hipErrorLaunchTimeOut", c"work took longer than it may"),
     (
         704,
         c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
@@ -106,12 +107,24 @@ const ROWS: &[Row] = &[
         c"the access was given before",
     ),
     (
+        705,
+        c"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED",
+        c"hipErrorPeerAccessNotEnabled",
+        c"the access was not given",
+    ),
+    (
         709,
         c"CUDA_ERROR_CONTEXT_IS_DESTROYED",
         c"hipErrorContextIsDestroyed",
         c"the context was destroyed",
     ),
+    (710, c"CUDA_ERROR_ASSERT", c"hipErrorAssert", c"an assertion of work that ran has failed"),
     (711, c"CUDA_ERROR_TOO_MANY_PEERS", c"hipErrorUnknown", c"no room for another peer"),
+    (714, c"CUDA_ERROR_HARDWARE_STACK_ERROR", c"hipErrorUnknown", c"a stack of work overflowed"),
+    (715, c"CUDA_ERROR_ILLEGAL_INSTRUCTION", c"hipErrorUnknown", c"work has no such instruction"),
+    (716, c"CUDA_ERROR_MISALIGNED_ADDRESS", c"hipErrorUnknown", c"an address is not aligned"),
+    (717, c"CUDA_ERROR_INVALID_ADDRESS_SPACE", c"hipErrorUnknown", c"memory of the wrong kind"),
+    (718, c"CUDA_ERROR_INVALID_PC", c"hipErrorUnknown", c"work ran beyond its code"),
     (719, c"CUDA_ERROR_LAUNCH_FAILED", c"hipErrorLaunchFailure", c"work failed while it ran"),
     (800, c"CUDA_ERROR_NOT_PERMITTED", c"hipErrorUnknown", c"not allowed here"),
     (

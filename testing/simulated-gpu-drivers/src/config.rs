@@ -1,4 +1,5 @@
-//! What the machine is to be like, as text: `devices=2 memory=1048576 seed=3`.
+//! What the machine is to be like, as text: `devices=2 memory=1048576 seed=3`, and which calls fail:
+//! `fail=cuMemAlloc_v2:3:2` has the third such call return 2.
 
 /// The variable that configures a library that nobody configures otherwise.
 pub(crate) const VARIABLE: &str = "ARROW_DEVICE_SIMULATED_DRIVER_CONFIG";
@@ -39,6 +40,8 @@ pub(crate) struct Config {
     pub(crate) capability: i32,
     /// What the driver says its version is.
     pub(crate) version: i32,
+    /// Calls that return a code and do nothing: the function, which of its calls, and the code.
+    pub(crate) fails: Vec<(String, u64, i32)>,
 }
 
 impl Default for Config {
@@ -61,6 +64,7 @@ impl Default for Config {
             teardown: false,
             capability: 9,
             version: 0,
+            fails: Vec::new(),
         }
     }
 }
@@ -71,6 +75,12 @@ impl Config {
         let mut config = Self::default();
         for pair in text.split_whitespace() {
             let (key, value) = pair.split_once('=').ok_or_else(|| format!("no value: {pair}"))?;
+            if key == "fail" {
+                config
+                    .fails
+                    .push(call_that_fails(value).ok_or_else(|| format!("no call: {pair}"))?);
+                continue;
+            }
             let number: u64 = value.parse().map_err(|_| format!("no number: {pair}"))?;
             match key {
                 "devices" => config.devices = number.min(64) as usize,
@@ -105,6 +115,13 @@ impl Config {
     }
 }
 
+/// A function's name, the number of the call and the code, with colons between them.
+fn call_that_fails(text: &str) -> Option<(String, u64, i32)> {
+    let (name, rest) = text.split_once(':')?;
+    let (nth, code) = rest.split_once(':')?;
+    Some((name.to_owned(), nth.parse().ok()?, code.parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +131,9 @@ mod tests {
         let config = Config::parse("devices=2 memory=5 seed=9 peers=1 pools=0").unwrap();
         assert_eq!((config.devices, config.memory, config.seed), (2, 5, 9));
         assert_eq!((config.peers, config.pools, config.managed), (true, false, true));
+        let fails = Config::parse("fail=cuInit:2:100 fail=cuMemAlloc_v2:1:2").unwrap().fails;
+        assert_eq!(fails, [("cuInit".into(), 2, 100), ("cuMemAlloc_v2".into(), 1, 2)]);
+        assert!(Config::parse("fail=cuInit").is_err() && Config::parse("fail=cuInit:x:1").is_err());
         assert!(Config::parse("devices").is_err() && Config::parse("colour=3").is_err());
         assert!(Config::parse("devices=many").is_err());
     }

@@ -232,7 +232,8 @@ unsafe extern "C" fn simulated_driver_launch(
         spans.into_iter().map(|span| (span.address as usize, span.len)).collect();
     let (reads, writes) = spans.split_at(reads);
     call::call("simulated_driver_launch", &[("stream", stream)], |machine| {
-        let current = crate::thread::with(|t| t.contexts.last().copied().unwrap_or(t.device));
+        let chosen = || crate::thread::with(|thread| thread.device);
+        let current = crate::thread::current().map(|current| current.device).or_else(chosen);
         let (work, spans) = ((run, data), (reads, writes));
         machine.launch(current, stream as usize, name, spans, work).map(|_| ())
     })

@@ -19,7 +19,9 @@ impl Machine {
         let made = self.hardware.make_event(device);
         let mark = made.map_err(|error| self.code_of(&error, device))?;
         let handle = self.new_handle();
-        self.events.insert(handle, Event { mark, device, destroyed: None, capture: None });
+        let context = self.context_here(device);
+        let event = Event { mark, device, context, destroyed: None, capture: None };
+        self.events.insert(handle, event);
         Ok(handle)
     }
 
@@ -62,8 +64,8 @@ impl Machine {
     ) -> Answer {
         let stream = self.stream(current, stream)?;
         let (lane, device) = self.lane(stream)?;
-        let (mark, home) = self.event(event).map(|event| (event.mark, event.device))?;
-        if home != device {
+        let (mark, home) = self.event(event).map(|event| (event.mark, event.context))?;
+        if home != self.context_of(stream)? {
             return Err(self.misuse(
                 "WrongContext",
                 Code::INVALID_HANDLE,

@@ -101,6 +101,7 @@ mod config;
 mod control;
 mod cuda;
 mod events;
+mod graphs;
 mod hip;
 mod machine;
 mod memory;

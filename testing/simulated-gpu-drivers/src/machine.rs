@@ -12,9 +12,10 @@ use arrow_device_sim::hardware::{self, Hardware, Lane, Mark};
 use crate::capture::Capture;
 use crate::code::{Answer, Code};
 use crate::config::Config;
+use crate::graphs::Graph;
 use crate::pools::Pool;
 use crate::record::Record;
-use crate::thread;
+use crate::thread::{self, Current};
 
 /// See the [module](self).
 pub(crate) struct Machine {
@@ -27,6 +28,10 @@ pub(crate) struct Machine {
     pub(crate) streams: BTreeMap<usize, Stream>,
     pub(crate) events: BTreeMap<usize, Event>,
     pub(crate) captures: BTreeMap<usize, Capture>,
+    /// Graphs, and what was made of them to be launched.
+    pub(crate) graphs: BTreeMap<usize, Graph>,
+    /// Contexts that programs have made, beside the primary ones.
+    pub(crate) contexts: BTreeMap<usize, Context>,
     pub(crate) pools: BTreeMap<usize, Pool>,
     /// Modules and functions: what each handle is called.
     pub(crate) modules: BTreeMap<usize, String>,
@@ -38,7 +43,7 @@ pub(crate) struct Machine {
     pub(crate) record: Record,
 }
 
-/// A device, and its one context.
+/// A device, and its primary context.
 #[derive(Debug, Default)]
 pub(crate) struct Device {
     /// How often its primary context was retained.
@@ -54,10 +59,18 @@ pub(crate) struct Device {
     pub(crate) pool: Option<usize>,
 }
 
+/// A context that a program has made.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) device: usize,
+    pub(crate) destroyed: Option<Site>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) lane: Lane,
     pub(crate) device: usize,
+    pub(crate) context: usize,
     /// Whether it is ordered with the default stream.
     pub(crate) blocking: bool,
     /// Nobody made it: it is a default stream.
@@ -70,6 +83,7 @@ pub(crate) struct Stream {
 pub(crate) struct Event {
     pub(crate) mark: Mark,
     pub(crate) device: usize,
+    pub(crate) context: usize,
     pub(crate) destroyed: Option<Site>,
     /// The capture that it was recorded in last, and the stream.
     pub(crate) capture: Option<(usize, usize)>,
@@ -86,6 +100,10 @@ impl Machine {
         hardware::limit_address_space(ADDRESS_SPACE);
         let hardware = Hardware::new(config.devices, config.memory, config.seed);
         let devices = (0..config.devices).map(|_| Device::default()).collect();
+        let mut record = Record::default();
+        for (name, nth, code) in &config.fails {
+            record.plan(name, *nth, *code);
+        }
         Self {
             hardware,
             config,
@@ -95,12 +113,14 @@ impl Machine {
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             captures: BTreeMap::new(),
+            graphs: BTreeMap::new(),
+            contexts: BTreeMap::new(),
             pools: BTreeMap::new(),
             modules: BTreeMap::new(),
             next: 0,
             old_handles: Vec::new(),
             questions: 0,
-            record: Record::default(),
+            record,
         }
     }
 
@@ -122,7 +142,7 @@ impl Machine {
         }
     }
 
-    /// The number of a device's context.
+    /// The number of a device's primary context.
     pub(crate) fn context(&self, device: usize) -> usize {
         static HERE: u8 = 0;
         let file = (&raw const HERE).addr() >> 12 & 0xf_ffff;
@@ -131,6 +151,17 @@ impl Machine {
 
     /// The device of a context that is alive.
     pub(crate) fn device_of_context(&mut self, context: usize) -> Answer<usize> {
+        if let Some(made) = self.contexts.get(&context) {
+            let (device, destroyed) = (made.device, made.destroyed.clone());
+            return match destroyed {
+                None => Ok(device),
+                Some(_) => {
+                    let why = "This context was destroyed.";
+                    let what = ("ContextDestroyed", Code::INVALID_CONTEXT, why);
+                    Err(self.misuse_of(destroyed, what))
+                }
+            };
+        }
         let known = (0..self.devices.len()).find(|device| self.context(*device) == context);
         let is_alive = |device: &usize| self.device(*device).is_ok_and(|d| d.retained > 0);
         match known.filter(is_alive) {
@@ -158,8 +189,7 @@ impl Machine {
     /// The device of the context that is current on this thread.
     pub(crate) fn current(&mut self) -> Answer<usize> {
         self.must_be_initialised()?;
-        let top = thread::with(|thread| thread.contexts.last().copied()).flatten();
-        let Some(device) = top else {
+        let Some(Current { device, context }) = thread::current() else {
             return Err(self.misuse(
                 "NoContext",
                 Code::INVALID_CONTEXT,
@@ -167,13 +197,39 @@ impl Machine {
             ));
         };
         self.alive(device)?;
+        if self.contexts.get(&context).is_some_and(|made| made.destroyed.is_some()) {
+            return Err(Code::CONTEXT_IS_DESTROYED);
+        }
         Ok(device)
+    }
+
+    /// The context that this thread uses a device with: the one that is current, or the primary
+    /// one.
+    pub(crate) fn context_here(&self, device: usize) -> usize {
+        let current = thread::current().filter(|current| current.device == device);
+        current.map_or_else(|| self.context(device), |current| current.context)
+    }
+
+    /// Ends a context that a program has made, and what belongs to it.
+    pub(crate) fn destroy_context(&mut self, context: usize) -> Answer {
+        let here = self.hardware.here();
+        // The primary one is given back, and not destroyed.
+        self.contexts.get_mut(&context).ok_or(Code::INVALID_CONTEXT)?.destroyed = Some(here);
+        let is_here = |handle: &usize, of: usize| (of == context).then_some(*handle);
+        let streams = self.streams.iter().filter(|(_, stream)| stream.destroyed.is_none());
+        let streams: Vec<usize> =
+            streams.filter_map(|(handle, stream)| is_here(handle, stream.context)).collect();
+        let events = self.events.iter().filter(|(_, event)| event.destroyed.is_none());
+        let events: Vec<usize> =
+            events.filter_map(|(handle, event)| is_here(handle, event.context)).collect();
+        streams.into_iter().try_for_each(|stream| self.destroy_stream(stream))?;
+        events.into_iter().try_for_each(|event| self.destroy_event(event))
     }
 
     /// The same, where a call can do without.
     pub(crate) fn current_if_any(&mut self) -> Answer<Option<usize>> {
         self.must_be_initialised()?;
-        Ok(thread::with(|thread| thread.contexts.last().copied()).flatten())
+        Ok(thread::current().map(|current| current.device))
     }
 
     /// HIP: the device that this thread has chosen, which has a context since somebody used it.

@@ -220,6 +220,13 @@ impl Machine {
             // What waits cannot be part of a graph.
             self.must_not_capture(stream)?;
         }
+        if !submitted {
+            // Nobody promises that ordinary memory is there when the graph is launched.
+            let mut is_driver = |address| matches!(self.end(address, 0), Ok(End::Memory(_)));
+            let is_kept = |one: &&Stretch| one.len > 0 && is_driver(one.from) && is_driver(one.to);
+            let kept = stretches.iter().filter(is_kept).copied().collect();
+            self.keep_for_graph(stream, kept);
+        }
         let waits = waits && self.config.pageable_waits;
         Ok(if submitted && waits { Then::ForStream(lane, device) } else { Then::Return })
     }

@@ -40,8 +40,7 @@ impl Machine {
     /// Kernels run on streams of the current context only.
     pub(crate) fn must_be_of(&mut self, stream: usize, device: usize) -> Answer {
         let stream = self.stream(Some(device), stream)?;
-        let (_, home) = self.lane(stream)?;
-        if home == device {
+        if self.context_of(stream)? == self.context_here(device) {
             return Ok(());
         }
         Err(self.misuse(

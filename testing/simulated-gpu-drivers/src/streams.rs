@@ -28,7 +28,9 @@ impl Machine {
         let handle = self.new_handle();
         let opened = self.hardware.open(device, handle, is_default);
         let lane = opened.map_err(|error| self.code_of(&error, device))?;
-        let stream = Stream { lane, device, blocking, is_default, destroyed: None, capture: None };
+        let context = self.context_here(device);
+        let (destroyed, capture) = (None, None);
+        let stream = Stream { lane, device, context, blocking, is_default, destroyed, capture };
         self.streams.insert(handle, stream);
         Ok(handle)
     }
@@ -44,6 +46,9 @@ impl Machine {
                         "A default stream is that of the current context, and none is current on this thread.",
                     ));
                 };
+                if self.context_here(device) != self.context(device) {
+                    return Err(Code::NOT_SUPPORTED);
+                }
                 self.default_stream(device, handle == PER_THREAD)
             }
             _ => self.own_stream(handle),
@@ -86,6 +91,11 @@ impl Machine {
     pub(crate) fn lane(&self, stream: usize) -> Answer<(Lane, usize)> {
         let stream = self.streams.get(&stream).ok_or(Code::INVALID_HANDLE)?;
         Ok((stream.lane, stream.device))
+    }
+
+    /// The context that a stream was made in.
+    pub(crate) fn context_of(&self, stream: usize) -> Answer<usize> {
+        self.streams.get(&stream).map(|stream| stream.context).ok_or(Code::INVALID_HANDLE)
     }
 
     /// Work on a destroyed stream still finishes.

@@ -5,11 +5,18 @@ use std::cell::RefCell;
 use crate::capture::{GLOBAL, RELAXED};
 use crate::code::{Answer, Code};
 
+/// A context on a thread's stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Current {
+    pub(crate) device: usize,
+    pub(crate) context: usize,
+}
+
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Thread {
-    /// CUDA: the devices whose contexts are current, the innermost last.
-    pub(crate) contexts: Vec<usize>,
+    /// CUDA: the contexts that are current, the innermost last.
+    pub(crate) contexts: Vec<Current>,
     /// HIP: the device that calls are about.
     pub(crate) device: usize,
     /// HIP: the code of the last call that failed.
@@ -27,6 +34,11 @@ thread_local! {
 /// Looks at this thread's state, or changes it. `None` while the thread is being torn down.
 pub(crate) fn with<R>(act: impl FnOnce(&mut Thread) -> R) -> Option<R> {
     THREAD.try_with(|thread| act(&mut thread.borrow_mut())).ok()
+}
+
+/// The innermost context that is current on this thread.
+pub(crate) fn current() -> Option<Current> {
+    with(|thread| thread.contexts.last().copied()).flatten()
 }
 
 /// The system's number of this thread.

@@ -86,6 +86,11 @@ fn streams_of_another_context_are_refused() {
     memory::streams_of_another_context_are_refused(&Bench::cuda());
 }
 
+#[test]
+fn streams_of_a_context_beside_the_primary_one_are_refused() {
+    memory::streams_of_a_context_beside_the_primary_one_are_refused(&Bench::cuda());
+}
+
 // Requirement: SAF-8
 #[test]
 fn memory_of_an_allocator_is_filled_in_the_order_of_its_queue() {

@@ -6,7 +6,15 @@ use gpu_backends::{Bench, faults};
 #[test]
 fn all_errors_say_so_and_everything_is_released() {
     process::alone(|| {
-        faults::a_lost_device(&Bench::cuda());
+        faults::a_lost_device(&Bench::cuda(), 719, "CUDA_ERROR_LAUNCH_FAILED");
+    });
+}
+
+/// An assertion of a kernel is code 710.
+#[test]
+fn a_failed_assertion_says_so() {
+    process::alone(|| {
+        faults::a_lost_device(&Bench::cuda(), 710, "CUDA_ERROR_ASSERT");
     });
 }
 

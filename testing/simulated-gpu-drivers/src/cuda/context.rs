@@ -1,10 +1,12 @@
-//! Contexts: the primary one of each device, and which one each thread has current.
+//! Contexts: the primary one of each device, those that programs make, and which one each thread
+//! has current.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_void};
 
 use crate::call::{Then, call, call_then, give};
-use crate::code::Code;
-use crate::thread;
+use crate::code::{Answer, Code};
+use crate::machine::{Context, Machine};
+use crate::thread::{self, Current};
 
 /// Makes the context where there is none; it is not made current.
 #[unsafe(no_mangle)]
@@ -75,7 +77,7 @@ unsafe extern "C" fn cuCtxGetCurrent(out: *mut usize) -> c_int {
     call("cuCtxGetCurrent", &[], |machine| {
         let device = machine.current_if_any()?;
         // SAFETY: as the module says.
-        unsafe { give(out, device.map_or(0, |device| machine.context(device))) }
+        unsafe { give(out, device.map_or(0, |device| machine.context_here(device))) }
     })
 }
 
@@ -84,10 +86,13 @@ unsafe extern "C" fn cuCtxGetCurrent(out: *mut usize) -> c_int {
 unsafe extern "C" fn cuCtxSetCurrent(context: usize) -> c_int {
     call("cuCtxSetCurrent", &[("context", context as u64)], |machine| {
         machine.must_be_initialised()?;
-        let device = if context == 0 { None } else { Some(machine.device_of_context(context)?) };
+        let current = match context {
+            0 => None,
+            _ => Some(Current { device: machine.device_of_context(context)?, context }),
+        };
         thread::with(|thread| {
             thread.contexts.pop();
-            thread.contexts.extend(device);
+            thread.contexts.extend(current);
         });
         Ok(())
     })
@@ -98,7 +103,7 @@ unsafe extern "C" fn cuCtxPushCurrent_v2(context: usize) -> c_int {
     call("cuCtxPushCurrent_v2", &[("context", context as u64)], |machine| {
         machine.must_be_initialised()?;
         let device = machine.device_of_context(context)?;
-        thread::with(|thread| thread.contexts.push(device));
+        thread::with(|thread| thread.contexts.push(Current { device, context }));
         Ok(())
     })
 }
@@ -108,7 +113,7 @@ unsafe extern "C" fn cuCtxPushCurrent_v2(context: usize) -> c_int {
 unsafe extern "C" fn cuCtxPopCurrent_v2(out: *mut usize) -> c_int {
     call("cuCtxPopCurrent_v2", &[], |machine| {
         machine.must_be_initialised()?;
-        let Some(device) = thread::with(|thread| thread.contexts.pop()).flatten() else {
+        let Some(popped) = thread::with(|thread| thread.contexts.pop()).flatten() else {
             return Err(machine.misuse(
                 "NoContext",
                 Code::INVALID_CONTEXT,
@@ -119,7 +124,7 @@ unsafe extern "C" fn cuCtxPopCurrent_v2(out: *mut usize) -> c_int {
             return Ok(());
         }
         // SAFETY: as the module says.
-        unsafe { give(out, machine.context(device)) }
+        unsafe { give(out, popped.context) }
     })
 }
 
@@ -152,5 +157,64 @@ unsafe extern "C" fn cuCtxEnablePeerAccess(peer: usize, flags: c_uint) -> c_int 
             return Err(Code::INVALID_VALUE);
         }
         machine.enable_peer(device, peer)
+    })
+}
+
+/// A context beside the primary one, which becomes current.
+///
+/// # Safety
+/// `out` is null or may be written.
+unsafe fn make(machine: &mut Machine, out: *mut usize, device: c_int) -> Answer {
+    machine.must_be_initialised()?;
+    let device = machine.device_number(device)?;
+    machine.alive(device)?;
+    let context = machine.new_handle();
+    // SAFETY: `out` is null or may be written, as the caller promises.
+    unsafe { give(out, context) }?;
+    machine.contexts.insert(context, Context { device, destroyed: None });
+    machine.registers_its_end();
+    thread::with(|thread| thread.contexts.push(Current { device, context }));
+    Ok(())
+}
+
+/// The flags say how the host waits.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxCreate_v2(out: *mut usize, _flags: c_uint, device: c_int) -> c_int {
+    // SAFETY: as the module says.
+    call("cuCtxCreate_v2", &[("device", device as u64)], |machine| unsafe {
+        make(machine, out, device)
+    })
+}
+
+/// Parameters, which may be null, are those of contexts that have a part of the device only.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxCreate_v4(
+    out: *mut usize,
+    parameters: *const c_void,
+    _flags: c_uint,
+    device: c_int,
+) -> c_int {
+    call("cuCtxCreate_v4", &[("device", device as u64)], |machine| {
+        if !parameters.is_null() {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        // SAFETY: as the module says.
+        unsafe { make(machine, out, device) }
+    })
+}
+
+/// Streams and events of the context end with it; it is taken off this thread's stack.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxDestroy_v2(context: usize) -> c_int {
+    call("cuCtxDestroy_v2", &[("context", context as u64)], |machine| {
+        machine.must_be_initialised()?;
+        machine.device_of_context(context)?;
+        machine.destroy_context(context)?;
+        thread::with(|thread| {
+            if thread.contexts.last().is_some_and(|current| current.context == context) {
+                thread.contexts.pop();
+            }
+        });
+        Ok(())
     })
 }

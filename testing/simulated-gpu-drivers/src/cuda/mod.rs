@@ -9,6 +9,7 @@
 
 mod context;
 mod device;
+mod graph;
 mod memory;
 mod module;
 mod pointer;

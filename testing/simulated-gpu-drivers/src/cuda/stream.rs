@@ -60,9 +60,9 @@ unsafe extern "C" fn cuStreamGetCtx(stream: usize, out: *mut usize) -> c_int {
     call("cuStreamGetCtx", &[("stream", stream as u64)], |machine| {
         let current = machine.current_if_any()?;
         let stream = machine.stream(current, stream)?;
-        let (_, device) = machine.lane(stream)?;
+        let context = machine.context_of(stream)?;
         // SAFETY: as the module says.
-        unsafe { give(out, machine.context(device)) }
+        unsafe { give(out, context) }
     })
 }
 

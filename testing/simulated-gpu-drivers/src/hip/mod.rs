@@ -9,6 +9,7 @@
 
 mod call;
 mod device;
+mod graph;
 mod memory;
 mod pointer;
 mod pool;

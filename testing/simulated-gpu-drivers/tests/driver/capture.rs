@@ -35,6 +35,38 @@ fn end(driver: &Driver, stream: usize) -> (i32, bool) {
     (code, graph != 0)
 }
 
+/// Copies of the driver's memory are made each time that the graph is launched, of what is there
+/// then, and not while they are captured.
+#[test]
+fn a_graph_makes_its_copies_when_it_is_launched() {
+    let (driver, stream) = capturing(RELAXED);
+    let [from, to] = [(); 2].map(|()| driver.made("cuMemAlloc_v2", &[8]));
+    assert_eq!(call!(driver, "cuMemcpyDtoDAsync_v2", to, from, 8, stream), 0);
+    let mut graph = 0_usize;
+    assert_eq!(call!(driver, "cuStreamEndCapture", stream, &mut graph), 0);
+    let launched = driver.made("cuGraphInstantiateWithFlags", &[graph as u64, 0]);
+    assert_eq!(call!(driver, "cuGraphDestroy", graph), 0);
+    for value in [3_u8, 5] {
+        assert_eq!(call!(driver, "cuMemsetD8Async", to, 9, 8, stream), 0);
+        assert_eq!(call!(driver, "cuMemsetD8Async", from, i32::from(value), 8, stream), 0);
+        assert_eq!(call!(driver, "cuGraphLaunch", launched, stream), 0);
+        let mut out = [0_u8; 8];
+        assert_eq!(call!(driver, "cuMemcpyDtoHAsync_v2", &mut out, to, 8, stream), 0);
+        assert_eq!(out, [value; 8]);
+    }
+    // What it reads is looked up when it is launched.
+    assert_eq!(call!(driver, "cuMemFree_v2", from), 0);
+    assert_eq!(call!(driver, "cuGraphLaunch", launched, stream), 1);
+    assert_eq!(driver.kinds(), ["UseAfterFree"]);
+    assert_eq!(call!(driver, "cuGraphLaunch", graph, stream), 1);
+    assert_eq!(driver.kinds(), ["UnknownHandle"]);
+    assert_eq!(call!(driver, "cuGraphExecDestroy", launched), 0);
+    assert_eq!(call!(driver, "cuStreamSynchronize", stream), 0);
+    assert_eq!(call!(driver, "cuMemFree_v2", to), 0);
+    assert_eq!(call!(driver, "cuStreamDestroy_v2", stream), 0);
+    driver.finish();
+}
+
 #[test]
 fn captured_work_does_not_run() {
     let driver = started();

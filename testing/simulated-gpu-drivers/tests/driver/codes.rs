@@ -147,6 +147,34 @@ fn contexts_are_a_stack_of_each_thread() {
     assert_eq!(driver.kinds(), ["UnknownHandle"]);
 }
 
+/// A context beside the primary one has streams and events of its own.
+#[test]
+fn a_context_that_a_program_makes_is_another_one() {
+    let driver = started();
+    let primary = driver.context(0);
+    let [stream, event] = [("cuStreamCreate", 1), ("cuEventCreate", 2)]
+        .map(|(name, flags)| driver.made(name, &[flags]));
+    let made = driver.made("cuCtxCreate_v4", &[0, 0, 0]);
+    let mut out = 0_usize;
+    assert_eq!((call!(driver, "cuCtxGetCurrent", &mut out), out), (0, made));
+    let theirs = driver.made("cuStreamCreate", &[1]);
+    assert_eq!((call!(driver, "cuStreamGetCtx", theirs, &mut out), out), (0, made));
+    assert_eq!((call!(driver, "cuStreamGetCtx", stream, &mut out), out), (0, primary));
+    // An event of the one is recorded on no stream of the other, which waits for it all the same.
+    assert_eq!(call!(driver, "cuEventRecord", event, theirs), INVALID_HANDLE);
+    assert_eq!(driver.kinds(), ["WrongContext"]);
+    assert_eq!(call!(driver, "cuEventRecord", event, stream), 0);
+    assert_eq!(call!(driver, "cuStreamWaitEvent", theirs, event, 0), 0);
+    assert_eq!(call!(driver, "cuCtxDestroy_v2", made), 0);
+    assert_eq!((call!(driver, "cuCtxGetCurrent", &mut out), out), (0, primary));
+    assert_eq!(call!(driver, "cuStreamQuery", theirs), INVALID_HANDLE);
+    assert_eq!(call!(driver, "cuCtxSetCurrent", made), INVALID_CONTEXT);
+    assert_eq!(driver.kinds(), ["StreamDestroyed", "ContextDestroyed"]);
+    assert_eq!(call!(driver, "cuEventDestroy_v2", event), 0);
+    assert_eq!(call!(driver, "cuStreamDestroy_v2", stream), 0);
+    driver.finish();
+}
+
 #[test]
 fn a_context_that_nobody_retained_cannot_be_current() {
     let driver = with(Simulated::builder(Vendor::Cuda).devices(1));

@@ -101,7 +101,14 @@ fn listed(vendor: &str) -> BTreeMap<String, Vec<Class>> {
 
 /// The assertions in the C files say that the types have these sizes.
 fn c_class(parameter: &str) -> Class {
-    const WORDS: &[&str] = &["size_t", "CUdeviceptr", "CUhostFn", "hipDeviceptr_t", "hipHostFn_t"];
+    const WORDS: &[&str] = &[
+        "size_t",
+        "unsigned long long",
+        "CUdeviceptr",
+        "CUhostFn",
+        "hipDeviceptr_t",
+        "hipHostFn_t",
+    ];
     const HANDLES: &[&str] = &[
         "CUstream",
         "CUevent",
@@ -109,9 +116,13 @@ fn c_class(parameter: &str) -> Class {
         "CUmodule",
         "CUfunction",
         "CUmemoryPool",
+        "CUgraph",
+        "CUgraphExec",
         "hipStream_t",
         "hipEvent_t",
         "hipMemPool_t",
+        "hipGraph_t",
+        "hipGraphExec_t",
     ];
     match parameter {
         _ if parameter.contains('*') => Class::Word,

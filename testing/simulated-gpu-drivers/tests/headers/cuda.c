@@ -36,6 +36,11 @@ SAME(cuCtxPopCurrent_v2, CUresult, (CUcontext *))
 SAME(cuCtxGetDevice, CUresult, (CUdevice *))
 SAME(cuCtxSynchronize, CUresult, (void))
 SAME(cuCtxEnablePeerAccess, CUresult, (CUcontext, unsigned int))
+#if CUDA_VERSION < 13000
+SAME(cuCtxCreate_v2, CUresult, (CUcontext *, unsigned int, CUdevice))
+#endif
+SAME(cuCtxCreate_v4, CUresult, (CUcontext *, CUctxCreateParams *, unsigned int, CUdevice))
+SAME(cuCtxDestroy_v2, CUresult, (CUcontext))
 
 /* cuda/memory.rs */
 SAME(cuMemGetInfo_v2, CUresult, (size_t *, size_t *))
@@ -94,6 +99,12 @@ SAME(cuStreamIsCapturing, CUresult, (CUstream, CUstreamCaptureStatus *))
 SAME(cuStreamGetCaptureInfo_v2, CUresult, (CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *, const CUgraphNode **, size_t *))
 #endif
 SAME(cuThreadExchangeStreamCaptureMode, CUresult, (CUstreamCaptureMode *))
+
+/* cuda/graph.rs */
+SAME(cuGraphInstantiateWithFlags, CUresult, (CUgraphExec *, CUgraph, unsigned long long))
+SAME(cuGraphLaunch, CUresult, (CUgraphExec, CUstream))
+SAME(cuGraphExecDestroy, CUresult, (CUgraphExec))
+SAME(cuGraphDestroy, CUresult, (CUgraph))
 
 /* cuda/pointer.rs */
 SAME(cuPointerGetAttribute, CUresult, (void *, CUpointer_attribute, CUdeviceptr))

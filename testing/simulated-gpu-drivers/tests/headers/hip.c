@@ -78,6 +78,12 @@ SAME(hipStreamEndCapture, hipError_t, (hipStream_t, hipGraph_t *))
 SAME(hipStreamIsCapturing, hipError_t, (hipStream_t, hipStreamCaptureStatus *))
 SAME(hipThreadExchangeStreamCaptureMode, hipError_t, (hipStreamCaptureMode *))
 
+/* hip/graph.rs */
+SAME(hipGraphInstantiate, hipError_t, (hipGraphExec_t *, hipGraph_t, hipGraphNode_t *, char *, size_t))
+SAME(hipGraphLaunch, hipError_t, (hipGraphExec_t, hipStream_t))
+SAME(hipGraphExecDestroy, hipError_t, (hipGraphExec_t))
+SAME(hipGraphDestroy, hipError_t, (hipGraph_t))
+
 /* hip/pointer.rs */
 SAME(hipPointerGetAttribute, hipError_t, (void *, hipPointer_attribute, hipDeviceptr_t))
 SAME(hipPointerGetAttributes, hipError_t, (hipPointerAttribute_t *, const void *))

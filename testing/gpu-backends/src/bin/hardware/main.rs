@@ -5,6 +5,8 @@
 //! that `--parts` prints.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+mod by_hand;
+mod cases;
 mod report;
 mod speed;
 
@@ -13,12 +15,26 @@ use std::process::ExitCode;
 use arrow_device::{Device, Queue, Result};
 use arrow_device_cuda::{Diagnosis, Kind, Options, Pool};
 use arrow_device_testkit::suite::Suite;
-use gpu_backends::copies;
+use gpu_backends::{copies, cudarc_exchange};
 
+use by_hand::Driver;
 use report::Report;
 
 /// The parts, in the order in which a machine's time is best spent.
-const PARTS: [&str; 6] = ["speed", "suite", "exchange", "types", "pinned suite", "managed suite"];
+const PARTS: [&str; 12] = [
+    "speed",
+    "contexts",
+    "graphs",
+    "awaits",
+    "peers",
+    "cudarc",
+    "suite",
+    "exchange",
+    "types",
+    "pinned suite",
+    "managed suite",
+    "faults",
+];
 
 /// A runtime: what it says of itself, how its devices are opened, and which kinds of memory it has.
 struct Runtime {
@@ -27,6 +43,17 @@ struct Runtime {
     open: fn(usize, Kind) -> Result<Device>,
     open_as: fn(usize, Options) -> Result<Device>,
     kinds: &'static [Kind],
+}
+
+impl Runtime {
+    fn is_cuda(&self) -> bool {
+        self.kinds.contains(&Kind::Managed)
+    }
+
+    /// The library that the backend has loaded.
+    fn driver(&self) -> Driver {
+        Driver::load(self.diagnosis.library.as_deref().unwrap_or_default(), self.is_cuda())
+    }
 }
 
 fn main() -> ExitCode {
@@ -97,6 +124,34 @@ fn run(part: &str, runtime: &Runtime, is_quick: bool, report: &mut Report) {
         "exchange" => exchange(&all(), is_quick, report),
         "types" => types(&all(), is_quick, report),
         "speed" => speed(runtime, is_quick, report),
+        "contexts" => {
+            let devices = opened(&[Kind::Device]);
+            report.check("streams of another context", || {
+                cases::contexts(&runtime.driver(), &devices)
+            });
+        }
+        "graphs" => {
+            for device in opened(&[Kind::Device]).iter().take(1) {
+                report.check("graphs that read imports", || {
+                    cases::graphs(&runtime.driver(), device, is_quick)
+                });
+            }
+        }
+        "awaits" => {
+            let mut kinds = opened(&[Kind::Device]);
+            // The events of pinned memory are awaited by polls.
+            kinds.truncate(1);
+            kinds.extend(opened(&[Kind::Managed]).into_iter().take(1));
+            report.check("awaited events", || cases::awaits(&runtime.driver(), &kinds, is_quick));
+        }
+        "peers" => peers(runtime, &opened(&[Kind::Device]), is_quick, report),
+        "cudarc" if runtime.is_cuda() => {
+            report.check("cudarc's streams, events and slices", || {
+                cudarc_exchange::streams_events_and_slices();
+                String::new()
+            })
+        }
+        "faults" => cases::faults(&opened(&[Kind::Device]), is_quick, report),
         _ => {}
     }
 }
@@ -168,4 +223,16 @@ fn speed(runtime: &Runtime, is_quick: bool, report: &mut Report) {
     for row in &rows {
         report.measured(row);
     }
+}
+
+fn peers(runtime: &Runtime, devices: &[Device], is_quick: bool, report: &mut Report) {
+    report.check("several devices", || cases::peers(&runtime.driver(), devices, is_quick));
+    let [device, peer, ..] = devices else { return };
+    let library = runtime.diagnosis.library.clone().unwrap_or_default();
+    let mut rows = Vec::new();
+    report.check("speed between devices", || {
+        rows = speed::to_a_peer(&library, runtime.functions, [device, peer], is_quick).unwrap();
+        format!("{} measurements", rows.len())
+    });
+    rows.iter().for_each(|row| report.measured(row));
 }

@@ -307,6 +307,64 @@ pub(crate) fn where_nothing_is_kept(
     shapes(is_quick).iter().map(row).collect()
 }
 
+/// To the memory of another device, beside one large copy there.
+pub(crate) fn to_a_peer(
+    library: &str,
+    names: &Names,
+    [device, peer]: [&Device; 2],
+    is_quick: bool,
+) -> Result<Vec<Row>> {
+    let raw = Raw::load(library, names);
+    let (queue, theirs) = (device.open_queue()?, peer.open_queue()?);
+    let bytes = if is_quick { 1 << 20 } else { 256 << 20 };
+    let from = raw.allocate(bytes);
+    let mut memory = peer.allocate(bytes as u64)?;
+    let to = memory.spot(&theirs)?.base.as_ptr().cast();
+    let mut best = f64::INFINITY;
+    for _ in 0..=rounds(is_quick) {
+        let start = Instant::now();
+        raw.copy_by(raw.copy_within, &[to], &[from], bytes, &queue);
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    raw.free(&[from]);
+    let link = bytes as f64 / best;
+    let devices = format!("{} to {}", device.id(), peer.id());
+    let mut rows = vec![vec![
+        ("device", Text(devices.clone())),
+        ("way", Text("one large copy to another device".into())),
+        ("gigabytes_per_second", Number(link / 1e9)),
+    ]];
+    let options = Options::new().always(true);
+    for &(count, len) in shapes(is_quick) {
+        let there = columns(count, len)?.copy_to(&queue)?;
+        there.wait()?;
+        let seconds = timed(rounds(is_quick), &|| there.copy_with(&theirs, &options)?.wait())?;
+        let rate = (count * len) as f64 / seconds;
+        rows.push(vec![
+            ("device", Text(devices.clone())),
+            ("way", Text("to another device".into())),
+            ("columns", Count(count as u64)),
+            ("bytes_each", Count(len as u64)),
+            ("milliseconds", Number(seconds * 1e3)),
+            ("gigabytes_per_second", Number(rate / 1e9)),
+            ("of_link_rate", Number(rate / link)),
+        ]);
+    }
+    Ok(rows)
+}
+
+/// How many seconds some work takes in the middle. The first round is not counted.
+fn timed(rounds: usize, work: &dyn Fn() -> Result<()>) -> Result<f64> {
+    work()?;
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        let start = Instant::now();
+        work()?;
+        times.push(start.elapsed().as_secs_f64());
+    }
+    Ok(median(times))
+}
+
 /// Back to the host, and within the device.
 fn other_ways(
     array: &Array,
@@ -324,14 +382,7 @@ fn other_ways(
     let ways = [("device to host", links.to_host), ("within the device", links.within)];
     let mut rows = Vec::new();
     for ((way, link), work) in ways.into_iter().zip(works) {
-        work()?;
-        let mut times = Vec::new();
-        for _ in 0..rounds {
-            let start = Instant::now();
-            work()?;
-            times.push(start.elapsed().as_secs_f64());
-        }
-        let seconds = median(times);
+        let seconds = timed(rounds, work)?;
         rows.push(vec![
             ("device", Text(queue.device().id().to_string())),
             ("way", Text(way.into())),
