@@ -1,6 +1,6 @@
 """Runs a group of sections on a machine with a GPU and writes one report: `hardware.py [REPORT.json] [--group NAME] [--quick]`.
 
-The groups are `checks`, which is the one without a name, `hazards` and `sanitizer`. Each ends within eight minutes.
+The groups are `checks`, which is the one without a name, `hazards`, `sanitizer` and `faults`. Each ends within eight minutes.
 
 Each section is a process of its own with a time limit, so that a crash or a hang is a finding like any other, and what comes
 after it still runs. Sections are the parts of the program beside this file, and those of `sections.py`.
@@ -22,6 +22,8 @@ import time
 import zipfile
 from pathlib import Path
 
+import plots
+
 HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "arrow-device-gpu-hardware"
 
@@ -29,16 +31,17 @@ PROGRAM = HERE / "arrow-device-gpu-hardware"
 ALL = 450
 #: The parts of the program, and how long each may take. What a machine's time is best spent on
 #: comes first.
-PARTS_FIRST = {"speed": 75}
+PARTS_FIRST = {"speed": 75, "contexts": 20, "graphs": 30, "awaits": 30, "peers": 45, "cudarc": 20}
 PARTS_LAST = {"suite": 120, "exchange": 75, "types": 75, "pinned suite": 75, "managed suite": 75}
 #: The same of `sections.py`.
 SECTIONS = {
-    "machine": 40, "torch": 60, "cupy": 60, "jax": 75, "conformance": 60, "pyarrow": 40, "chain": 60, "numpy": 30,
+    "machine": 40, "torch": 60, "cupy": 60, "jax": 75, "conformance": 60, "pyarrow": 40, "chain": 60, "numba": 45,
+    "pylibcudf": 60, "nanoarrow": 60, "numpy": 30,
 }
 #: The hazards of `hazards.py`, each a section. What breaks a device comes last.
 HAZARDS = {
-    "deletion in flight": 45, "deletion of theirs in flight": 45, "capture meanwhile": 45, "fork": 30,
-    "exit with live arrays": 60, "out of memory": 60, "memory of reservations": 45, "column of five gib": 45,
+    "deletion in flight": 45, "deletion of theirs in flight": 45, "capture meanwhile": 45, "graphs of imports": 30, "fork": 30,
+    "exit with live arrays": 45, "out of memory": 45, "memory of reservations": 45, "column of five gib": 45,
     "default streams of threads": 30, "lost device": 45,
 }
 #: What is run under compute-sanitizer: its options, the part of the program or the section, and how
@@ -52,7 +55,9 @@ SANITIZER = {
 }
 #: The exit status of a program in which the sanitizer has found something.
 FOUND_BY_SANITIZER = 86
-GROUPS = ("checks", "hazards", "sanitizer")
+#: The parts of the group `faults`: the suite before each fault of the test kit.
+FAULTS = {"faults": 210}
+GROUPS = ("checks", "hazards", "sanitizer", "faults")
 #: How much of what a section said is kept.
 SAID = 6000
 
@@ -81,7 +86,7 @@ class Run:
         self.path, self.folder, self.is_quick, self.patience = path, folder, is_quick, patience
         self.longest = float("inf") if longest is None else longest
         self.start = time.monotonic()
-        self.sections = []
+        self.sections, self.pictures = [], []
         self.environment = dict(os.environ, PYTHONUNBUFFERED="1", XLA_PYTHON_CLIENT_PREALLOCATE="false")
         self.write(is_complete=False)
 
@@ -106,6 +111,8 @@ class Run:
             python(HAZARDS)
         elif group == "sanitizer":
             self.sanitizer(words, more, wanted)
+        elif group == "faults":
+            parts(FAULTS)
         else:
             parts(PARTS_FIRST)
             python({**SECTIONS, **self.added(words, more)})
@@ -232,13 +239,33 @@ class Run:
             },
             "failures": len(findings),
             "findings": findings,
+            "pictures": self.pictures,
             "sections": self.sections,
         }
         beside = self.path.with_name(self.path.name + ".new")
         beside.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
         beside.replace(self.path)
 
+    def draw(self):
+        """Pictures of what was measured, beside the report: their files' names."""
+        runtimes = [runtime for section in self.sections for runtime in section.get("facts", {}).get("runtimes", [])]
+        merged = {}
+        for runtime in runtimes:
+            of = merged.setdefault(runtime["runtime"], {"runtime": runtime["runtime"], "copies": []})
+            of["copies"] += runtime.get("copies", [])
+        drawn = []
+        for name, svg in plots.pictures(merged.values()).items():
+            path = self.path.with_name(f"{self.path.stem}-{name}.svg")
+            path.write_text(svg, encoding="utf-8")
+            drawn.append(path.name)
+        return drawn
+
     def finish(self):
+        # Whatever is wrong with a picture, the report is written.
+        try:
+            self.pictures = self.draw()
+        except Exception as error:  # noqa: BLE001
+            self.add({"name": "pictures", "outcome": f"failed: {error!r}", "seconds": 0.0})
         self.write(is_complete=True)
         findings = self.findings()
         for finding in findings:

@@ -138,6 +138,34 @@ def capture_meanwhile(libraries, is_quick):
     return f"{said}"
 
 
+def graphs_of_imports(libraries, is_quick):
+    """A graph reads what was imported from us; the import is let go of behind the last launch, and the memory asked for again."""
+    length, said = SMALL if is_quick else LARGE, []
+    for library in in_order(libraries):
+        expected = list(range(length))
+        there = ad.array(numbers(length)).to(library.device)
+        there.wait()
+        with library.stream():
+            theirs, to = library.take(there), library.make([0] * length, "int32")
+            launch = library.graph(to, theirs)
+            if launch is None:
+                said.append(f"{type(library).__name__} has no graphs")
+                continue
+            library.keep_busy()
+            for _ in range(3):
+                launch()
+            del theirs, there
+            gc.collect()
+            ad.release_finished()
+            others = [ad.array(numbers(length, 7)).to(library.device) for _ in range(8)]
+            exchange.same(library.values(to), expected, "what the graph has read")
+        del others, to, launch
+        exchange.release()
+        unmistaken(library)
+        said.append(type(library).__name__)
+    return f"{said}, 3 launches each"
+
+
 # A process without the other libraries: what they started before a fork may crash in the child.
 FORK = """
 import gc, os, sys
@@ -346,8 +374,8 @@ def default_streams_of_threads(libraries, is_quick):
 HAZARDS = {
     case.__name__.replace("_", " "): case
     for case in (
-        deletion_in_flight, deletion_of_theirs_in_flight, capture_meanwhile, fork, exit_with_live_arrays, out_of_memory,
-        memory_of_reservations, column_of_five_gib, default_streams_of_threads, lost_device,
+        deletion_in_flight, deletion_of_theirs_in_flight, capture_meanwhile, graphs_of_imports, fork, exit_with_live_arrays,
+        out_of_memory, memory_of_reservations, column_of_five_gib, default_streams_of_threads, lost_device,
     )
 }
 

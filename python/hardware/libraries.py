@@ -77,6 +77,11 @@ class Library:
         """A graph is captured in the strictest mode, on a stream with this handle; None where the library has no graphs."""
         yield None
 
+    def graph(self, to, array):
+        """A graph that copies an array into another one, captured on the current stream: a function that launches the graph on that
+        stream, or None where the library has no graphs."""
+        return None
+
     def lose(self):
         """Breaks the device for this process, if the library can; says whether it has."""
         return False
@@ -191,6 +196,17 @@ class Torch(Library):
             graph.replay()
         assert kept.tolist() == [3] * 16, "the graph is not what was captured"
 
+    def graph(self, to, array):
+        cuda = self.library.cuda
+        graph = cuda.CUDAGraph()
+        self.synchronize()
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            to.copy_(array)
+        finally:
+            graph.capture_end()
+        return graph.replay
+
     def lose(self):
         # An index beyond the end, which a kernel finds.
         try:
@@ -288,6 +304,16 @@ class Cupy(Library):
         graph.launch(stream)
         stream.synchronize()
         assert kept.tolist() == [1] * 16, "the graph is not what was captured"
+
+    def graph(self, to, array):
+        stream = self.library.cuda.get_current_stream()
+        self.synchronize()
+        stream.begin_capture()
+        try:
+            self.library.copyto(to, array)
+        finally:
+            graph = stream.end_capture()
+        return lambda: graph.launch(stream)
 
 
 class Jax(Library):

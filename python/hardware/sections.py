@@ -19,6 +19,8 @@ import traceback
 from pathlib import Path
 
 import libraries
+from columns import numba, pylibcudf
+from compiled import nanoarrow
 from hazards import ENVIRONMENT, HAZARDS
 from libraries import LIBRARIES, Library, Missing
 
@@ -109,8 +111,16 @@ def machine(result, is_quick):
         fields = "name,driver_version,memory.total,memory.used,pcie.link.gen.current,pcie.link.width.current"
         words = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv"]
         result.fact("nvidia-smi", subprocess.run(words, capture_output=True, text=True, timeout=20).stdout)
-        words = ["nvidia-smi", "-q"]
-        result.fact("nvidia-smi -q", subprocess.run(words, capture_output=True, text=True, timeout=20).stdout)
+        fields = "index,uuid,mig.mode.current,compute_mode,persistence_mode,ecc.mode.current"
+        for name, words in {
+            # MIG and exclusive mode say what a process may have of a device.
+            "modes": ["nvidia-smi", f"--query-gpu={fields}", "--format=csv"], "instances": ["nvidia-smi", "-L"],
+            "topology": ["nvidia-smi", "topo", "-m"], "nvidia-smi -q": ["nvidia-smi", "-q"],
+        }.items():
+            ended = subprocess.run(words, capture_output=True, text=True, timeout=20)
+            result.fact(name, ended.stdout + ended.stderr)
+    chosen = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MPS_PIPE_DIRECTORY", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    result.fact("visible", {name: os.environ[name] for name in chosen if name in os.environ})
     words = [sys.executable, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"]
     result.fact("packages", subprocess.run(words, capture_output=True, text=True, timeout=30).stdout.split())
     here = Path(__file__).resolve().parent
@@ -328,7 +338,8 @@ def chain(result, is_quick):
 
 
 SECTIONS = {
-    "machine": machine, "conformance": conformance, "pyarrow": pyarrow, "chain": chain,
+    "machine": machine, "conformance": conformance, "pyarrow": pyarrow, "chain": chain, "numba": numba, "pylibcudf": pylibcudf,
+    "nanoarrow": nanoarrow,
     **{name: hazard(case) for name, case in HAZARDS.items()},
 }
 

@@ -211,6 +211,16 @@ class Simulated(Library):
             graph = ctypes.c_uint64()
             self.driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
 
+    def graph(self, to, array):
+        stream, size = self.current, to.owner.size
+        self.driver.call("cuStreamBeginCapture_v2", stream, 1)
+        self.driver.call("cuMemcpyDtoDAsync_v2", to.address, array.address, size, stream)
+        graph = ctypes.c_uint64()
+        self.driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+        launched = self.driver.made("cuGraphInstantiateWithFlags", graph.value, 0)
+        self.driver.call("cuGraphDestroy", graph.value)
+        return lambda: self.driver.call("cuGraphLaunch", launched, stream)
+
     def lose(self):
         self.driver.library.simulated_driver_lose(0, 710)
         return True

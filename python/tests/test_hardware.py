@@ -10,6 +10,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -19,7 +20,8 @@ HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE.parent / "hardware"
 LIBRARIES = HERE / "simulated_libraries.py"
 FAULTY = HERE / "faulty_libraries.py"
-CHECKS = 11
+STAND_INS = HERE / "stand_ins"
+CHECKS, HAZARDS = 11, 11
 
 
 @pytest.fixture(scope="module")
@@ -125,18 +127,140 @@ def test_hazards_are_survived(driver, tmp_path, config):
     report = scripts(environment, LIBRARIES, tmp_path / "report.json", more=["--group", "hazards"])
     assert report["findings"] == [], report["findings"]
     found = sections(report)
-    assert len(found) == 10 and all(section["outcome"] == "passed" for section in found.values()), found
+    assert len(found) == HAZARDS and all(section["outcome"] == "passed" for section in found.values()), found
     [said] = [check["text"] for check in found["capture meanwhile"]["checks"]]
     assert said.count("capturing a graph") == 2, said
+    for name in ("graphs of imports", "deletion in flight"):
+        [said] = [check["text"] for check in found[name]["checks"]]
+        assert "Simulated" in said and "no graphs" not in said, said
     [said] = [check["text"] for check in found["out of memory"]["checks"]]
     assert "blocks of" in said and "memory" in said, said
 
 
 def test_memory_that_is_freed_under_a_consumer_is_found(driver, tmp_path):
-    """Whoever names no stream reads what is freed for the default stream's work only."""
+    """Whoever names no stream reads what is freed for the default stream's work only, by copies and by graphs."""
     environment = {**driver, "ARROW_DEVICE_SIMULATED_DRIVER_CONFIG": MEMORY}
-    report = scripts(environment, FAULTY, tmp_path / "report.json", "deletion in flight", more=["--group", "hazards"])
-    assert report["failures"] == 1 and report["findings"][0].startswith("deletion in flight: it is survived: "), report
+    names = ("deletion in flight", "graphs of imports")
+    report = scripts(environment, FAULTY, tmp_path / "report.json", *names, more=["--group", "hazards"])
+    assert report["failures"] == 2, report
+    for name, finding in zip(names, report["findings"]):
+        assert finding.startswith(f"{name}: it is survived: "), finding
+
+
+def stand_ins(driver, report, names, fault=""):
+    """The sections of libraries that are not installed here, with what stands for them."""
+    environment = {**driver, "PYTHONPATH": str(STAND_INS), "STAND_IN_FAULT": fault}
+    return scripts(environment, LIBRARIES, report, *names)
+
+
+def test_columns_are_exchanged_with_numba_and_pylibcudf(driver, tmp_path):
+    report = stand_ins(driver, tmp_path / "report.json", ("numba", "pylibcudf"))
+    assert report["findings"] == [], report["findings"]
+    found = sections(report)
+    assert {name: section["outcome"] for name, section in found.items()} == {"numba": "passed", "pylibcudf": "passed"}
+    for section, check in (("numba", "numba_waits_for_ours"), ("pylibcudf", "cudf_waits_for_ours")):
+        [said] = [each["text"] for each in found[section]["checks"] if each["name"] == check]
+        assert said.startswith("3 of 3 were not finished"), said
+
+
+@pytest.mark.parametrize("fault, checks", [
+    ("hasty", {"numba: numba_waits_for_ours"}),
+    ("hoarding", {"numba: numba_gives_all_back", "pylibcudf: cudf_gives_all_back"}),
+    ("wrong", {"pylibcudf: cudf_takes_ours", "pylibcudf: ours_are_cudfs"}),
+])
+def test_libraries_of_columns_that_break_a_rule_are_found_out(driver, tmp_path, fault, checks):
+    report = stand_ins(driver, tmp_path / "report.json", {check.split(":")[0] for check in checks}, fault)
+    found = {": ".join(finding.split(": ")[:2]) for finding in report["findings"]}
+    assert checks <= found, report["findings"]
+
+
+@pytest.fixture(scope="module")
+def with_sources(tmp_path_factory):
+    """The scripts with nanoarrow's source package beside them, and an environment that has what compiling takes."""
+    peers = Path(os.environ.get("ARROW_DEVICE_PEERS", HERE.parents[1] / "target/peers"))
+    packages = sorted(peers.glob("sources/nanoarrow-*.tar.gz"))
+    headers = sorted(peers.glob("venv/lib/python3*/site-packages/nvidia/*/include/cuda.h"))
+    if not packages or not headers:
+        skip("nanoarrow", f"no source package of nanoarrow or no cuda.h in {peers}; `cargo xtask test --setup` installs them")
+    folder = tmp_path_factory.mktemp("bundle") / "scripts"
+    shutil.copytree(SCRIPTS, folder)
+    shutil.copy(packages[-1], folder)
+    built = tmp_path_factory.mktemp("built")
+    return folder, {"CUDA_HOME": str(headers[-1].parents[1]), "ARROW_DEVICE_HARDWARE_BUILD": str(built)}
+
+
+#: nanoarrow's own tests wait for streams without a context, and pin nothing.
+LENIENT = "patience=1000 lenient=1"
+
+
+def compiled(driver, with_sources, report, config):
+    folder, variables = with_sources
+    words = [sys.executable, str(folder / "hardware.py"), str(report), "--only", "nanoarrow"]
+    return run(words, {**driver, **variables, "ARROW_DEVICE_SIMULATED_DRIVER_CONFIG": config}, report)
+
+
+def test_nanoarrow_is_compiled_and_exchanges(driver, with_sources, tmp_path):
+    report = compiled(driver, with_sources, tmp_path / "report.json", LENIENT)
+    assert report["findings"] == [], report["findings"]
+    [section] = report["sections"]
+    names = [check["name"] for check in section["checks"]]
+    # Five tests of its own, and one with sixteen parameters.
+    assert section["outcome"] == "passed" and sum(name.startswith("its own ") for name in names) == 5 + 16, names
+    assert set(names) >= {"it compiles", "its copies of ours", "its arrays are taken", "all memory comes back"}
+    # A copy that is not made is found by its own test and by ours; it is not compiled again.
+    report = compiled(driver, with_sources, tmp_path / "wrong.json", f"{LENIENT} fail=cuMemcpyDtoHAsync_v2:1:0")
+    found = "".join(report["findings"])
+    assert "its own NanoarrowDeviceCuda.DeviceCudaBufferInit" in found and "its copies of ours" in found, found
+    [section] = report["sections"]
+    assert "it was compiled before" in section["checks"][0]["text"]
+
+
+def test_the_report_says_which_part_of_a_device_there_is(driver, tmp_path):
+    """MIG, compute modes and what the environment hides, as the vendor's tool has it."""
+    tool = tmp_path / "bin" / "nvidia-smi"
+    tool.parent.mkdir()
+    tool.write_text('#!/bin/sh\necho "said of: $*"\n')
+    tool.chmod(0o755)
+    environment = {**driver, "PATH": f"{tool.parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "0"}
+    report = scripts(environment, LIBRARIES, tmp_path / "report.json", "machine")
+    [machine] = report["sections"]
+    facts = machine["facts"]
+    assert "mig.mode.current" in facts["modes"] and "compute_mode" in facts["modes"], facts
+    assert facts["instances"] == "said of: -L\n" and facts["topology"] == "said of: topo -m\n"
+    assert facts["visible"]["CUDA_VISIBLE_DEVICES"] == "0"
+
+
+#: Measurements as the program has them.
+COPIES = [
+    {"device": "cuda:0", "way": "one large copy from pinned memory", "gigabytes_per_second": 50.0},
+    {"device": "cuda:0", "way": "host to device, pinned", "columns": 1000, "bytes_each": 4096, "gigabytes_per_second": 25.0,
+     "of_link_rate": 0.5, "times_call_per_buffer": 3.0},
+    {"device": "cuda:0 to cuda:1", "way": "to <another>", "columns": 1000, "bytes_each": 1 << 20, "gigabytes_per_second": 100.0},
+]
+
+
+def test_measurements_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import hardware
+
+    here = hardware.Run(tmp_path / "report.json", tmp_path, is_quick=True)
+    for copies in (COPIES[:2], COPIES[2:]):
+        facts = {"runtimes": [{"runtime": "CUDA", "copies": copies}, {"runtime": "ROCm", "copies": []}]}
+        here.add({"name": "speed", "outcome": "passed", "seconds": 1.0, "facts": facts})
+    assert here.finish() == 0
+    assert json.loads((tmp_path / "report.json").read_text())["pictures"] == ["report-cuda.svg"]
+    picture = ElementTree.fromstring((tmp_path / "report-cuda.svg").read_text())
+    texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert "cuda:0: host to device, pinned, 1000 of 4 KiB" in texts and "cuda:0 to cuda:1: to <another>, 1000 of 1 MiB" in texts
+    assert "25 GB/s, 50% of one large copy, 3 times a call for each" in texts, texts
+    # Bars are as long as the rates say.
+    widths = [float(bar.get("width")) for bar in picture.iter("{http://www.w3.org/2000/svg}rect") if bar.get("width") != "100%"]
+    assert widths[0] == 2 * widths[1] and widths[2] == 4 * widths[1], widths
+    # What cannot be drawn is a finding, and the report is there.
+    here.sections[0]["facts"]["runtimes"][0]["copies"][0]["gigabytes_per_second"] = "fast"
+    assert here.finish() == 1
+    [finding] = json.loads((tmp_path / "report.json").read_text())["findings"]
+    assert finding.startswith("pictures: failed: "), finding
 
 
 #: Stands for NVIDIA's tool: notes how it was called, runs the program, and complains of some.
@@ -202,7 +326,8 @@ def test_the_limits_end_in_time(monkeypatch):
     hazards = set(of_sections.HAZARDS)
     assert set(hardware.SECTIONS) == set(of_sections.SECTIONS) - hazards | set(libraries.LIBRARIES)
     assert set(hardware.HAZARDS) == hazards
-    for limits in (hardware.HAZARDS.values(), [limit for _, _, limit in hardware.SANITIZER.values()]):
+    of_sanitizer = [limit for _, _, limit in hardware.SANITIZER.values()]
+    for limits in (hardware.HAZARDS.values(), of_sanitizer, hardware.FAULTS.values()):
         assert sum(limits) <= hardware.ALL
     for _, what, _ in hardware.SANITIZER.values():
         assert what in {**hardware.SECTIONS, **hardware.HAZARDS, **hardware.PARTS_FIRST, **hardware.PARTS_LAST}
@@ -217,7 +342,7 @@ def test_what_is_not_there_is_no_finding(driver, tmp_path):
     found = sections(report)
     assert found["conformance"]["outcome"] == "not there" and "/no/such/library" in found["conformance"]["missing"]
     assert found["machine"]["facts"]["missing"]["cuda"]
-    for name in ("torch", "cupy", "chain"):
+    for name in ("torch", "cupy", "chain", "numba", "pylibcudf", "nanoarrow"):
         assert found[name]["outcome"] == "not there", found[name]
     assert found["numpy"]["outcome"] == "passed" and len(found["numpy"]["checks"]) == CHECKS
 
@@ -238,6 +363,8 @@ def test_the_folder_runs_wherever_it_is_copied(driver, tmp_path):
     assert "-abi3-" in wheel.name
     # This package as it is installed here must not be what is tested, nor a network or a compiler
     # what it needs.
+    # cudarc looks for the driver by its name.
+    driver = {**driver, "LD_LIBRARY_PATH": str(Path(driver["ARROW_DEVICE_CUDA_LIBRARY"]).parent)}
     no_network = {"PIP_INDEX_URL": "http://127.0.0.1:9/", "http_proxy": "http://127.0.0.1:9/", "https_proxy": "http://127.0.0.1:9/"}
     report = run(["sh", str(folder / "run.sh")], {**driver, **no_network}, folder / "report.json")
     assert report["findings"] == [], report["findings"]
@@ -249,16 +376,23 @@ def test_the_folder_runs_wherever_it_is_copied(driver, tmp_path):
     found = run(["sh", str(folder / "run.sh"), str(folder / "hazards.json"), "--group", "hazards"], {**driver, **no_network},
                 folder / "hazards.json")
     assert found["findings"] == [], found["findings"]
-    assert sections(found)["fork"]["outcome"] == "passed" and len(sections(found)) == 1 + 10
+    assert sections(found)["fork"]["outcome"] == "passed" and len(sections(found)) == 1 + HAZARDS
     found = sections(report)
     if not built:
         return
     commit = found["machine"]["facts"]["commit"].split()
-    assert len(commit[0]) == 40 and set(found["machine"]["facts"]["files"]) >= {"COMMIT", "run.sh", wheel.name}
+    assert len(commit[0]) == 40 and set(found["machine"]["facts"]["files"]) >= {"COMMIT", "run.sh", "gtest.h", "nanoarrow-0.9.0.tar.gz", wheel.name}
     size = sum(file.stat().st_size for file in folder.rglob("*"))
     assert size <= 60 << 20
-    for part in ("speed", "suite", "exchange", "types", "pinned suite", "managed suite"):
+    for part in (
+        "speed", "contexts", "graphs", "awaits", "peers", "cudarc", "suite", "exchange", "types", "pinned suite", "managed suite",
+    ):
         assert found[part]["outcome"] == "passed" and found[part]["checks"], found[part]
+    assert report["pictures"] == ["report-cuda.svg"] and (folder / "report-cuda.svg").is_file()
+    faults = run(["sh", str(folder / "run.sh"), str(folder / "faults.json"), "--group", "faults"], {**driver, **no_network},
+                 folder / "faults.json")
+    assert faults["findings"] == [], faults["findings"]
+    assert "the suite sees 3 of 3 faults" in json.dumps(faults), faults
     [cuda, _] = found["speed"]["facts"]["runtimes"]
     assert "Simulated CUDA device" in cuda["diagnosis"]
     rows = {(row["way"], row.get("columns")): row for row in cuda["copies"]}

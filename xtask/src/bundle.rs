@@ -2,14 +2,14 @@
 //!
 //! It has the program that runs the checks on the machine's devices and measures copies, the wheel
 //! of the Python package, the scripts that exchange data with the libraries that the machine's
-//! Python has, and a `run.sh` that runs all of it and writes one JSON report. Nothing in it says
-//! that it ran anywhere.
+//! Python has, nanoarrow's source package, which is compiled there, and a `run.sh` that runs all of
+//! it and writes one JSON report. Nothing in it says that it ran anywhere.
 //!
 //! `cargo xtask gpu-bundle test` runs a copy of it on the simulated driver.
 
 use std::path::{Path, PathBuf};
 
-use crate::{python, shell};
+use crate::{peers, python, shell};
 
 const PROGRAM: &str = "arrow-device-gpu-hardware";
 /// What Python runs, and `run.sh`.
@@ -46,6 +46,7 @@ pub(crate) fn bundle() -> Result<(), String> {
     for script in scripts()? {
         size += copy(&script, &folder)?;
     }
+    size += copy(&peers::source_package("nanoarrow")?, &folder)?;
     let commit = folder.join(COMMIT);
     std::fs::write(&commit, commit_of_this()?).map_err(|error| said(&commit, &error))?;
     if size > LARGEST {
@@ -74,7 +75,7 @@ fn commit_of_this() -> Result<String, String> {
 /// The files of the folder of scripts, as git has them, so that what Python leaves there stays
 /// behind.
 fn scripts() -> Result<Vec<PathBuf>, String> {
-    let mut files = shell::project_files(&["py", "sh"])?;
+    let mut files = shell::project_files(&["py", "sh", "c", "h"])?;
     files.retain(|file| file.parent() == Some(Path::new(SCRIPTS)));
     Ok(files.into_iter().map(|file| shell::root().join(file)).collect())
 }
@@ -101,8 +102,10 @@ mod tests {
     fn the_scripts_are_there_and_can_be_run() {
         let found = scripts().unwrap();
         let names: Vec<_> = found.iter().filter_map(|path| path.file_name()).collect();
-        for name in
-            ["run.sh", "hardware.py", "sections.py", "exchange.py", "hazards.py", "libraries.py"]
+        for name in ["run.sh", "hardware.py", "sections.py", "exchange.py", "hazards.py"]
+            .into_iter()
+            .chain(["libraries.py", "columns.py", "compiled.py", "plots.py"])
+            .chain(["gtest.h", "nanoarrow_cuda.c"])
         {
             assert!(names.contains(&std::ffi::OsStr::new(name)), "{name}: {names:?}");
         }

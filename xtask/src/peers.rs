@@ -70,6 +70,15 @@ pub(crate) fn install_into(environment: &Path, file: &str) -> Result<(), String>
     shell::run(&[&pip[..], &["--requirement", file]].concat(), &[])
 }
 
+/// The file that the sources of a package were unpacked from.
+pub(crate) fn source_package(name: &str) -> Result<PathBuf, String> {
+    let pinned = pins(SOURCES)?.into_iter().find(|(pinned, _)| pinned == name);
+    let (_, version) = pinned.ok_or_else(|| format!("{SOURCES} has no {name}"))?;
+    let file = folder().join("sources").join(format!("{name}-{version}.tar.gz"));
+    let missing = format!("{} is not there: `cargo xtask test --setup` loads it", file.display());
+    if file.is_file() { Ok(file) } else { Err(missing) }
+}
+
 /// Answers pip when it asks a source package what it is, so that nothing of it is built.
 const ANSWERS: &str = "testing/foreign-peers/python";
 

@@ -36,6 +36,9 @@
 //!   [`Builder::crashes`] one that is used after its end ends the process.
 //! * The range of an address is its allocation. With [`Builder::reservations`] it is what CUDA's
 //!   attributes tell of memory that was mapped by hand: the whole reservation.
+//! * Waiting for a stream needs a current context, and pinned memory has at least one byte. CUDA's
+//!   manual permits both and promises neither, and nanoarrow's own tests rely on the contrary:
+//!   [`Builder::lenient`].
 //! * HIP writes four bytes for the size of a range, as its sources do and its manual does not say.
 //! * Ordinary memory, and memory of another loaded copy, are the host's.
 //!
@@ -64,13 +67,26 @@
 //!
 //! Where it deviates from the vendors' documents, and why:
 //!
-//! * There is one context for each device, the primary one. Contexts that a program makes, green
-//!   contexts among them, are not there: this project's backends use the primary context only, and
-//!   a stream of another context is for their callers not to give.
+//! * Contexts that a program makes (`cuCtxCreate`) have streams and events of their own, and no
+//!   memory, pools or default streams: this project's backends use the primary context only, and
+//!   all that a caller can hand them of another one is a stream or an event. So a wait for such a
+//!   context waits for its whole device, and memory is said to be of the primary context.
+//! * Contexts with a part of a device's processors ("green") are not there. Streams of one are, for
+//!   the manual, streams of the context that is made of it, which is one that a program makes.
+//! * Copies on a stream of another device than the current one, or of another context, are made, as
+//!   CUDA's programming guide says; the manual of the driver's functions does not say it. HIP's
+//!   manual says nothing either. Kernels there, and events of another context, are refused.
 //! * A context that was reset stays lost. On hardware it can be retained anew; no backend does
 //!   that, because handles of the old one are everywhere.
 //! * Work that fails is not simulated by itself: a test says which code a device is lost with
-//!   ([`Simulated::lose`]).
+//!   ([`Simulated::lose`]), and every call that is about the device returns that code from then on.
+//!   On hardware a failed assertion of a kernel (710) is such a loss for CUDA, of the context and
+//!   so of the process; the manual calls its memory invalid, and which calls still return something
+//!   else is not written down. HIP's header says of 710 that a kernel has called `assert`, and not
+//!   what can be used afterwards: here the device is lost for HIP as well, which asks more of a
+//!   backend. What a kernel prints before the assertion is not there.
+//! * Freeing memory of a lost device frees it, and returns the code. On hardware nothing is known
+//!   of such memory.
 //! * Virtual memory (`cuMemMap`) is not there. A foreign allocation in a reservation looks like any
 //!   other; its range is as above. Holes and several segments of one range are not made.
 //! * A pool's memory is there at once for another allocation when it is freed, whatever stream it
@@ -83,8 +99,11 @@
 //!   graph.
 //! * HIP keeps its last error until it is asked for. Older releases forget it with the next call
 //!   that succeeds, which is kinder.
-//! * Graphs are captured and never launched. Kernels are closures that a test launches;
-//!   `cuModuleLoadData` takes a list of names, and what they do is nothing.
+//! * A graph that is launched makes the copies of the driver's memory that were captured, one after
+//!   the other. Fills, kernels, functions of the host, and copies of ordinary memory are counted
+//!   while they are captured and not made: nobody promises that the host's part is still there.
+//! * Kernels are closures that a test launches; `cuModuleLoadData` takes a list of names, and what
+//!   they do is nothing.
 //! * Handles after their end are told apart from others unless they are given out again, and calls
 //!   with them return a code unless the process is to end: a test of a mistake has to go on.
 //! * Nothing takes time, and no link has a rate: costs are counted and not measured.

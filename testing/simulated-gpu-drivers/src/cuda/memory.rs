@@ -53,10 +53,18 @@ unsafe extern "C" fn cuMemHostAlloc(out: *mut usize, len: usize, flags: c_uint) 
         if out.is_null() || flags & !7 != 0 {
             return Err(Code::INVALID_VALUE);
         }
+        let len = if machine.config.lenient { len.max(1) } else { len };
         let address = machine.allocate(device, len, Placement::Pinned)?;
         // SAFETY: as the module says.
         unsafe { give(out, address) }
     })
+}
+
+/// The same, by the name that has no flags.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemAllocHost_v2(out: *mut usize, len: usize) -> c_int {
+    // SAFETY: as the module says.
+    unsafe { cuMemHostAlloc(out, len, 0) }
 }
 
 #[unsafe(no_mangle)]

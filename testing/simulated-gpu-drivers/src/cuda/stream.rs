@@ -39,7 +39,11 @@ unsafe extern "C" fn cuStreamQuery(stream: usize) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamSynchronize(stream: usize) -> c_int {
     call_then("cuStreamSynchronize", &[("stream", stream as u64)], |machine| {
-        let device = machine.current()?;
+        let current = machine.current_if_any()?;
+        let device = match machine.streams.get(&stream).map(|stream| stream.device) {
+            Some(device) if machine.config.lenient && current.is_none() => device,
+            _ => machine.current()?,
+        };
         machine.synchronize_stream(Some(device), stream)
     })
 }

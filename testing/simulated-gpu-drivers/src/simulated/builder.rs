@@ -140,6 +140,13 @@ impl Builder {
         self.with("teardown", u64::from(teardown))
     }
 
+    /// Whether CUDA's driver does what no document promises and nanoarrow's own tests rely on: a
+    /// stream is waited for on a thread without a context, and pinned memory of no bytes is
+    /// allocated. Without it both are refused.
+    pub fn lenient(self, lenient: bool) -> Self {
+        self.with("lenient", u64::from(lenient))
+    }
+
     /// The major number of the compute capability of CUDA's devices. Without it 9.
     pub fn compute_capability(self, major: u32) -> Self {
         self.with("capability", u64::from(major))

@@ -147,6 +147,25 @@ fn contexts_are_a_stack_of_each_thread() {
     assert_eq!(driver.kinds(), ["UnknownHandle"]);
 }
 
+/// What nanoarrow's own tests rely on is refused unless it is asked for.
+#[test]
+fn a_lenient_driver_waits_without_a_context_and_pins_nothing() {
+    for (is_lenient, codes) in [(false, [INVALID_VALUE, INVALID_CONTEXT]), (true, [0, 0])] {
+        let builder = Simulated::builder(Vendor::Cuda).lenient(is_lenient);
+        let driver = crate::support::started_with(builder);
+        let (context, stream) = (driver.context(0), driver.made("cuStreamCreate", &[1]));
+        let mut out = 0_usize;
+        let pinned = call!(driver, "cuMemAllocHost_v2", &mut out, 0);
+        assert_eq!(call!(driver, "cuCtxSetCurrent", 0), 0);
+        assert_eq!([pinned, call!(driver, "cuStreamSynchronize", stream)], codes);
+        assert_eq!(driver.kinds().len(), usize::from(!is_lenient));
+        assert_eq!(call!(driver, "cuCtxSetCurrent", context), 0);
+        assert_eq!(call!(driver, "cuStreamDestroy_v2", stream), 0);
+        assert!(pinned != 0 || call!(driver, "cuMemFreeHost", out) == 0);
+        driver.finish();
+    }
+}
+
 /// A context beside the primary one has streams and events of its own.
 #[test]
 fn a_context_that_a_program_makes_is_another_one() {

@@ -1,0 +1,1 @@
+"""Streams are in a module of their own."""
