@@ -71,9 +71,11 @@ def main() -> int:
     arguments.add_argument("--only", action="append", help="a section; more than once for several")
     arguments.add_argument("--patience", type=float, default=1, help="so many times all limits, on a slow machine")
     arguments.add_argument("--limit", type=float, help="no section may take longer, in seconds")
+    arguments.add_argument("--minutes", type=float, default=ALL / 60, help="no more for all sections together")
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="arrow-device-") as folder:
         run = Run(Path(chosen.report).resolve(), Path(folder), chosen.quick, chosen.patience, chosen.limit)
+        run.all = min(ALL, 60 * chosen.minutes)
         with contextlib.suppress(KeyboardInterrupt):
             run.everything(chosen.libraries, chosen.only, chosen.group)
         return run.finish()
@@ -85,6 +87,7 @@ class Run:
     def __init__(self, path: Path, folder: Path, is_quick: bool, patience: float = 1, longest: float | None = None):
         self.path, self.folder, self.is_quick, self.patience = path, folder, is_quick, patience
         self.longest = float("inf") if longest is None else longest
+        self.all = ALL
         self.start = time.monotonic()
         self.sections, self.pictures = [], []
         self.environment = dict(os.environ, PYTHONUNBUFFERED="1", XLA_PYTHON_CLIENT_PREALLOCATE="false")
@@ -184,7 +187,7 @@ class Run:
 
     def child(self, name, words, limit):
         """Runs a program until its time is up; says how it ended."""
-        left = ALL * self.patience - (time.monotonic() - self.start)
+        left = self.all * self.patience - (time.monotonic() - self.start)
         limit = min(limit * self.patience, left, self.longest)
         if limit < 5:
             return {"name": name, "outcome": "no time left", "seconds": 0.0}

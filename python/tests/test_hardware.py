@@ -316,6 +316,12 @@ def test_a_hang_ends_and_is_a_finding(tmp_path, monkeypatch):
     assert report["findings"] == ["endless: stopped after 5 s", "late: no time left"]
 
 
+def test_all_sections_together_have_so_many_minutes(driver, tmp_path):
+    path = tmp_path / "report.json"
+    words = [sys.executable, str(SCRIPTS / "hardware.py"), str(path), "--only", "machine", "--minutes", "0.001"]
+    assert run(words, driver, path)["findings"] == ["machine: no time left"]
+
+
 def test_the_limits_end_in_time(monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPTS))
     import hardware

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use arrow_device::driver::Raw;
 use arrow_device::{Array, DataType};
 use simulated_gpu_drivers::Vendor;
 
@@ -46,6 +47,15 @@ pub fn memory_is_kept_and_found(machine: &Machine) {
     memory::mixed_copies_reuse_pinned_memory(machine);
     memory::recycled_memory_is_given_back(machine);
     memory::sizes_of_views_may_lie_on_the_device(machine);
+}
+
+/// Ordinary memory is the host's, also where the driver tells its type.
+pub fn ordinary_memory_is_the_hosts(machine: &Machine) {
+    let device = machine.open(0, Kind::Device);
+    let plain = [0_u8; 64];
+    let address = Raw::from_ptr(plain.as_ptr().cast_mut().cast());
+    let found = unsafe { device.driver().locate(address) }.unwrap();
+    assert!(found.is_none(), "{found:?}");
 }
 
 /// The conformance suite.

@@ -32,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) reuses_handles: bool,
     /// Whether the range of an address is that of a reservation with other memory in it.
     pub(crate) reservations: bool,
+    /// Whether HIP tells the type of ordinary memory, as of memory that nobody registered.
+    pub(crate) unregistered: bool,
     /// Whether a handle of what was destroyed ends the process.
     pub(crate) crashes: bool,
     /// Whether the driver tears itself down in handlers of its own when the process ends.
@@ -63,6 +65,7 @@ impl Default for Config {
             pageable_waits: true,
             reuses_handles: false,
             reservations: false,
+            unregistered: false,
             crashes: false,
             teardown: false,
             lenient: false,
@@ -100,6 +103,7 @@ impl Config {
                 "pageable_waits" => config.pageable_waits = number != 0,
                 "reuses_handles" => config.reuses_handles = number != 0,
                 "reservations" => config.reservations = number != 0,
+                "unregistered" => config.unregistered = number != 0,
                 "crashes" => config.crashes = number != 0,
                 "lenient" => config.lenient = number != 0,
                 "teardown" => config.teardown = number != 0,

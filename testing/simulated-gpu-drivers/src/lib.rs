@@ -40,6 +40,8 @@
 //!   manual permits both and promises neither, and nanoarrow's own tests rely on the contrary:
 //!   [`Builder::lenient`].
 //! * HIP writes four bytes for the size of a range, as its sources do and its manual does not say.
+//! * HIP does not know the type of ordinary memory. Newer releases say that nobody registered it:
+//!   [`Builder::unregistered`].
 //! * Ordinary memory, and memory of another loaded copy, are the host's.
 //!
 //! [`Builder::strict`] is all that is unkind at once.

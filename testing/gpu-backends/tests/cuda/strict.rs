@@ -41,3 +41,8 @@ fn a_machine_whose_device_reads_ordinary_memory_has_all_copies() {
         strict::ordinary_memory_is_copied(&strict::coherent(Vendor::Cuda));
     });
 }
+
+#[test]
+fn ordinary_memory_is_the_hosts() {
+    process::alone(|| strict::ordinary_memory_is_the_hosts(&bench(Vendor::Cuda)));
+}

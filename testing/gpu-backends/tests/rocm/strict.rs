@@ -34,3 +34,8 @@ fn handles_are_used_again() {
 fn plain_memory_stays_until_it_is_read() {
     process::alone(|| strict::plain_memory_stays_until_it_is_read(&bench(Vendor::Hip)));
 }
+
+#[test]
+fn ordinary_memory_is_the_hosts() {
+    process::alone(|| strict::ordinary_memory_is_the_hosts(&bench(Vendor::Hip)));
+}

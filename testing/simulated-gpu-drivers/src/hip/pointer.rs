@@ -9,13 +9,25 @@ use crate::code::Code;
 use crate::hip::call::call;
 use crate::machine::Machine;
 
-/// One attribute of an address that the driver knows. Any other address is an invalid value.
+/// The type of ordinary memory, since HIP 6.
+const UNREGISTERED: c_uint = 0;
+
+/// One attribute of an address that the driver knows. Any other address is an invalid value, but
+/// for its type where the driver tells that.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipPointerGetAttribute(out: *mut u8, which: c_int, address: usize) -> c_int {
     let arguments = [("attribute", which as u64), ("address", address as u64)];
     call("hipPointerGetAttribute", &arguments, |machine| {
         machine.chosen()?;
-        let found = machine.pointer(address).ok_or(Code::INVALID_VALUE)?;
+        let Some(found) = machine.pointer(address) else {
+            let is_told = which == 2 && machine.config.unregistered;
+            // SAFETY: as the module says.
+            return if is_told {
+                unsafe { give(out.cast(), UNREGISTERED) }
+            } else {
+                Err(Code::INVALID_VALUE)
+            };
+        };
         let is_host = found.placement.is_for_host();
         let wide = match which {
             1 => machine.context(found.device),

@@ -121,6 +121,12 @@ impl Builder {
         self.with("reservations", u64::from(reservations))
     }
 
+    /// Whether HIP, asked for the type of ordinary memory, answers that nobody registered it, as
+    /// ROCm does since 2026. Without it that is an invalid value, as before.
+    pub fn unregistered(self, unregistered: bool) -> Self {
+        self.with("unregistered", u64::from(unregistered))
+    }
+
     /// Whether a stream or an event that is used after its end ends the process, as a pointer to
     /// freed memory may.
     pub fn crashes(self, crashes: bool) -> Self {
@@ -130,7 +136,7 @@ impl Builder {
     /// All of it as unkind as the vendors' documents permit.
     pub fn strict(self) -> Self {
         let unkind = self.frees_wait(true).pageable_waits(false).reuses_handles(true);
-        unkind.reservations(true).crashes(true)
+        unkind.reservations(true).unregistered(true).crashes(true)
     }
 
     /// Whether the driver tears itself down when the process ends, in handlers that it registers

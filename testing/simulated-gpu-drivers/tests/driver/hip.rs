@@ -224,6 +224,19 @@ fn a_batch_is_copied() {
 }
 
 #[test]
+fn the_type_of_ordinary_memory_is_told_where_it_is_asked_for() {
+    for (is_told, expected) in [(false, (1, 9)), (true, (0, 0))] {
+        let builder = Simulated::builder(Vendor::Hip).unregistered(is_told);
+        let driver = with(builder);
+        let (plain, mut kind) = (0_u64, 9_u32);
+        let code = call!(driver, "hipPointerGetAttribute", &mut kind, 2, &raw const plain);
+        assert_eq!((code, kind), expected);
+        // Nothing else is told.
+        assert_eq!(call!(driver, "hipPointerGetAttribute", &mut kind, 8, &raw const plain), 1);
+    }
+}
+
+#[test]
 fn a_lost_device_says_so() {
     let driver = two_devices();
     let stream = driver.made("hipStreamCreateWithFlags", STREAM);
