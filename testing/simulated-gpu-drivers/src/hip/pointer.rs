@@ -20,13 +20,11 @@ unsafe extern "C" fn hipPointerGetAttribute(out: *mut u8, which: c_int, address:
     call("hipPointerGetAttribute", &arguments, |machine| {
         machine.chosen()?;
         let Some(found) = machine.pointer(address) else {
-            let is_told = which == 2 && machine.config.unregistered;
-            // SAFETY: as the module says.
-            return if is_told {
-                unsafe { give(out.cast(), UNREGISTERED) }
-            } else {
-                Err(Code::INVALID_VALUE)
-            };
+            if which == 2 && machine.config.unregistered {
+                // SAFETY: as the module says.
+                return unsafe { give(out.cast(), UNREGISTERED) };
+            }
+            return Err(Code::INVALID_VALUE);
         };
         let is_host = found.placement.is_for_host();
         let wide = match which {
