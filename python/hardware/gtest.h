@@ -1,5 +1,6 @@
-/* As much of GoogleTest as nanoarrow's `cuda_test.cc` uses, so that it compiles where there is no GoogleTest: `compiled.py`
- * compiles it and reads what is printed, which is `begins`, `passed` or `FAILED` and the name of each test. */
+/* As much of GoogleTest as nanoarrow's `cuda_test.cc` uses, so that it compiles where there is no
+ * GoogleTest: `compiled.py` compiles it and reads what is printed, which is `begins`, `passed` or
+ * `FAILED` and the name of each test. */
 #ifndef ARROW_DEVICE_HARDWARE_GTEST_H
 #define ARROW_DEVICE_HARDWARE_GTEST_H
 

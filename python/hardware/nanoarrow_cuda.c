@@ -1,4 +1,5 @@
-/* What `compiled.py` calls: nanoarrow, with its part for CUDA, copies an array from one device to another on a stream of its own. */
+/* What `compiled.py` calls: nanoarrow, with its part for CUDA, copies an array from one device to
+ * another on a stream of its own. */
 #include <cuda.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,8 +22,9 @@ static int copy_on(CUstream stream, struct ArrowSchema* schema, struct ArrowDevi
   return code;
 }
 
-/* Copies an array. All that was given stays the caller's, and `out` is too where the result is 0; otherwise `words` has a text. The
- * copy may still run where it is on a device: an event says when it is done. */
+/* Copies an array. All that was given stays the caller's, and `out` is too where the result is 0;
+ * otherwise `words` has a text. The copy may still run where it is on a device: an event says when
+ * it is done. */
 int arrow_device_nanoarrow_copy(struct ArrowSchema* schema, struct ArrowDeviceArray* from, int32_t type, int64_t id,
                                 struct ArrowDeviceArray* out, char* words, size_t len) {
   struct ArrowError error = {.message = "no words"};

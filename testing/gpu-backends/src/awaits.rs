@@ -25,8 +25,9 @@ pub fn awaited_events_are_announced(machine: &Machine) {
     });
 }
 
-/// Ends the thread, also where the test panics.
-struct Over<'a>(&'a AtomicBool);
+/// Ends a thread that looks at the flag, also where the test panics.
+#[derive(Debug)]
+pub struct Over<'a>(pub &'a AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {

@@ -1,7 +1,7 @@
 //! Capture: a stream whose work becomes a graph and does not run.
 //!
-//! Copies are kept for the graph, all else that is captured is counted and thrown away; what may not
-//! be done meanwhile is refused, and spoils the capture, as the manual says.
+//! Copies are kept for the graph, all else that is captured is counted and thrown away; what may
+//! not be done meanwhile is refused, and spoils the capture, as the manual says.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What the machine is to be like, as text: `devices=2 memory=1048576 seed=3`, and which calls fail:
-//! `fail=cuMemAlloc_v2:3:2` has the third such call return 2.
+//! What the machine is to be like, as text: `devices=2 memory=1048576 seed=3`, and which calls
+//! fail: `fail=cuMemAlloc_v2:3:2` has the third such call return 2.
 
 /// The variable that configures a library that nobody configures otherwise.
 pub(crate) const VARIABLE: &str = "ARROW_DEVICE_SIMULATED_DRIVER_CONFIG";
@@ -38,8 +38,9 @@ pub(crate) struct Config {
     pub(crate) crashes: bool,
     /// Whether the driver tears itself down in handlers of its own when the process ends.
     pub(crate) teardown: bool,
-    /// Whether the driver does what no document promises and nanoarrow's own tests rely on: a stream
-    /// is waited for where no context is current, and pinned memory of no bytes is allocated.
+    /// Whether the driver does what no document promises and nanoarrow's own tests rely on: a
+    /// stream is waited for where no context is current, and pinned memory of no bytes is
+    /// allocated.
     pub(crate) lenient: bool,
     /// The major number of the compute capability of the devices.
     pub(crate) capability: i32,

@@ -1,8 +1,8 @@
-//! Graphs: the copies of the driver's memory that were captured, to be made each time that the graph
-//! is launched.
+//! Graphs: the copies of the driver's memory that were captured, to be made each time that the
+//! graph is launched.
 //!
-//! Kernels and functions of the host are not kept: they are the closures of a test, which are called
-//! once. Nor are copies of ordinary memory, which need not be there any more.
+//! Kernels and functions of the host are not kept: they are the closures of a test, which are
+//! called once. Nor are copies of ordinary memory, which need not be there any more.
 
 use arrow_device_sim::hardware::Stretch;
 
@@ -46,7 +46,8 @@ impl Machine {
         Ok(handle)
     }
 
-    /// Submits all that is in the graph to a stream. Whether memory is still there is looked at now.
+    /// Submits all that is in the graph to a stream. Whether memory is still there is looked at
+    /// now.
     pub(crate) fn launch_graph(&mut self, current: usize, graph: usize, stream: usize) -> Answer {
         let Graph { copies, .. } = self.graph(graph, true)?;
         for stretches in copies {

@@ -10,6 +10,7 @@ use arrow_device::async_stream::block_on;
 use arrow_device::copy::Options;
 use arrow_device::{Array, DataType, Device, ErrorKind, Result, View, deferred};
 use arrow_device_testkit::faulty::{self, Fault};
+use gpu_backends::awaits::Over;
 use gpu_backends::memory::assert_refused;
 use gpu_backends::settle;
 
@@ -63,8 +64,8 @@ pub(crate) fn contexts(driver: &Driver, devices: &[Device]) -> String {
     format!("refused: {said:?}")
 }
 
-/// A graph that reads what was imported is launched, and the import let go of at once: its memory is
-/// kept until the queue has passed. While the stream captures, it is refused with words.
+/// A graph that reads what was imported is launched, and the import let go of at once: its memory
+/// is kept until the queue has passed. While the stream captures, it is refused with words.
 pub(crate) fn graphs(driver: &Driver, device: &Device, is_quick: bool) -> String {
     let (queue, other) = (device.open_queue().unwrap(), device.open_queue().unwrap());
     let (expected, rest) = (numbers(5, is_quick), numbers(0, is_quick));
@@ -155,15 +156,6 @@ pub(crate) fn awaits(driver: &Driver, devices: &[Device], is_quick: bool) -> Str
         devices.iter().for_each(|device| await_on(device, is_quick).unwrap());
     });
     format!("on {} kinds of memory", devices.len())
-}
-
-/// Ends the thread, also where a check panics.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn finish_now_and_then(driver: &Driver, is_over: &AtomicBool) {
