@@ -1,8 +1,8 @@
 //! Every type of element in every layout, through both forms, on any device, there and back.
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
-use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Form, Managed, Order, Tensor};
-use arrow_device::{Buffer, DeviceId, Memory, Queue};
+use arrow_device::dlpack::{self, Conversion, CopyPolicy, Dtype, Form, Managed, Order, Tensor};
+use arrow_device::{Buffer, Memory, Queue};
 
 use super::{Count, Counted};
 
@@ -107,11 +107,8 @@ fn round_trip<F: Form>(tensor: &Tensor, queue: &Queue, name: &str) {
     let again = unsafe { Tensor::import(managed.into_raw(), order) }.unwrap();
     assert_eq!(again.shape(), tensor.shape(), "{name}");
     assert_eq!((again.dtype(), again.len()), (tensor.dtype(), tensor.len()), "{name}");
-    let device = if queue.device().id().device_type == arrow_device::DeviceType::CPU {
-        DeviceId::CPU
-    } else {
-        queue.device().id()
-    };
+    // All memory of the host has number 0 in DLPack.
+    let device = dlpack::dl_device(queue.device().id()).and_then(dlpack::device_id).unwrap();
     assert_eq!(again.device(), device, "{name}");
     assert_eq!(bytes(&again, queue), bytes(tensor, queue), "{name}");
     // And once more, compact.

@@ -188,6 +188,8 @@ fn asynchronous_streams_keep_order() {
 fn tensors_come_back_in_every_layout() {
     let bench = Bench::rocm();
     copies::tensors(&bench.queues_of(0));
+    // DLPack has one number for pinned memory of all devices.
+    copies::tensors(&bench.queues_of(1)[1..2]);
 }
 
 #[test]
