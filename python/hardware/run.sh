@@ -2,7 +2,7 @@
 # Runs the checks on this machine's CUDA and ROCm devices, exchanges data with the libraries that its Python has, measures
 # copies, and writes one report.
 #
-#   run.sh [REPORT.json] [--quick]
+#   run.sh [REPORT.json] [--group NAME] [--only SECTION] [--minutes NUMBER] [--quick]
 #
 # The report is report.json beside this file, unless told otherwise. The driver has to be installed; nothing else has. PYTHON names
 # another Python than python3. All of it ends within eight minutes, whatever hangs. The exit status is 0 where nothing was found.

@@ -147,14 +147,14 @@ def test_memory_that_is_freed_under_a_consumer_is_found(driver, tmp_path):
         assert finding.startswith(f"{name}: it is survived: "), finding
 
 
-def stand_ins(driver, report, names, fault=""):
+def stand_ins(driver, report, faults=""):
     """The sections of libraries that are not installed here, with what stands for them."""
-    environment = {**driver, "PYTHONPATH": str(STAND_INS), "STAND_IN_FAULT": fault}
-    return scripts(environment, LIBRARIES, report, *names)
+    environment = {**driver, "PYTHONPATH": str(STAND_INS), "STAND_IN_FAULTS": faults}
+    return scripts(environment, LIBRARIES, report, "numba", "pylibcudf")
 
 
 def test_columns_are_exchanged_with_numba_and_pylibcudf(driver, tmp_path):
-    report = stand_ins(driver, tmp_path / "report.json", ("numba", "pylibcudf"))
+    report = stand_ins(driver, tmp_path / "report.json")
     assert report["findings"] == [], report["findings"]
     found = sections(report)
     assert {name: section["outcome"] for name, section in found.items()} == {"numba": "passed", "pylibcudf": "passed"}
@@ -163,15 +163,16 @@ def test_columns_are_exchanged_with_numba_and_pylibcudf(driver, tmp_path):
         assert said.startswith("3 of 3 were not finished"), said
 
 
-@pytest.mark.parametrize("fault, checks", [
-    ("hasty", {"numba: numba_waits_for_ours"}),
-    ("hoarding", {"numba: numba_gives_all_back", "pylibcudf: cudf_gives_all_back"}),
-    ("wrong", {"pylibcudf: cudf_takes_ours", "pylibcudf: ours_are_cudfs"}),
-])
-def test_libraries_of_columns_that_break_a_rule_are_found_out(driver, tmp_path, fault, checks):
-    report = stand_ins(driver, tmp_path / "report.json", {check.split(":")[0] for check in checks}, fault)
+def test_libraries_of_columns_that_break_rules_are_found_out(driver, tmp_path):
+    """Numba waits for nothing, pylibcudf turns values round, and both keep what they took."""
+    report = stand_ins(driver, tmp_path / "report.json", "hasty wrong hoarding")
     found = {": ".join(finding.split(": ")[:2]) for finding in report["findings"]}
-    assert checks <= found, report["findings"]
+    assert found >= {
+        "numba: numba_waits_for_ours", "numba: numba_gives_all_back", "pylibcudf: cudf_takes_ours", "pylibcudf: ours_are_cudfs",
+        "pylibcudf: cudf_gives_all_back",
+    }, report["findings"]
+    # What has nothing to do with these rules is all right.
+    assert not found & {"numba: numba_takes_ours", "numba: ours_are_numbas", "pylibcudf: cudfs_stays_while_we_have_it"}, found
 
 
 @pytest.fixture(scope="module")
@@ -398,7 +399,7 @@ def test_the_folder_runs_wherever_it_is_copied(driver, tmp_path):
     faults = run(["sh", str(folder / "run.sh"), str(folder / "faults.json"), "--group", "faults"], {**driver, **no_network},
                  folder / "faults.json")
     assert faults["findings"] == [], faults["findings"]
-    assert "the suite sees 3 of 3 faults" in json.dumps(faults), faults
+    assert "the suite sees 2 of 2 faults" in json.dumps(faults), faults
     [cuda, _] = found["speed"]["facts"]["runtimes"]
     assert "Simulated CUDA device" in cuda["diagnosis"]
     rows = {(row["way"], row.get("columns")): row for row in cuda["copies"]}

@@ -1,4 +1,4 @@
-"""Arrays of numbers on the simulated device, which speak the CUDA array interface. STAND_IN_FAULT names a rule that is broken."""
+"""Arrays of numbers on the simulated device, which speak the CUDA array interface. STAND_IN_FAULTS names rules that are broken."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from simulated_libraries import Driver
 
-FAULT = os.environ.get("STAND_IN_FAULT")
+FAULTS = os.environ.get("STAND_IN_FAULTS", "").split()
 DRIVER = Driver()
 KEPT = []
 
@@ -78,9 +78,9 @@ def to_device(numbers, stream=None):
 
 def as_cuda_array(theirs):
     about = theirs.__cuda_array_interface__
-    if about["stream"] is not None and FAULT != "hasty":
+    if about["stream"] is not None and "hasty" not in FAULTS:
         DRIVER.enter()
         DRIVER.call("cuStreamSynchronize", about["stream"])
-    if FAULT == "hoarding":
+    if "hoarding" in FAULTS:
         KEPT.append(theirs)
     return Array(theirs, about["data"][0], about["shape"], about["typestr"])

@@ -1,5 +1,5 @@
-"""Stands for pylibcudf in tests of the scripts for hardware: columns that are arrays of this package. STAND_IN_FAULT names a rule that
-is broken."""
+"""Stands for pylibcudf in tests of the scripts for hardware: columns that are arrays of this package. STAND_IN_FAULTS names rules that
+are broken."""
 
 import os
 
@@ -7,7 +7,7 @@ import arrow_device as ad
 import pyarrow as pa
 
 __version__ = "stand-in"
-FAULT = os.environ.get("STAND_IN_FAULT")
+FAULTS = os.environ.get("STAND_IN_FAULTS", "").split()
 KEPT = []
 
 
@@ -25,7 +25,7 @@ class Column:
         array = ad.array(obj)
         if str(array.device) == "cpu":
             return Column(array.to(on(stream)))
-        if FAULT == "hoarding":
+        if "hoarding" in FAULTS:
             KEPT.append(array)
         return Column(array)
 
@@ -34,7 +34,7 @@ class Column:
 
     def to_arrow(self, metadata=None, stream=None):
         there = pa.array(self.array.to_host())
-        return there[::-1] if FAULT == "wrong" else there
+        return there[::-1] if "wrong" in FAULTS else there
 
     def __arrow_c_device_array__(self, requested_schema=None, **options):
         return self.array.__arrow_c_device_array__(requested_schema, **options)

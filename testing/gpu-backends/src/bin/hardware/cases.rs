@@ -212,7 +212,7 @@ pub(crate) fn faults(devices: &[Device], is_quick: bool, report: &mut Report) {
         String::new()
     });
     let (mut seen, mut harmless) = (0, 0);
-    let step = if is_quick { 16 } else { 1 };
+    let step = if is_quick { 30 } else { 1 };
     let faults = Fault::ALL.into_iter().step_by(step);
     let all = faults.len();
     for fault in faults {
