@@ -179,7 +179,7 @@ struct ErrorInner {
     /// What another party returned.
     errno: Option<i32>,
     /// The error that this one stands for.
-    other: Option<Foreign>,
+    other: Option<OtherError>,
 }
 
 /// An error of another library, whose destructor is foreign code.
@@ -187,15 +187,15 @@ struct ErrorInner {
 /// The library drops errors between two steps that belong together, such as a question to a driver
 /// and what follows from the answer. A destructor that panics there must not cut the second step
 /// off, so the panic ends here (SAF-30).
-struct Foreign(Option<Box<dyn std::error::Error + Send + Sync>>);
+struct OtherError(Option<Box<dyn std::error::Error + Send + Sync>>);
 
-impl Foreign {
+impl OtherError {
     fn get(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
         self.0.as_deref()
     }
 }
 
-impl Drop for Foreign {
+impl Drop for OtherError {
     fn drop(&mut self) {
         if let Some(error) = self.0.take() {
             // It may own another error of this crate, and so on.
@@ -256,7 +256,7 @@ impl Error {
             Err(other) => other,
         };
         // Before it is asked anything: where its text panics, its destructor may panic as well.
-        let other = Foreign(Some(other));
+        let other = OtherError(Some(other));
         let told = other.get().map(|other| (chain(other).find_map(known), other.to_string()));
         let (known, text) = told.unwrap_or_default();
         let (kind, errno) = known.unwrap_or((ErrorKind::Peer, None));

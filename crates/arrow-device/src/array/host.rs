@@ -181,7 +181,7 @@ impl HostArray {
         }
         let spot = Spot { base: Raw::from_ptr(base.cast_mut()), offset: 0 };
         let (array, device) = (self.array.clone(), device.clone());
-        let mapping = Box::new(Mapping { _array: array, device, spot });
+        let mapping = Box::new(BytesMapping { _array: array, device, spot });
         // SAFETY: `host` waited until the data is complete; the buffer holds at least `len` bytes.
         let address = unsafe { mapping.device.driver().map(spot, len) }?;
         Ok(HostBytes { address, len: short, mapping: Some(mapping), array: PhantomData })
@@ -275,13 +275,13 @@ impl fmt::Debug for HostArray {
 pub struct HostBytes<'array> {
     address: NonNull<u8>,
     len: usize,
-    mapping: Option<Box<Mapping>>,
+    mapping: Option<Box<BytesMapping>>,
     array: PhantomData<&'array HostArray>,
 }
 
 /// What the mapping of a device's memory needs until the mapping ends. Bytes that are forgotten are
 /// mapped for ever, and so the memory and its device stay.
-struct Mapping {
+struct BytesMapping {
     _array: Array,
     device: Device,
     spot: Spot,
@@ -331,7 +331,7 @@ impl Deref for HostBytes<'_> {
 
 impl Drop for HostBytes<'_> {
     fn drop(&mut self) {
-        if let Some(Mapping { device, spot, .. }) = self.mapping.as_deref() {
+        if let Some(BytesMapping { device, spot, .. }) = self.mapping.as_deref() {
             // SAFETY: ends what `first_bytes` began, with the same place and length.
             unsafe { device.driver().unmap(*spot, self.len as u64, self.address) }
         }
