@@ -59,6 +59,9 @@ const REST: &[&str] = &[
     "what_is_odd_and_right_is_read",
     // Many of what other tests do a few times.
     "ten_thousand_copies_go_on_at_once",
+    "copies_wait_where_the_device_takes_less_than_comes",
+    "a_polled_copy_comes_back_where_the_device_takes_less",
+    "a_read_through_many_streams_that_move_gives",
     "what_nests_too_deep_counts_as_shared",
     "places_between_units_are_read_without_a_wait",
     "the_host_waits_once_and_once_more_for_each_level",
