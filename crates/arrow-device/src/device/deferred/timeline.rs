@@ -269,8 +269,10 @@ impl<K: TimelineKinds> Timeline<K> {
                 let passed = waiters.take_up_to(self.passed.load(Ordering::Acquire));
                 let end_of = |(point, waiter): (u64, &Waiter<K>)| (point, waiter.end.clone());
                 let oldest = waiters.oldest().map(end_of);
-                let event = first_of(&waiters.of_events).map(end_of);
-                let newest = waiters.newest().map(end_of);
+                let is_of_queue = oldest.as_ref().is_some_and(|(_, end)| end.is_whole_queue());
+                let event = is_of_queue.then(|| first_of(&waiters.of_events).map(end_of)).flatten();
+                // Where there is one waiter, nobody can stand in for it.
+                let newest = (waiters.len() > 1).then(|| waiters.newest().map(end_of)).flatten();
                 if !K::ASKS_WITHOUT_LOCK
                     && let Some((point, end)) = &oldest
                 {
@@ -313,9 +315,11 @@ impl<K: TimelineKinds> Timeline<K> {
 
     /// As [`take_all`](Self::take_all).
     fn put_back(&self, taken_off: Vec<((u64, u64), Waiter<K>)>) {
-        for (place, waiter) in taken_off {
-            lock(&self.waiters).put(place, waiter);
+        if taken_off.is_empty() {
+            return;
         }
+        let mut waiters = lock(&self.waiters);
+        taken_off.into_iter().for_each(|(place, waiter)| waiters.put(place, waiter));
     }
 }
 
@@ -330,8 +334,8 @@ impl<K: TimelineKinds> Waiters<K> {
         Self { of_events, of_queue, next: 0, is_listed: false }
     }
 
-    fn is_empty(&self) -> bool {
-        self.of_events.is_empty() && self.of_queue.is_empty()
+    fn len(&self) -> usize {
+        self.of_events.len() + self.of_queue.len()
     }
 
     fn put(&mut self, place: (u64, u64), waiter: Waiter<K>) {
@@ -498,7 +502,7 @@ impl<K: TimelineKinds> WaitingTimelines<K> {
     fn leave(&self, timeline: &Timeline<K>) {
         let mut listed = lock(&self.0);
         let mut waiters = lock(&timeline.waiters);
-        let is_empty = waiters.is_empty() || !K::LOOKS_BEFORE_LEAVING;
+        let is_empty = waiters.len() == 0 || !K::LOOKS_BEFORE_LEAVING;
         if is_empty && waiters.is_listed {
             waiters.is_listed = false;
             listed.by_number.remove(&timeline.number);
