@@ -38,9 +38,9 @@ pub(crate) fn bundle() -> Result<(), String> {
     let wheel = PathBuf::from(python::build()?);
     let folder = shell::root().join(FOLDER);
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).map_err(|error| said(&folder, &error))?;
+        std::fs::remove_dir_all(&folder).map_err(|error| shell::said(&folder, &error))?;
     }
-    std::fs::create_dir_all(&folder).map_err(|error| said(&folder, &error))?;
+    std::fs::create_dir_all(&folder).map_err(|error| shell::said(&folder, &error))?;
     let mut size = copy(&target_folder().join("release").join(PROGRAM), &folder)?;
     size += copy(&wheel, &folder)?;
     for script in scripts()? {
@@ -48,7 +48,7 @@ pub(crate) fn bundle() -> Result<(), String> {
     }
     size += copy(&peers::source_package("nanoarrow")?, &folder)?;
     let commit = folder.join(COMMIT);
-    std::fs::write(&commit, commit_of_this()?).map_err(|error| said(&commit, &error))?;
+    std::fs::write(&commit, commit_of_this()?).map_err(|error| shell::said(&commit, &error))?;
     if size > LARGEST {
         return Err(format!("{FOLDER} has {size} bytes, and may have {LARGEST}"));
     }
@@ -83,11 +83,7 @@ fn scripts() -> Result<Vec<PathBuf>, String> {
 /// Copies a file with its permissions; returns how long it is.
 fn copy(file: &Path, folder: &Path) -> Result<u64, String> {
     let name = file.file_name().ok_or_else(|| format!("{} is no file", file.display()))?;
-    std::fs::copy(file, folder.join(name)).map_err(|error| said(file, &error))
-}
-
-fn said(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
+    std::fs::copy(file, folder.join(name)).map_err(|error| shell::said(file, &error))
 }
 
 fn target_folder() -> PathBuf {

@@ -51,11 +51,6 @@ pub(crate) fn install_packages() -> Result<(), String> {
     peers::install_into(&environment(), PACKAGES)
 }
 
-/// Installs the packages of a file of pins into an environment of one's own.
-pub(crate) fn install_pins(environment: &Path, pins: &str) -> Result<(), String> {
-    peers::install_into(environment, pins)
-}
-
 /// Installs JAX.
 pub(crate) fn install_jax() -> Result<(), String> {
     peers::install_into(&environment(), TENSOR_LIBRARIES)

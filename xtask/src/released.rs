@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-use crate::{peers, shell};
+use crate::{peers, setup, shell};
 
 /// The packages.
 const PACKAGES: &str = "testing/foreign-peers/released.txt";
@@ -81,8 +81,8 @@ pub(crate) fn check(part: &str) -> Result<(), String> {
         peers::install_into(&environment, PACKAGES)?;
     }
     shell::run(&["cargo", "build", "--package=arrow-device-check"], &[])?;
-    if shell::output_of(&["java", "-version"]).is_none() {
-        return Err("there is no `java` for arrow-java: install default-jre-headless".to_owned());
+    if !setup::JAVA.is_present() {
+        return Err(format!("there is no {} ({})", setup::JAVA.name, setup::JAVA.advice()));
     }
     let versions = peers::pins(PACKAGES)?;
     let mut rows = Vec::new();

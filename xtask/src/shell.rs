@@ -127,6 +127,11 @@ pub(crate) fn project_files(endings: &[&str]) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
+/// What went wrong with a file or a folder, in words.
+pub(crate) fn said(path: &std::path::Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
 /// The text of a file named relative to the root.
 pub(crate) fn read(file: impl AsRef<std::path::Path>) -> Result<String, String> {
     let file = file.as_ref();

@@ -38,9 +38,9 @@ impl Addresses {
         let lines: String = known.map(|(name, value)| format!("{name} = \"{value}\"\n")).collect();
         for name in readme::crates()? {
             let path = source.join(CRATES).join(name).join("Cargo.toml");
-            let text = fs::read_to_string(&path).map_err(|error| super::said(&path, &error))?;
+            let text = fs::read_to_string(&path).map_err(|error| shell::said(&path, &error))?;
             let text = text.replacen("[package]\n", &format!("[package]\n{lines}"), 1);
-            fs::write(&path, text).map_err(|error| super::said(&path, &error))?;
+            fs::write(&path, text).map_err(|error| shell::said(&path, &error))?;
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The library for C and C++: an archive and two Debian packages, made from the package of the
-//! crate, the same bytes whichever folder they are made in.
+//! The library for C and C++: an archive and two Debian packages, made of a copy of the sources, the
+//! same bytes whichever folder they are made in.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     debian(first, folder, &version)
 }
 
-/// Unpacks the package of the crate into a folder, builds there, and installs into `installed`.
+/// Copies the sources into a folder, builds there, and installs into `installed`.
 fn install(source: &Path, root: &Path, version: &str) -> Result<(), String> {
     let package = root.join("source");
     copy_tree(source, &package)?;
@@ -64,7 +64,7 @@ fn install(source: &Path, root: &Path, version: &str) -> Result<(), String> {
 /// Copies all files below a folder.
 fn copy_tree(from: &Path, to: &Path) -> Result<(), String> {
     if let Some(parent) = to.parent() {
-        fs::create_dir_all(parent).map_err(|error| super::said(parent, &error))?;
+        fs::create_dir_all(parent).map_err(|error| shell::said(parent, &error))?;
     }
     shell::run(&["cp", "--recursive", &from.display().to_string(), &to.display().to_string()], &[])
 }
@@ -131,18 +131,18 @@ fn debian(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
             }
             let (from, to) = (installed.join(&file), tree.join(&file));
             let parent = to.parent().unwrap_or(&tree).to_owned();
-            fs::create_dir_all(&parent).map_err(|error| super::said(&parent, &error))?;
+            fs::create_dir_all(&parent).map_err(|error| shell::said(&parent, &error))?;
             let words = ["cp", "--no-dereference", "--preserve=mode"];
             let paths = [from.display().to_string(), to.display().to_string()];
             shell::run(&[&words[..], &[&paths[0], &paths[1]]].concat(), &[])?;
         }
         let path = tree.join("DEBIAN/control");
-        fs::write(&path, control).map_err(|error| super::said(&path, &error))?;
+        fs::write(&path, control).map_err(|error| shell::said(&path, &error))?;
         let doc = tree.join("usr/share/doc").join(&name);
-        fs::create_dir_all(&doc).map_err(|error| super::said(&doc, &error))?;
+        fs::create_dir_all(&doc).map_err(|error| shell::said(&doc, &error))?;
         let licence = doc.join("copyright");
         fs::copy(shell::root().join("LICENSE"), &licence)
-            .map_err(|error| super::said(&licence, &error))?;
+            .map_err(|error| shell::said(&licence, &error))?;
         let file = folder.join(format!("{name}_{version}_{processor}.deb")).display().to_string();
         let build =
             ["dpkg-deb", "--root-owner-group", "--build", &tree.display().to_string(), &file];
@@ -168,9 +168,7 @@ fn tree_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
 pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
     let root = work.join("c-root");
     super::empty(&root)?;
-    for file in
-        super::files(folder)?.iter().filter(|file| file.extension().is_some_and(|of| of == "deb"))
-    {
+    for file in super::files_ending(folder, "deb")? {
         let (file, root) = (file.display().to_string(), root.display().to_string());
         shell::run(&["dpkg-deb", "--extract", &file, &root], &[])?;
     }

@@ -67,9 +67,9 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
 /// Makes a folder anew.
 fn empty(folder: &Path) -> Result<(), String> {
     if folder.exists() {
-        fs::remove_dir_all(folder).map_err(|error| said(folder, &error))?;
+        fs::remove_dir_all(folder).map_err(|error| shell::said(folder, &error))?;
     }
-    fs::create_dir_all(folder).map_err(|error| said(folder, &error))
+    fs::create_dir_all(folder).map_err(|error| shell::said(folder, &error))
 }
 
 /// The files that git has, as they are in the working tree, with what symbolic links lead to in
@@ -79,9 +79,9 @@ fn copy_of_sources(to: &Path) -> Result<(), String> {
     for file in shell::project_files(&["*"])? {
         let target = to.join(&file);
         if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent).map_err(|error| said(parent, &error))?;
+            fs::create_dir_all(parent).map_err(|error| shell::said(parent, &error))?;
         }
-        fs::copy(shell::root().join(&file), &target).map_err(|error| said(&file, &error))?;
+        fs::copy(shell::root().join(&file), &target).map_err(|error| shell::said(&file, &error))?;
     }
     gather_headers(to)
 }
@@ -93,7 +93,7 @@ fn gather_headers(source: &Path) -> Result<(), String> {
     for name in ["arrow-device-abi", "arrow-device-check"] {
         for header in files(&headers(name))? {
             let to = headers("arrow-device-capi").join(header.file_name().unwrap_or_default());
-            fs::copy(&header, &to).map_err(|error| said(&to, &error))?;
+            fs::copy(&header, &to).map_err(|error| shell::said(&to, &error))?;
         }
     }
     Ok(())
@@ -107,15 +107,22 @@ fn write_sums(folder: &Path) -> Result<(), String> {
     let sums = shell::output_of(&words).ok_or("`sha256sum` failed")?;
     let prefix = format!("{}/", folder.display());
     let path = folder.join(SUMS);
-    fs::write(&path, sums.replace(&prefix, "")).map_err(|error| said(&path, &error))
+    fs::write(&path, sums.replace(&prefix, "")).map_err(|error| shell::said(&path, &error))
 }
 
 /// The files of a folder, sorted, without those in folders below.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = fs::read_dir(folder).map_err(|error| said(folder, &error))?;
+    let entries = fs::read_dir(folder).map_err(|error| shell::said(folder, &error))?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|path| path.is_file());
     files.sort();
+    Ok(files)
+}
+
+/// Those whose name ends in this, after a dot.
+fn files_ending(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
+    let mut files = files(folder)?;
+    files.retain(|file| file.extension().is_some_and(|of| of == ending));
     Ok(files)
 }
 
@@ -123,8 +130,4 @@ fn contents(folder: &Path) -> Result<String, String> {
     let files = files(folder)?;
     let bytes: u64 = files.iter().filter_map(|file| file.metadata().ok()).map(|of| of.len()).sum();
     Ok(format!("{} files, {} KiB", files.len(), bytes >> 10))
-}
-
-fn said(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
 }

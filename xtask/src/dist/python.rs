@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{python, shell};
+use crate::{peers, shell};
 
 /// A system that gets a wheel.
 struct System {
@@ -36,7 +36,7 @@ const TOOLS: &str = "xtask/dist-requirements.txt";
 /// Builds all wheels and the package of sources.
 pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
     let tools = work.join("python-tools");
-    python::install_pins(&tools, TOOLS)?;
+    peers::install_into(&tools, TOOLS)?;
     let bin = tools.join("bin");
     let maturin = bin.join("maturin").display().to_string();
     let path = std::env::var("PATH").unwrap_or_default();
@@ -60,9 +60,7 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
 }
 
 fn wheels(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut files = super::files(folder)?;
-    files.retain(|file| file.extension().is_some_and(|ending| ending == "whl"));
-    Ok(files)
+    super::files_ending(folder, "whl")
 }
 
 /// Fails where a wheel has not what everybody expects.
@@ -84,9 +82,8 @@ fn look_through(wheel: &Path) -> Result<(), String> {
 /// Uses the wheel of this machine, and the package of sources as pip builds it.
 pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
     prove_wheel(work, folder)?;
-    let mut sources = super::files(folder)?;
-    let is_sources = |file: &PathBuf| file.to_string_lossy().contains("/arrow_device-");
-    sources.retain(|file| is_sources(file) && file.extension().is_some_and(|of| of == "gz"));
+    let mut sources = super::files_ending(folder, "gz")?;
+    sources.retain(|file| file.to_string_lossy().contains("/arrow_device-"));
     let [sources] = sources.as_slice() else {
         return Err(format!("there are {} packages of sources, and not one", sources.len()));
     };
@@ -132,7 +129,7 @@ fn prove_wheel(work: &Path, folder: &Path) -> Result<(), String> {
     use_alone(&python)?;
     shell::run(&[&pip[..], &["duckdb", "numpy", "polars", "pyarrow"]].concat(), &[])?;
     let snippets = work.join("snippets.py");
-    fs::write(&snippets, SNIPPETS).map_err(|error| super::said(&snippets, &error))?;
+    fs::write(&snippets, SNIPPETS).map_err(|error| shell::said(&snippets, &error))?;
     let page = shell::root().join("python/README.md").display().to_string();
     shell::run(&[&python, &snippets.display().to_string(), &page], &[])
 }

@@ -49,7 +49,7 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
         let file = format!("{name}-{version}.crate");
         let packed = work.join("target/package").join(&file);
         let to = folder.join(&file);
-        fs::copy(&packed, &to).map_err(|error| super::said(&packed, &error))?;
+        fs::copy(&packed, &to).map_err(|error| shell::said(&packed, &error))?;
         look_through(name, &to)?;
     }
     Ok(())
@@ -58,7 +58,7 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
 /// The version of the workspace.
 pub(super) fn version(source: &Path) -> Result<String, String> {
     let path = source.join("Cargo.toml");
-    let manifest = fs::read_to_string(&path).map_err(|error| super::said(&path, &error))?;
+    let manifest = fs::read_to_string(&path).map_err(|error| shell::said(&path, &error))?;
     let version = readme::member(&manifest, "version").map(str::to_owned);
     version.ok_or_else(|| format!("{} has no version", path.display()))
 }
@@ -89,9 +89,7 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
     super::empty(&crates)?;
     super::empty(&program)?;
     let mut patches = String::from("\n[patch.crates-io]\n");
-    for file in
-        super::files(folder)?.iter().filter(|file| file.extension().is_some_and(|of| of == "crate"))
-    {
+    for file in super::files_ending(folder, "crate")? {
         let (packed, to) = (file.display().to_string(), crates.display().to_string());
         shell::run(&["tar", "--extract", "--file", &packed, "--directory", &to], &[])?;
         let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -101,9 +99,9 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
     let write = |name: &str, text: &str| {
         let path = program.join(name);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|error| super::said(parent, &error))?;
+            fs::create_dir_all(parent).map_err(|error| shell::said(parent, &error))?;
         }
-        fs::write(&path, text).map_err(|error| super::said(&path, &error))
+        fs::write(&path, text).map_err(|error| shell::said(&path, &error))
     };
     let manifest = "[package]\nname = \"program\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
                     arrow-device = \"0.1\"\narrow-device-ipc = \"0.1\"\narrow-device-sim = \"0.1\"\n";
