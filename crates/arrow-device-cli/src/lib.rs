@@ -1,8 +1,8 @@
 //! The command `arrow-device`: looks at, moves, checks and measures Arrow data on devices.
 //!
 //! ```text
-//! arrow-device devices                                which devices are here, and why others are not
-//! arrow-device demo --device opencl:0                 a batch handed over on a device, step by step
+//! arrow-device devices                                what is here, and why others are not
+//! arrow-device demo --device opencl:0                 a batch handed over, step by step
 //! arrow-device inspect data.parquet --device opencl   where the buffers of the first batch lie
 //! arrow-device copy in.parquet out.arrow --through opencl:0,cpu
 //! arrow-device check --producer ./libmine.so:produce  whether a library keeps to the interface

@@ -449,18 +449,28 @@ class Misnamed(Stream):
         return given
 
 
-def protocol_of_stream_consumer(notes):
-    take_it = function()
-    note(notes, "now", "PYC-6", "giving an object with the CPU method alone")
-    raised = outcome(lambda: take_it(good_stream(PlainStream)))
-    check(notes, "PYC-6", raised is None, f"an object with only the CPU method is refused: {raised}")
-    both = good_stream(BothStreams)
+def methods_and_names(notes, take_it, methods, host, both, misnamed):
+    """Gives a consumer an object of each kind, which the functions make: one with the CPU's methods alone, one with both kinds of
+    methods, and one whose capsule has another name."""
+    note(notes, "now", "PYC-6", f"giving an object with the CPU {methods} alone")
+    raised = outcome(lambda: take_it(host()))
+    check(notes, "PYC-6", raised is None, f"an object with only the CPU {methods} is refused: {raised}")
+    both = both()
     raised = outcome(lambda: take_it(both))
+    # Whether it then takes what it was given is another question.
     preferred = both.calls[:1] == ["device"]
     check(notes, "PYC-6", preferred, f"with both methods there it called {both.calls} ({raised})")
     note(notes, "now", "PYC-1", "giving a capsule with another name")
-    raised = outcome(lambda: take_it(good_stream(Misnamed)))
+    wrong = misnamed()
+    raised = outcome(lambda: take_it(wrong))
     check(notes, "PYC-1", raised is not None, "a capsule that is called something_else was taken")
+
+
+def protocol_of_stream_consumer(notes):
+    def given(form):
+        return lambda: good_stream(form)
+
+    methods_and_names(notes, function(), "method", given(PlainStream), given(BothStreams), given(Misnamed))
 
 
 def protocol_of_consumer(notes):
@@ -474,25 +484,12 @@ def protocol_of_consumer(notes):
     def given(form=Array, swap=False):
         return make_array(form, swap, shape == "batches")
 
-    note(notes, "now", "PYC-6", "giving an object with the CPU methods alone")
-    raised = outcome(lambda: take_it(given(HostArray)))
-    check(notes, "PYC-6", raised is None, f"an object with only the CPU methods is refused: {raised}")
-    both = given(Both)
-    raised = outcome(lambda: take_it(both))
-    # Whether it then takes what it was given is another question.
-    preferred = both.calls[:1] == ["device"]
-    check(notes, "PYC-6", preferred, f"with both methods there it called {both.calls} ({raised})")
-    note(notes, "now", "PYC-1", "giving a capsule with another name")
-    wrong = given(swap=True)
-    raised = outcome(lambda: take_it(wrong))
-    check(notes, "PYC-1", raised is not None, "a capsule that is called something_else was taken")
+    methods_and_names(notes, take_it, "methods", lambda: given(HostArray), lambda: given(Both), lambda: given(swap=True))
     note(notes, "now", "PYC-2", "giving the same capsules again")
     again = given()
     if outcome(lambda: take_it(again)) is None:
         raised = outcome(lambda: take_it(again))
         check(notes, "PYC-2", raised is not None, "capsules that hold nothing any more were taken")
-
-
     note(notes, "now", "PYC-5", "giving another type than it asks for")
     other = given(Other)
     raised = outcome(lambda: take_it(other))

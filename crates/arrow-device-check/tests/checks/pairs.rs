@@ -55,12 +55,12 @@ pub(crate) enum Tried {
 }
 
 impl Tried {
-    /// As the tables below say it.
+    /// What a cell of the tables below stands for.
     fn of(words: &'static str) -> Self {
         words.strip_prefix('=').map_or(Self::Part(words), Self::Only)
     }
 
-    /// For the program.
+    /// What the checker's program is told to look for.
     fn words(self) -> &'static str {
         match self {
             Self::Part(words) | Self::Only(words) => words,
