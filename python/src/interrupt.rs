@@ -77,7 +77,8 @@ pub(crate) fn wait(py: Python<'_>, array: &Array) -> PyResult<()> {
 }
 
 /// Waits until everything that was held back has been released, at most this long. Ctrl-C ends the
-/// wait.
+/// wait. The wait is on the thread of the caller: a destructor that waits for itself gets an error
+/// there, and would hang if it waited on another thread.
 pub(crate) fn wait_until_released(py: Python<'_>, timeout: Duration) -> PyResult<()> {
     let start = Instant::now();
     loop {

@@ -251,16 +251,20 @@ pub(crate) fn of_array(
     // Where nothing has to be read or copied, the device need not be open.
     let _ = py.detach(|| backends::open(array.device()));
     let array = array.clone();
-    let convert_is_long = may_wait(&array);
+    let may_wait = may_wait(&array);
     let convert = move || array.to_tensor(&conversion);
-    interrupt::run_if(py, convert_is_long, convert)?.or_refuse().map(PyTensor::new)
+    interrupt::run_if(py, may_wait, convert)?.or_refuse().map(PyTensor::new)
 }
 
 /// Whether to make a tensor of an array may take long: where nulls are looked for on a device, or
 /// in many elements.
 fn may_wait(array: &Array) -> bool {
-    let reads_nothing = array.null_count() == Some(0) && is_number(array.data_type());
-    !reads_nothing && (array.device() != DeviceId::CPU || array::is_long(array))
+    !has_only_numbers(array) && (array.device() != DeviceId::CPU || array::is_long(array))
+}
+
+/// Whether the elements are numbers of which none is null, so that nobody has to look at them.
+fn has_only_numbers(array: &Array) -> bool {
+    array.null_count() == Some(0) && is_number(array.data_type())
 }
 
 /// What shall stand for nulls, as an element of the tensor that the array will be.
@@ -403,9 +407,8 @@ impl Request {
         let shared = array.clone();
         let convert = move || shared.to_tensor(&conversion);
         let reads_nothing = array.device() == DeviceId::CPU
-            && array.null_count() == Some(0)
             && copying == CopyPolicy::IfNeeded
-            && is_number(array.data_type());
+            && has_only_numbers(array);
         // Letting go of the interpreter costs more than to share memory.
         let tensor = match reads_nothing {
             true => convert(),

@@ -5,7 +5,7 @@
 //! each column, which is most of what makes this way short. Every other column is what
 //! `numpy.asarray` makes of it.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 
 use arrow_device::{Array, Batch, DataType, Error, ErrorKind, HostArray, TimeUnit};
@@ -28,10 +28,7 @@ pub(crate) fn columns<'py>(
     batch: &Batch,
 ) -> PyResult<Bound<'py, PyDict>> {
     let py = owner.py();
-    interrupt::wait(py, batch.as_array())?;
-    // The functions of numpy that are called below end the process where there is no numpy.
-    py.import(intern!(py, "numpy"))?;
-    let rows = batch.as_array().host().or_raise()?;
+    let rows = readable(py, batch.as_array())?;
     let range = (rows.array().offset(), rows.len());
     let columns = PyDict::new(py);
     for (index, field) in batch.fields().iter().enumerate() {
@@ -55,14 +52,18 @@ pub(crate) fn columns<'py>(
 /// An array in host memory. `owner` is a Python object that keeps the array's memory.
 pub(crate) fn array<'py>(owner: &Bound<'py, PyAny>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
     let py = owner.py();
-    interrupt::wait(py, array)?;
-    // As above.
-    py.import(intern!(py, "numpy"))?;
-    let host = array.host().or_raise()?;
+    let host = readable(py, array)?;
     match shared(owner, &host, (0, host.len()))? {
         Some(shared) => Ok(shared),
         None => converted(py, array),
     }
+}
+
+/// Waits for an array, and loads numpy, without which numpy's own functions panic.
+fn readable(py: Python<'_>, array: &Array) -> PyResult<HostArray> {
+    interrupt::wait(py, array)?;
+    py.import(intern!(py, "numpy"))?;
+    array.host().or_raise()
 }
 
 /// What `numpy.asarray` makes of an array.
@@ -112,14 +113,14 @@ fn shared<'py>(
     // SAFETY: numpy's documentation of `PyArray_NewFromDescr`: the interpreter is attached, the
     // type is numpy's own, a reference to the type of the elements is handed over, there are as
     // many lengths as dimensions, and without strides the elements lie one behind the other.
-    // `buffer` says that so many bytes are there, and no byte is read of no element. No flag is
-    // set, so that numpy writes nothing.
+    // `buffer` says that the bytes of all elements are there; where there is no element, numpy reads
+    // nothing. No flag is set, so that numpy writes nothing.
     let made = unsafe {
         PY_ARRAY_API.PyArray_NewFromDescr(
             py,
             class,
             descr.into_dtype_ptr(),
-            1 as c_int,
+            1,
             dims.as_mut_ptr(),
             ptr::null_mut(),
             address.cast::<c_void>(),
