@@ -113,8 +113,8 @@ fn shared<'py>(
     // SAFETY: numpy's documentation of `PyArray_NewFromDescr`: the interpreter is attached, the
     // type is numpy's own, a reference to the type of the elements is handed over, there are as
     // many lengths as dimensions, and without strides the elements lie one behind the other.
-    // `buffer` says that the bytes of all elements are there; where there is no element, numpy reads
-    // nothing. No flag is set, so that numpy writes nothing.
+    // `buffer` says that the bytes of all elements are there; where there is no element, numpy
+    // reads nothing. No flag is set, so that numpy writes nothing.
     let made = unsafe {
         PY_ARRAY_API.PyArray_NewFromDescr(
             py,

@@ -1,5 +1,5 @@
-//! The library for C and C++: an archive and two Debian packages, made of a copy of the sources, the
-//! same bytes whichever folder they are made in.
+//! The library for C and C++: an archive and two Debian packages, made of a copy of the sources,
+//! the same bytes whichever folder they are made in.
 
 use std::fs;
 use std::path::{Path, PathBuf};
