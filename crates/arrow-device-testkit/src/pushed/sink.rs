@@ -1,7 +1,7 @@
 //! A consumer.
 
 use std::collections::VecDeque;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
@@ -378,9 +378,12 @@ impl SharedSink {
     }
 }
 
-fn inner<'a>(handler: *mut ArrowAsyncDeviceStreamHandler) -> &'a SharedSink {
-    let private_data: *mut c_void = unsafe { (*handler).private_data };
-    unsafe { &*private_data.cast::<SharedSink>() }
+/// The sink of a handler. The share lasts as long as the callback: another thread may drop the
+/// sink's own one as soon as it sees that `release` was called.
+fn inner(handler: *mut ArrowAsyncDeviceStreamHandler) -> Arc<SharedSink> {
+    let shared: *const SharedSink = unsafe { (*handler).private_data }.cast();
+    unsafe { Arc::increment_strong_count(shared) };
+    unsafe { Arc::from_raw(shared) }
 }
 
 unsafe extern "C" fn on_schema(

@@ -1,6 +1,6 @@
 //! A producer.
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_int};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
@@ -535,13 +535,16 @@ impl SharedSource {
     }
 }
 
-fn inner<'a>(private_data: *mut c_void) -> &'a SharedSource {
-    unsafe { &*private_data.cast::<SharedSource>() }
+/// The source of a producer. The share lasts as long as the callback, whatever other threads drop.
+fn inner(producer: *mut ArrowAsyncProducer) -> Arc<SharedSource> {
+    let shared: *const SharedSource = unsafe { (*producer).private_data }.cast();
+    unsafe { Arc::increment_strong_count(shared) };
+    unsafe { Arc::from_raw(shared) }
 }
 
 unsafe extern "C" fn request(producer: *mut ArrowAsyncProducer, count: i64) {
     use SourceFault as F;
-    let source = inner(unsafe { (*producer).private_data });
+    let source = inner(producer);
     source.called("request");
     let mut state = source.state.lock().unwrap();
     if state.cancels > 0 && !source.has(F::RequestAfterCancelCounts) {
@@ -571,7 +574,7 @@ unsafe extern "C" fn request(producer: *mut ArrowAsyncProducer, count: i64) {
 
 unsafe extern "C" fn cancel(producer: *mut ArrowAsyncProducer) {
     use SourceFault as F;
-    let source = inner(unsafe { (*producer).private_data });
+    let source = inner(producer);
     source.called("cancel");
     let first = {
         let mut state = source.state.lock().unwrap();
