@@ -53,7 +53,7 @@ impl Array {
 
 /// Whether there is no other share of a tree, nor of any that it keeps.
 fn is_sole(tree: &Shared<Tree>, levels: usize) -> bool {
-    if levels == 0 || Shared::count(tree) != 1 {
+    if levels == 0 || !Shared::is_alone(tree) {
         return false;
     }
     let Storage::Built(Built { owners, below, .. }) = tree.storage() else { return true };

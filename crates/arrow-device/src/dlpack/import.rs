@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use super::dims::{Axes, Dims, FEW, MAX_DIMENSIONS};
 use super::dtype::Width;
-use super::handle::HandleVacancy;
 use super::managed::{Form, Managed};
 use super::memory::{TensorMemory, bytes_of, made_of};
 use super::tensor::{Origin, TensorParts};
@@ -21,6 +20,7 @@ use crate::abi::dlpack::{
 };
 use crate::device::driver::{Addressing, Raw};
 use crate::device::{ClaimedMemory, Moment, deferred};
+use crate::pool::shared::Vacancy;
 use crate::{Buffer, Device, DeviceId, DeviceType, Error, ErrorKind, Extent, Queue, Result};
 
 impl Tensor {
@@ -91,7 +91,7 @@ impl Tensor {
                 if let Some(plain) = plain
                     // SAFETY: UNS-24, which the caller promises, and there is one dimension.
                     && let Some((length, occupied)) = unsafe { plain.one() }
-                    && let Some(place) = HandleVacancy::at_hand()
+                    && let Some(place) = Vacancy::at_hand()
                 {
                     let axes = || Axes::One([length, 1]);
                     return Ok(plain.import(place, managed, flags, axes, occupied));
@@ -312,7 +312,7 @@ impl PlainTensor {
         if let Some(plain) = plain
             // SAFETY: UNS-24 and UNS-25, which the caller promises.
             && let Some(([a, b, c, d], [e, f, g, h], occupied)) = unsafe { plain.several::<N>() }
-            && let Some(place) = HandleVacancy::at_hand()
+            && let Some(place) = Vacancy::at_hand()
         {
             let axes = || Axes::Few { ndim: N as u8, shape: [a, b, c, d], strides: [e, f, g, h] };
             return Ok(plain.import(place, managed, flags, axes, occupied));
@@ -341,7 +341,7 @@ impl PlainTensor {
     #[inline(always)]
     fn import<F: Form>(
         self,
-        place: HandleVacancy<TensorParts>,
+        place: Vacancy<TensorParts>,
         managed: Managed<F>,
         flags: u64,
         axes: impl FnOnce() -> Axes,

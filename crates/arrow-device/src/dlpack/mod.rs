@@ -104,7 +104,6 @@ mod export;
 mod fixed_shape;
 mod from_array;
 mod from_batch;
-mod handle;
 mod host;
 mod import;
 mod managed;

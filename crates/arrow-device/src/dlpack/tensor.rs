@@ -1,16 +1,16 @@
 //! [`Tensor`]: elements of one type in any number of dimensions, somewhere in the memory of an
 //! array.
 
+use std::alloc::Layout;
 use std::fmt;
 
 use super::Dtype;
 use super::dims::Dims;
 use super::dtype::Width;
-use super::handle::{Handle, HandleVacancy};
 use super::memory::{ELEMENTS, TensorMemory, array_of};
 use crate::device::driver::{Addressing, Raw};
 use crate::device::{Location, Moment, location};
-use crate::pool::shared::Shared;
+use crate::pool::shared::{Shared, Vacancy};
 use crate::process::MadeIn;
 use crate::{
     Array, ArrayBuilder, Buffer, Device, DeviceId, DeviceType, Error, ErrorKind, Extent, Queue,
@@ -39,7 +39,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Tensor {
-    parts: Handle<TensorParts>,
+    parts: Shared<TensorParts>,
 }
 
 /// What a tensor is. Shared by its clones.
@@ -109,20 +109,21 @@ impl Tensor {
 
     #[inline(always)]
     pub(crate) fn of(make: impl FnOnce() -> TensorParts) -> Self {
-        Self { parts: Handle::new(make) }
+        // As everywhere where a value is made and no error can be told.
+        let Ok(place) = Vacancy::new() else {
+            std::alloc::handle_alloc_error(Layout::new::<TensorParts>())
+        };
+        Self::within(place, make)
     }
 
     /// The same, in a place that is there already.
     #[inline(always)]
-    pub(crate) fn within(
-        place: HandleVacancy<TensorParts>,
-        make: impl FnOnce() -> TensorParts,
-    ) -> Self {
-        Self { parts: place.fill(make) }
+    pub(crate) fn within(place: Vacancy<TensorParts>, make: impl FnOnce() -> TensorParts) -> Self {
+        Self { parts: place.fill_with(make) }
     }
 
     pub(super) fn has_no_clone(&self) -> bool {
-        self.parts.is_alone()
+        Shared::is_alone(&self.parts)
     }
 
     /// See [`TensorMemory::for_each_import`].
@@ -132,7 +133,7 @@ impl Tensor {
 
     /// The same with something changed: in place, where this has no clone.
     pub(crate) fn changed(mut self, change: impl FnOnce(&mut TensorParts)) -> Self {
-        if let Some(parts) = self.parts.get_mut() {
+        if let Some(parts) = Shared::get_mut(&mut self.parts) {
             change(parts);
             return self;
         }
@@ -327,9 +328,9 @@ impl Tensor {
     pub(crate) fn is_alone(&self) -> bool {
         let is_unshared = |array: &Array| {
             let tree = array.tree();
-            Shared::count(tree) == 1 && tree.is_unused()
+            Shared::is_alone(tree) && tree.is_unused()
         };
-        self.parts.is_alone() && self.shared_memory().is_none_or(is_unshared)
+        Shared::is_alone(&self.parts) && self.shared_memory().is_none_or(is_unshared)
     }
 
     #[inline]

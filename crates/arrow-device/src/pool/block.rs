@@ -182,6 +182,12 @@ impl Block {
         unsafe { self.0.add(PREFIX) }
     }
 
+    /// Where it begins.
+    #[inline(always)]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.0
+    }
+
     /// Its bytes, which are given back by [`give`].
     #[inline(always)]
     pub(crate) fn into_bytes(self) -> NonNull<u8> {

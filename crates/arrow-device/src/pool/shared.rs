@@ -53,6 +53,13 @@ impl<T> Vacancy<T> {
         Ok(Self(Block::new(bytes.saturating_add(Self::ROOM_AT))?, PhantomData))
     }
 
+    /// One that the thread has lying there, if there is one. For whoever can do without, and then
+    /// calls nothing.
+    #[inline(always)]
+    pub(crate) fn at_hand() -> Option<Self> {
+        Block::at_hand(Self::ROOM_AT).map(|block| Self(block, PhantomData))
+    }
+
     /// From which of its bytes on a block has room: aligned to 16, as the block is.
     const ROOM_AT: usize = size_of::<Counted<T>>().next_multiple_of(16) - block::PREFIX;
 
@@ -73,7 +80,13 @@ impl<T> Vacancy<T> {
     /// The first share of the value.
     #[inline(always)]
     pub(crate) fn fill(self, value: T) -> Shared<T> {
-        let block = self.0.into_start().cast::<Counted<T>>();
+        self.fill_with(|| value)
+    }
+
+    /// [`fill`](Self::fill) with a value that is made where it stays.
+    #[inline(always)]
+    pub(crate) fn fill_with(self, make: impl FnOnce() -> T) -> Shared<T> {
+        let block = self.0.start().cast::<Counted<T>>();
         // SAFETY: the block is large enough for it, aligned to 16, and nobody else's.
         let shares = unsafe { &raw mut (*block.as_ptr()).shares };
         // SAFETY: the place lies in the block, which is aligned to 16 and nobody else's.
@@ -82,7 +95,9 @@ impl<T> Vacancy<T> {
         let place = unsafe { &raw mut (*block.as_ptr()).value };
         // SAFETY: the place lies in the block, which is aligned to 16 and nobody else's. The value
         // is moved there at once, not as a part of something that is moved there.
-        unsafe { place.write(value) };
+        unsafe { place.write(make()) };
+        // The last share gives the block back.
+        self.0.into_start();
         Shared(block)
     }
 }
@@ -100,8 +115,26 @@ impl<T> Shared<T> {
     }
 
     /// How many shares there are at this moment.
+    #[inline]
     pub(crate) fn count(shared: &Self) -> usize {
         shared.counted().shares.load(Ordering::Acquire)
+    }
+
+    /// Whether there is no other share, and so nobody who could make one.
+    #[inline]
+    pub(crate) fn is_alone(shared: &Self) -> bool {
+        Self::count(shared) == 1
+    }
+
+    /// The value, if there is no other share.
+    #[inline]
+    pub(crate) fn get_mut(shared: &mut Self) -> Option<&mut T> {
+        if !Self::is_alone(shared) {
+            return None;
+        }
+        // SAFETY: the only share is borrowed for as long as the value is, and nobody can make
+        // another one meanwhile. What the others did is acquired by the look at the count.
+        Some(unsafe { &mut (*shared.0.as_ptr()).value })
     }
 
     /// The share as a pointer, which is given back with [`from_raw`](Self::from_raw).
@@ -200,11 +233,10 @@ impl<T> Clone for Shared<T> {
 impl<T> Drop for Shared<T> {
     #[inline]
     fn drop(&mut self) {
-        let shares = &self.counted().shares;
         // What other threads did with their shares comes before the drop. Who has the only share
-        // needs no more than a look: there is nobody to make another one of.
-        if shares.load(Ordering::Acquire) != 1 {
-            if shares.fetch_sub(1, Ordering::Release) != 1 {
+        // needs no more than a look.
+        if !Self::is_alone(self) {
+            if self.counted().shares.fetch_sub(1, Ordering::Release) != 1 {
                 return;
             }
             fence(Ordering::Acquire);
@@ -250,6 +282,26 @@ mod tests {
         assert_eq!(Shared::count(&first), 1);
         drop(first);
         assert_eq!(drops.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn only_the_only_share_changes_the_value() {
+        let mut first = Shared::new(1).unwrap();
+        let second = first.clone();
+        assert!(!Shared::is_alone(&first) && Shared::get_mut(&mut first).is_none());
+        drop(second);
+        *Shared::get_mut(&mut first).unwrap() = 2;
+        assert_eq!((*first, Shared::is_alone(&first)), (2, true));
+    }
+
+    #[test]
+    fn a_value_is_made_in_a_block_that_lies_at_hand() {
+        let first = Shared::new([1_u64; 40]).unwrap();
+        let address = ptr::from_ref(&*first);
+        drop(first);
+        let place = Vacancy::<[u64; 40]>::at_hand().unwrap();
+        let second = place.fill_with(|| [2; 40]);
+        assert_eq!((ptr::from_ref(&*second), *second), (address, [2; 40]));
     }
 
     #[test]
