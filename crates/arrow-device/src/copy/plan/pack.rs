@@ -31,7 +31,7 @@ impl Pieces {
     pub(in crate::copy) fn add(&mut self, from: Spot, len: u64, change: Change) -> u32 {
         debug_assert!(len > 0, "nothing is no piece");
         if !self.known.is_behind_all(from) {
-            let is_same = |known: &Piece| is_same(&known.change, &change);
+            let is_same = |known: &Piece| known.change == change;
             let known = self.known.find_or_add(&self.list, Span { spot: from, len }, is_same);
             if let Ok(number) = known {
                 self.shared = self.shared.saturating_add(len);
@@ -76,15 +76,6 @@ impl Pieces {
 
     pub(in crate::copy) fn alignment(&self) -> u64 {
         self.alignment
-    }
-}
-
-fn is_same(one: &Change, other: &Change) -> bool {
-    match (one, other) {
-        (Change::Nothing, Change::Nothing) | (Change::Zeros, Change::Zeros) => true,
-        (Change::Rebase(one), Change::Rebase(other)) => one == other,
-        (Change::Made(one), Change::Made(other)) => one == other,
-        _ => false,
     }
 }
 

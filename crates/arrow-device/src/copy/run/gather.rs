@@ -2,7 +2,7 @@
 //! the host can write there.
 
 use super::target::Target;
-use crate::copy::plan::piece::{Change, Piece, ZEROS};
+use crate::copy::plan::piece::{Change, Piece};
 use crate::copy::source::{CopySource, copy_bytes, host_address, host_len};
 use crate::copy::step::{self, no_way};
 use crate::device::driver::Filled;
@@ -71,17 +71,7 @@ pub(in crate::copy) unsafe fn into_mapping(
 ///
 /// # Safety
 /// The host reads the source, which is ready.
-pub(in crate::copy) unsafe fn changed(
-    source: &CopySource,
-    piece: &Piece,
-    change: &Change,
-) -> Result<Vec<u8>> {
-    if let Change::Made(bytes) = change {
-        return Ok(bytes.to_vec());
-    }
-    if let Change::Zeros = change {
-        return Ok(ZEROS.to_vec());
-    }
+pub(in crate::copy) unsafe fn changed(source: &CopySource, piece: &Piece) -> Result<Vec<u8>> {
     let mut bytes = zeroed(piece.len).map_err(|error| error.at_step(step::STAGE))?;
     // SAFETY: the host reads the source, which is ready, as the caller promises; there is room for
     // the piece.
@@ -111,26 +101,17 @@ unsafe fn fill(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
 /// The host reads the source, which is ready; as many bytes as the piece has may be written at
 /// `to`.
 unsafe fn fill_otherwise(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
-    match &piece.change {
-        // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may be
-        // written at `to`, as the caller promises: a piece that was made is as long as what it
-        // replaces.
-        Change::Made(bytes) => unsafe { copy_bytes(bytes.as_ptr(), to, piece.len) },
+    if piece.has_source() {
         // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may be
         // written at `to`, as the caller promises.
-        Change::Zeros => unsafe { to.write_bytes(0, host_len(piece.len)) },
-        // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may be
-        // written at `to`, as the caller promises.
-        Change::Nothing => unsafe { copy_piece(source, piece, to) }?,
-        Change::Rebase(rebase) => {
-            // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may
-            // be written at `to`, as the caller promises.
-            unsafe { copy_piece(source, piece, to) }?;
-            // SAFETY: these bytes were written just now, and nobody else has them.
-            let bytes = unsafe { std::slice::from_raw_parts_mut(to, host_len(piece.len)) };
-            rebase.apply(bytes, 0);
-        }
+        unsafe { copy_piece(source, piece, to) }?;
+    } else {
+        // SAFETY: as many bytes as the piece has may be written at `to`, as the caller promises.
+        unsafe { to.write_bytes(0, host_len(piece.len)) };
     }
+    // SAFETY: these bytes were written just now, and nobody else has them.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(to, host_len(piece.len)) };
+    piece.change.apply(bytes, 0);
     Ok(())
 }
 

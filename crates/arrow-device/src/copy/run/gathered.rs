@@ -6,7 +6,7 @@ use super::staged::{self, ChunkMemory};
 use super::target::Target;
 use crate::copy::plan::Plan;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
-use crate::copy::plan::piece::{Change, Piece};
+use crate::copy::plan::piece::Piece;
 use crate::copy::plan::walk::Walked;
 use crate::copy::route::Pace;
 use crate::copy::source::{CopySource, Span, copy_bytes, host_len};
@@ -58,26 +58,16 @@ pub(in crate::copy) fn gather(
 
 /// Fills in a part of a piece, from `at` on.
 fn fill(source: &CopySource, piece: &Piece, at: u64, to: &mut [u8]) -> Result<()> {
-    match &piece.change {
-        Change::Zeros => to.fill(0),
-        Change::Made(made) => {
-            let from = host_len(at);
-            let made = made.get(from..from + to.len()).ok_or_else(no_way)?;
-            to.copy_from_slice(made);
-        }
-        Change::Nothing | Change::Rebase(_) => {
-            let Spot { base, offset } = piece.from;
-            let span = Span { spot: Spot { base, offset: offset + at }, len: to.len() as u64 };
-            // SAFETY: the host reads the source, which is ready, as the plan chose this way; the
-            // span is a part of a piece.
-            let shown = unsafe { source.show(span) }.map_err(|error| error.at_step(step::MAP))?;
-            // SAFETY: `to` has as many bytes as are shown, and is memory of the driver's and no
-            // part of the source.
-            unsafe { copy_bytes(shown.address(), to.as_mut_ptr(), span.len) };
-        }
+    if piece.has_source() {
+        let Spot { base, offset } = piece.from;
+        let span = Span { spot: Spot { base, offset: offset + at }, len: to.len() as u64 };
+        // SAFETY: the host reads the source, which is ready, as the plan chose this way; the span
+        // is a part of a piece.
+        let shown = unsafe { source.show(span) }.map_err(|error| error.at_step(step::MAP))?;
+        // SAFETY: `to` has as many bytes as are shown, and is memory of the driver's and no part of
+        // the source.
+        unsafe { copy_bytes(shown.address(), to.as_mut_ptr(), span.len) };
     }
-    if let Change::Rebase(rebase) = piece.change {
-        rebase.apply(to, at);
-    }
+    piece.change.apply(to, at);
     Ok(())
 }

@@ -11,7 +11,7 @@ mod target;
 
 use self::target::{Target, Unallocated};
 use super::plan::chunks::{ChunkPart, chunks, parts};
-use super::plan::piece::{Change, Piece, ZEROS};
+use super::plan::piece::{Change, Piece};
 use super::plan::walk::Walked;
 use super::plan::{DOWNLOADED_AT_ONCE, Plan};
 use super::route::{CopyRoute, Pace};
@@ -21,7 +21,7 @@ use crate::array::{Pending, ReadyWhen};
 use crate::device::driver::{
     self, Filled, Readiness as DeviceReadiness, Region, Spot, WaitingCopies,
 };
-use crate::device::staging::{Staging, StagingBlock};
+use crate::device::staging::{Staging, StagingBlock, zeroed};
 use crate::trace::told_while;
 use crate::{Array, Error, Event, Queue, Result};
 
@@ -190,26 +190,23 @@ impl Plan {
         let mut regions = Vec::with_capacity(pieces.len());
         for (number, piece) in pieces.iter().enumerate() {
             let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
-            let from = match &piece.change {
-                Change::Nothing => {
-                    // SAFETY: the host reads the source, as the plan chose this way, so the source
-                    // is ready (W1 of `plan/walk.rs`).
-                    let shown = unsafe { self.source.show(piece.span()) };
-                    let shown = shown.map_err(|error| error.at_step(step::MAP))?;
-                    let address = shown.address();
-                    if matches!(shown, ShownBytes::Mapped(_)) {
-                        kept.shown.push(shown);
-                    }
-                    at_address(address)
+            let from = if piece.change == Change::Nothing {
+                // SAFETY: the host reads the source, as the plan chose this way, so the source is
+                // ready (W1 of `plan/walk.rs`).
+                let shown = unsafe { self.source.show(piece.span()) };
+                let shown = shown.map_err(|error| error.at_step(step::MAP))?;
+                let address = shown.address();
+                if matches!(shown, ShownBytes::Mapped(_)) {
+                    kept.shown.push(shown);
                 }
-                changed => {
-                    // SAFETY: the host reads the source, as the plan chose this way, so the source
-                    // is ready (W1 of `plan/walk.rs`).
-                    let bytes = unsafe { gather::changed(&self.source, piece, changed) }?;
-                    let from = at_address(bytes.as_ptr());
-                    kept.made.push(bytes);
-                    from
-                }
+                at_address(address)
+            } else {
+                // SAFETY: the host reads the source, as the plan chose this way, so the source is
+                // ready (W1 of `plan/walk.rs`).
+                let bytes = unsafe { gather::changed(&self.source, piece) }?;
+                let from = at_address(bytes.as_ptr());
+                kept.made.push(bytes);
+                from
             };
             regions.push(Region { from, to, len: piece.len });
         }
@@ -260,22 +257,21 @@ impl Plan {
             return Ok(());
         }
         let mut rest = bytes.as_mut_slice();
-        let mut regions = Vec::new();
+        let (mut regions, mut made) = (Vec::new(), Vec::new());
         for (number, piece) in pieces.iter().enumerate() {
             let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
-            if !piece.has_source() {
-                regions.push(Region { from: at_address(ZEROS.as_ptr()), to, len: piece.len });
-                continue;
-            }
             if !self.comes_by_the_host(piece) {
                 continue;
             }
-            let len = host_len(piece.len).min(rest.len());
-            let (own, others) = rest.split_at_mut(len);
-            rest = others;
-            if let Change::Rebase(rebase) = piece.change {
-                rebase.apply(own, 0);
-            }
+            let own = if piece.has_source() {
+                let own;
+                (own, rest) = rest.split_at_mut(host_len(piece.len).min(rest.len()));
+                own
+            } else {
+                made.push(zeroed(piece.len).map_err(|error| error.at_step(step::STAGE))?);
+                made.last_mut().ok_or_else(no_way)?
+            };
+            piece.change.apply(own, 0);
             regions.push(Region { from: at_address(own.as_ptr()), to, len: piece.len });
         }
         let may_wait = self.queue.device().properties().waiting_copies != WaitingCopies::None;
@@ -283,10 +279,10 @@ impl Plan {
             true => Some(staged_sources(&self.queue, &mut regions)?),
             false => None,
         };
-        // SAFETY: the sources are parts of `bytes` or `staged`, which are kept below until the
-        // queue has passed, or never go; the target was allocated for these pieces, on this queue.
+        // SAFETY: the sources are parts of `bytes`, `made` or `staged`, which are kept below until
+        // the queue has passed; the target was allocated for these pieces, on this queue.
         let submitted = unsafe { self.submit(driver::Route::FromHost, &regions) };
-        self.queue.keep_until_done((bytes, staged));
+        self.queue.keep_until_done((bytes, made, staged));
         submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
 
@@ -338,16 +334,13 @@ fn staged_sources(queue: &Queue, regions: &mut [Region]) -> Result<StagingBlock>
 /// Completes the pieces of a target on the host, after those with a source have arrived.
 fn finish_on_host(pieces: &[Piece], mut target: Target) -> Result<Target> {
     for (number, piece) in pieces.iter().enumerate() {
-        if let Change::Rebase(rebase) = piece.change {
-            // SAFETY: host memory that was just written to as a whole, and that nobody else has
-            // yet.
-            rebase.apply(unsafe { target.bytes(number, piece) }, 0);
-        }
         if !piece.has_source() {
             let to = host_address(target.spot(number, piece, 0).ok_or_else(no_way)?);
             // SAFETY: host memory that was allocated for this piece, and that nobody else has yet.
             unsafe { to.write_bytes(0, host_len(piece.len)) };
         }
+        // SAFETY: host memory that was just written to as a whole, and that nobody else has yet.
+        piece.change.apply(unsafe { target.bytes(number, piece) }, 0);
     }
     Ok(target)
 }

@@ -7,7 +7,6 @@
 use super::in_flight::InFlight;
 use super::target::Target;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
-use crate::copy::plan::piece::Change;
 use crate::copy::plan::walk::Walked;
 use crate::copy::plan::{CHUNKS_IN_FLIGHT, Plan};
 use crate::copy::source::{CopySource, at_address, host_len};
@@ -168,7 +167,7 @@ pub(in crate::copy) fn bytes_of(block: &mut StagingBlock, len: u64) -> &mut [u8]
     unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(len)) }
 }
 
-/// Changes offsets, and leaves nothing of an earlier copy between the parts.
+/// Completes the pieces, and leaves nothing of an earlier copy between the parts.
 pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
     let mut end = 0;
     for part in parts {
@@ -177,15 +176,8 @@ pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
             gap.fill(0);
         }
         end = start + len;
-        if !part.piece.has_source()
-            && let Some(own) = bytes.get_mut(start..end)
-        {
-            own.fill(0);
-        }
-        if let Change::Rebase(rebase) = part.piece.change
-            && let Some(own) = bytes.get_mut(start..end)
-        {
-            rebase.apply(own, part.at);
+        if let Some(own) = bytes.get_mut(start..end) {
+            part.piece.change.apply(own, part.at);
         }
     }
     if let Some(gap) = bytes.get_mut(end..) {
