@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::copy::Options;
-use arrow_device::deferred::release_finished;
+use arrow_device::deferred::{held_back, release_finished};
 use arrow_device::types::Int64;
 use arrow_device::{Array, Buffer, DataType, Queue, Schema};
 use arrow_device_testkit::manual::Manual;
@@ -103,4 +103,70 @@ fn a_subscriber_is_told_of_a_deferred_release_and_of_its_end() {
         assert_eq!((release_finished(), told(&["release after the last use"])), (1, 1));
         assert_eq!(Arc::strong_count(&owner), 1);
     });
+}
+
+/// A subscriber that panics at each event, and at the end of each span.
+#[cfg(panic = "unwind")]
+struct Panics;
+
+#[cfg(panic = "unwind")]
+impl Subscriber for Panics {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "arrow_device"
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        std::panic::resume_unwind(Box::new("planted"));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {
+        std::panic::resume_unwind(Box::new("planted"));
+    }
+}
+
+// Requirement: SAF-13, SAF-14, SAF-30
+#[test]
+#[cfg(panic = "unwind")]
+fn a_subscriber_that_panics_releases_nothing_early_and_stops_no_release() {
+    let (manual, device) = Manual::open();
+    let queue = device.open_queue().unwrap();
+    let owners = [const { Vec::<()>::new() }; 3].map(Arc::new);
+    let arrays = owners.clone().map(|owner| {
+        let address = std::ptr::without_provenance(0x1000);
+        // SAFETY: UNS-17: nobody reads the buffer.
+        let buffer = unsafe { Buffer::foreign(device.id(), address, 64, owner) };
+        let array = Array::builder(DataType::Int64).device(device.id()).len(4);
+        array.buffers([None, Some(buffer)]).finish_ready().unwrap()
+    });
+    let shares = || owners.each_ref().map(Arc::strong_count);
+    tracing::subscriber::with_default(Panics, || {
+        let [first, second, unused] = arrays;
+        let views = [&first, &second].map(|array| array.on(&queue).unwrap());
+        manual.submit(&queue);
+        drop(views);
+        drop(unused);
+        assert_eq!(shares(), [2, 2, 1], "what no queue uses goes at once");
+        drop((first, second));
+        assert_eq!(shares(), [2, 2, 1], "the work still runs");
+        manual.complete(&queue);
+        assert_eq!(release_finished(), 2);
+        assert_eq!(shares(), [1; 3]);
+
+        let numbers = Array::of::<Int64>([Some(1), None]).unwrap();
+        let options = Options::new().always(true);
+        let copied = numbers.copy_with(&Queue::host(), &options).unwrap();
+        Queue::host().synchronize().unwrap();
+        assert!(copied.equals(&numbers).unwrap());
+    });
+    assert!(held_back().is_nothing(), "{:?}", held_back());
 }

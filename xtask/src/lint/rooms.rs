@@ -13,7 +13,6 @@ pub(super) const FOLDER: &str = "crates/arrow-device/src/";
 
 /// The rooms of the library: what stands at the root of its source, from the bottom up.
 const ROOMS: &[&str] = &[
-    "trace",
     "errno",
     "clock",
     "sync",
@@ -24,6 +23,7 @@ const ROOMS: &[&str] = &[
     "device_id",
     "error",
     "unwind",
+    "trace",
     "process",
     "convention",
     "pool",
