@@ -226,7 +226,11 @@ impl Pieces {
 
     fn add_list(&mut self, array: &HostArray, wide: Wide) -> Result<()> {
         let (start, end) = self.add_offsets(array, wide)?;
-        self.add(&array.child(0)?.slice(start, end - start)?)
+        let child = array.child(0)?;
+        if end > child.len() {
+            return Err(wrong(array, "the offsets"));
+        }
+        self.add(&child.slice(start, end - start)?)
     }
 
     /// Where the lists of a list view begin and how long they are, and the part of the child that

@@ -37,6 +37,14 @@ pub struct EncodedMessage {
     is_dictionary: bool,
 }
 
+/// The dictionaries that a batch brings: their messages, and all values by the number of the
+/// dictionary, of which each has one place in a schema.
+#[derive(Default)]
+struct NewDictionaries {
+    messages: Vec<EncodedMessage>,
+    values: Vec<(i64, Array)>,
+}
+
 /// What a message has besides its pieces.
 enum Content<'a> {
     Batch(&'a Metadata),
@@ -116,33 +124,32 @@ impl Encoder {
             Err(error) => return Err(error),
         };
         let columns = batch.columns()?.iter().map(Array::host).collect::<Result<Vec<_>>>()?;
-        let mut messages = Vec::new();
-        let shapes = std::mem::take(&mut self.columns);
-        let dictionaries = shapes.iter().zip(&columns).try_for_each(|(shape, column)| {
-            self.write_dictionaries(shape, column, &mut messages).map(drop)
-        });
-        self.columns = shapes;
-        dictionaries?;
+        let mut new = NewDictionaries::default();
+        for (shape, column) in self.columns.iter().zip(&columns) {
+            self.write_dictionaries(shape, column, &mut new)?;
+        }
         let mut pieces = Pieces::default();
         columns.iter().try_for_each(|column| pieces.add(column))?;
         let rows = batch.row_count();
+        let NewDictionaries { mut messages, values } = new;
         messages.push(self.message(pieces, rows, &Content::Batch(metadata))?);
+        // Not before all of it is there: after an error nobody gets the messages.
+        self.written.extend(values);
         Ok(messages)
     }
 
     /// Tells whether a dictionary in here was written, other than more values of it.
     fn write_dictionaries(
-        &mut self,
+        &self,
         shape: &Shape,
         array: &HostArray,
-        messages: &mut Vec<EncodedMessage>,
+        new: &mut NewDictionaries,
     ) -> Result<bool> {
         let (id, values) = match &shape.kind {
             ShapeKind::Plain(children) => {
                 let mut has_changed = false;
                 for (index, child) in children.iter().enumerate() {
-                    has_changed |=
-                        self.write_dictionaries(child, &array.child(index)?, messages)?;
+                    has_changed |= self.write_dictionaries(child, &array.child(index)?, new)?;
                 }
                 return Ok(has_changed);
             }
@@ -152,7 +159,7 @@ impl Encoder {
             return Err(refused(ErrorKind::SchemaMismatch, "the dictionary is missing"));
         };
         // The values may point into dictionaries of their own, which come first.
-        let has_changed = self.write_dictionaries(values, &dictionary, messages)?;
+        let has_changed = self.write_dictionaries(values, &dictionary, new)?;
         let before = self.written.get(&id);
         if !has_changed && before.is_some_and(|before| before.is_same(dictionary.array())) {
             return Ok(false);
@@ -180,8 +187,8 @@ impl Encoder {
         let mut pieces = Pieces::default();
         pieces.add(&part)?;
         let content = Content::Dictionary { id, is_delta };
-        messages.push(self.message(pieces, part.len(), &content)?);
-        self.written.insert(id, dictionary.array().clone());
+        new.messages.push(self.message(pieces, part.len(), &content)?);
+        new.values.push((id, dictionary.array().clone()));
         Ok(!is_delta)
     }
 

@@ -3,7 +3,7 @@
 use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind, IndexType, Schema};
 use arrow_device_arrow::v60::ToArrow as _;
 use arrow_device_ipc::{
-    Decoded, Decoder, Encoder, FileReader, FileWriter, ReadOptions, WriteOptions,
+    Decoded, Decoder, Encoder, FileReader, FileWriter, ReadOptions, StreamWriter, WriteOptions,
 };
 
 use crate::support::{read, read_by_arrow, written};
@@ -214,4 +214,27 @@ fn what_lies_below_a_dictionary_that_grows_is_there_once() {
     assert_eq!(lists.len(), 8);
     let words = lists.child(0).unwrap().dictionary().unwrap();
     assert_eq!(words.len(), 3, "the words came once");
+}
+
+/// A dictionary and, behind it, a list whose offsets lead outside.
+fn with_lists(words: &[&str], keys: &[i32], last: i32) -> Batch {
+    let items = Array::from_values(DataType::Int8, [Some(1_i8)]).unwrap();
+    let mut offsets = vec![0_i32; keys.len()];
+    offsets.push(last);
+    let lists = Array::builder(DataType::list(items.field().clone())).len(keys.len());
+    let lists = lists.buffers([None, Some(offsets.into())]).children([items]);
+    Batch::from_columns([("w", coded(words, keys)), ("l", lists.finish_ready().unwrap())]).unwrap()
+}
+
+#[test]
+fn a_batch_that_is_refused_leaves_its_dictionary_to_be_written() {
+    let good = [with_lists(&["a", "b"], &[0, 1], 1), with_lists(&["x", "y"], &[0, 1], 1)];
+    let schema = good[0].schema().unwrap();
+    let mut writer = StreamWriter::new(Vec::new(), &schema, WriteOptions::new()).unwrap();
+    writer.write(&good[0]).unwrap();
+    // The dictionary comes before the lists, which are wrong.
+    let wrong = writer.write(&with_lists(&["x", "y"], &[0, 1], 9)).unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::InvalidData);
+    writer.write(&good[1]).unwrap();
+    assert_same(&read(&writer.finish().unwrap()).unwrap().1, &good);
 }
