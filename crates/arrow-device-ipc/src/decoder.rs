@@ -45,6 +45,8 @@ pub struct Decoder {
     known: Option<Columns>,
     /// How many messages came.
     count: u64,
+    /// Whether values of a dictionary may be missing, because a message of them was refused.
+    is_broken: bool,
 }
 
 /// What a message was.
@@ -205,7 +207,7 @@ impl Columns {
 impl Decoder {
     /// A decoder that has seen nothing.
     pub fn new(options: ReadOptions) -> Self {
-        Self { options, known: None, count: 0 }
+        Self { options, known: None, count: 0, is_broken: false }
     }
 
     /// The schema of the batches, of the columns that are asked for. Nothing before its message
@@ -223,6 +225,9 @@ impl Decoder {
     ///   options allow.
     /// * [`Unsupported`](arrow_device::ErrorKind::Unsupported): another version of the format, the
     ///   other byte order, an unknown compression, a tensor.
+    ///
+    /// A batch that is refused takes nothing from those behind it. Where the message may have had
+    /// values of a dictionary, every later call is an error of the kind `Malformed`.
     pub fn decode(&mut self, header: &[u8], body: Buffer) -> Result<Decoded> {
         self.decode_body(header, &Body::Whole(body))
     }
@@ -235,7 +240,20 @@ impl Decoder {
     }
 
     fn decode_next(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {
+        if self.is_broken {
+            let message =
+                "a message before was refused, and the values of a dictionary may be missing";
+            return Err(malformed(message));
+        }
+        self.is_broken = true;
+        let decoded = self.decode_known(header, body)?;
+        self.is_broken = false;
+        Ok(decoded)
+    }
+
+    fn decode_known(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {
         let message = verified(header)?;
+        self.is_broken = message.header_type() == fb::MessageHeader::DictionaryBatch;
         let len = body_len(&message, &self.options)?;
         if body.len() < len {
             let there = body.len();

@@ -9,7 +9,7 @@ use flatbuffers::FlatBufferBuilder;
 use crate::options::WriteOptions;
 use crate::problem::{not_written, refused};
 use crate::schema_to;
-use crate::stream_writer::{Encoder, write_end, write_header};
+use crate::stream_writer::{Encoder, check_output, write_end, write_header};
 
 /// What a file begins and ends with.
 pub(crate) const MAGIC: &[u8; 6] = b"ARROW1";
@@ -38,6 +38,8 @@ pub struct FileWriter<W: Write> {
     encoder: Encoder,
     alignment: u64,
     at: u64,
+    /// Whether the output failed in the middle of a message.
+    is_broken: bool,
     dictionaries: Vec<fb::Block>,
     batches: Vec<fb::Block>,
     metadata: Metadata,
@@ -56,6 +58,7 @@ impl<W: Write> FileWriter<W> {
             encoder,
             alignment,
             at,
+            is_broken: false,
             dictionaries: Vec::new(),
             batches: Vec::new(),
             metadata: Metadata::EMPTY,
@@ -79,7 +82,11 @@ impl<W: Write> FileWriter<W> {
 
     /// [`write`](Self::write), and what the message of the batch says besides.
     pub fn write_with_metadata(&mut self, batch: &Batch, metadata: &Metadata) -> Result<()> {
-        for message in self.encoder.encode_with_metadata(batch, metadata)? {
+        check_output(self.is_broken)?;
+        let messages = self.encoder.encode_with_metadata(batch, metadata)?;
+        // Until all is written: an output may fail, or panic.
+        self.is_broken = true;
+        for message in messages {
             let start = self.at;
             let len = write_header(&mut self.output, start, message.header(), self.alignment)?;
             message.write_body(&mut self.output)?;
@@ -92,11 +99,13 @@ impl<W: Write> FileWriter<W> {
                 self.batches.push(block);
             }
         }
+        self.is_broken = false;
         Ok(())
     }
 
     /// Writes the table of messages and the end, and gives the output back.
     pub fn finish(mut self) -> Result<W> {
+        check_output(self.is_broken)?;
         write_end(&mut self.output)?;
         let mut builder = FlatBufferBuilder::new();
         let schema = self.encoder.write_schema(&mut builder)?;

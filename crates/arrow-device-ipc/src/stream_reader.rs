@@ -107,7 +107,8 @@ impl Iterator for StreamReader {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_at_end {
+        // Until the input has answered: one that panics leaves the rest of a message behind.
+        if std::mem::replace(&mut self.is_at_end, true) {
             return None;
         }
         let next = self.read().transpose();

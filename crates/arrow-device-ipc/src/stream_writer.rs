@@ -360,6 +360,8 @@ pub struct StreamWriter<W: Write> {
     encoder: Encoder,
     /// How many bytes were written.
     at: u64,
+    /// Whether the output failed in the middle of a message.
+    is_broken: bool,
 }
 
 impl<W: Write> StreamWriter<W> {
@@ -367,35 +369,52 @@ impl<W: Write> StreamWriter<W> {
     pub fn new(mut output: W, schema: &Schema, options: WriteOptions) -> Result<Self> {
         let encoder = Encoder::new(schema, options)?;
         let at = write_header(&mut output, 0, &encoder.schema_message()?, options.alignment)?;
-        Ok(Self { output, encoder, at })
+        Ok(Self { output, encoder, at, is_broken: false })
     }
 
     /// Writes a batch, wherever it lies.
     ///
     /// # Errors
     /// As of [`Encoder::encode`], after which nothing of the batch was written, and those of the
-    /// output, after which the stream is broken.
+    /// output, after which the stream is broken: every later call is an error of the kind
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument).
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
         self.write_with_metadata(batch, &Metadata::EMPTY)
     }
 
     /// [`write`](Self::write), and what the message of the batch says besides.
     pub fn write_with_metadata(&mut self, batch: &Batch, metadata: &Metadata) -> Result<()> {
-        for message in self.encoder.encode_with_metadata(batch, metadata)? {
+        check_output(self.is_broken)?;
+        let messages = self.encoder.encode_with_metadata(batch, metadata)?;
+        // Until all is written: an output may fail, or panic.
+        self.is_broken = true;
+        for message in messages {
             let alignment = message.alignment;
             self.at += write_header(&mut self.output, self.at, message.header(), alignment)?;
             message.write_body(&mut self.output)?;
             self.at += message.body_len();
         }
+        self.is_broken = false;
         Ok(())
     }
 
     /// Writes the end of the stream, and gives the output back.
     pub fn finish(mut self) -> Result<W> {
+        check_output(self.is_broken)?;
         write_end(&mut self.output)?;
         self.output.flush().map_err(not_written)?;
         Ok(self.output)
     }
+}
+
+/// Whether more can be written behind what the output has.
+pub(crate) fn check_output(is_broken: bool) -> Result<()> {
+    if is_broken {
+        let message =
+            "the output failed in the middle of a message, and what was written is broken";
+        return Err(refused(ErrorKind::InvalidArgument, message));
+    }
+    Ok(())
 }
 
 /// What ends a stream.

@@ -3,7 +3,8 @@
 use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind, IndexType, Schema};
 use arrow_device_arrow::v60::ToArrow as _;
 use arrow_device_ipc::{
-    Decoded, Decoder, Encoder, FileReader, FileWriter, ReadOptions, StreamWriter, WriteOptions,
+    Decoded, Decoder, EncodedMessage, Encoder, FileReader, FileWriter, ReadOptions, StreamWriter,
+    WriteOptions,
 };
 
 use crate::support::{read, read_by_arrow, written};
@@ -237,4 +238,25 @@ fn a_batch_that_is_refused_leaves_its_dictionary_to_be_written() {
     assert_eq!(wrong.kind(), ErrorKind::InvalidData);
     writer.write(&good[1]).unwrap();
     assert_same(&read(&writer.finish().unwrap()).unwrap().1, &good);
+}
+
+#[test]
+fn behind_a_dictionary_that_is_refused_nothing_is_read() {
+    let batches = growing();
+    let mut encoder = Encoder::new(&batches[0].schema().unwrap(), WriteOptions::new()).unwrap();
+    let mut decoder = Decoder::new(ReadOptions::new());
+    decoder.decode(&encoder.schema_message().unwrap(), Buffer::from(Vec::<u8>::new())).unwrap();
+    let mut decode = |message: &EncodedMessage, body: Vec<u8>| {
+        let decoded = decoder.decode(message.header(), Buffer::from(body));
+        decoded.map(drop).map_err(|error| error.kind())
+    };
+    let body = |message: &EncodedMessage| message.body_bytes().unwrap();
+    let [first, second, third, _] = batches.map(|batch| encoder.encode(&batch).unwrap());
+    assert!(first.iter().all(|message| decode(message, body(message)).is_ok()));
+    // A batch takes nothing from the next ones.
+    assert_eq!(decode(&second[0], Vec::new()), Err(ErrorKind::Malformed));
+    assert_eq!(decode(&second[0], body(&second[0])), Ok(()));
+    assert_eq!(decode(&third[0], Vec::new()), Err(ErrorKind::Malformed));
+    assert_eq!(decode(&third[1], body(&third[1])), Err(ErrorKind::Malformed), "values are missing");
+    assert_eq!(decode(&third[0], body(&third[0])), Err(ErrorKind::Malformed));
 }

@@ -3,6 +3,7 @@
 
 mod devices;
 mod dictionaries;
+mod failing;
 mod files;
 mod generated;
 mod golden;
