@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use arrow_device::async_stream::ArraysExt as _;
 use arrow_device::{Array, ArrayReady, Error, Result, Schema};
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
@@ -30,6 +31,9 @@ use super::reader::Target;
 /// An error is an `ArrowError::ExternalError` with our [`Error`] in it, or with
 /// [`with_errors`](Self::with_errors) what another library makes of that. After the first one there
 /// is nothing more; the stream of arrays is dropped.
+///
+/// A stream of arrays may be made of another reader, and so on: 128 streams at most, and then the
+/// error is one of the kind [`LimitExceeded`](arrow_device::ErrorKind::LimitExceeded).
 pub struct AsyncReader<S, E = ArrowError> {
     target: Target,
     /// Nothing any more after the end.
@@ -89,11 +93,11 @@ impl<S, E> AsyncReader<S, E> {
         let Some(arrays) = &mut self.arrays else { return Poll::Ready(None) };
         let (_, ready) = match &mut self.awaited {
             Some(awaited) => awaited,
-            None => match ready!(Pin::new(arrays).poll_next(context)) {
+            // By a stream of the library, which counts how many read from one another.
+            None => match ready!(Pin::new(&mut Plain(arrays).map_arrays(Ok)).poll_next(context)) {
                 None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 Some(Ok(array)) => {
-                    let array = array.into();
                     if let Err(error) = data::check_place(&array) {
                         return Poll::Ready(Some(Err(error)));
                     }
@@ -106,6 +110,25 @@ impl<S, E> AsyncReader<S, E> {
         let Some((array, _)) = self.awaited.take() else { return Poll::Ready(None) };
         // SAFETY: UNS-28, which the caller of `new_unchecked` promises where nothing is checked.
         Poll::Ready(Some(waited.and_then(|()| unsafe { self.target.batch(array) })))
+    }
+}
+
+/// A stream of arrays or batches as one of arrays.
+struct Plain<'a, S>(&'a mut S);
+
+impl<S, A> Stream for Plain<'_, S>
+where
+    S: Stream<Item = Result<A>> + Unpin,
+    A: Into<Array>,
+{
+    type Item = Result<Array>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Array>>> {
+        let next = Pin::new(&mut *self.0).poll_next(context);
+        next.map(|array| array.map(|array| array.map(A::into)))
     }
 }
 

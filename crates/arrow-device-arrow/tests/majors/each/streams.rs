@@ -270,3 +270,23 @@ fn a_schema_that_is_none_of_batches_is_refused_at_once() {
     let error = AsyncReader::new(numbers, given(&schema(), &[])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
 }
+
+// Requirement: SAF-37
+#[test]
+fn readers_of_readers_are_an_error_before_the_stack_ends() {
+    type Boxed = Pin<Box<dyn Stream<Item = arrow_device::Result<Array>>>>;
+
+    let nested = |count: usize| {
+        let innermost: Boxed = Box::pin(given(&schema(), &batches()));
+        let ours = Schema::from_arrow(&*schema()).unwrap();
+        (0..count).fold(innermost, |arrays, _| {
+            let reader = AsyncReader::new(ours.clone(), arrays).unwrap();
+            Box::pin(AsyncArrays::from_arrow((reader.schema(), reader)).unwrap())
+        })
+    };
+    assert_eq!(Blocking::new(nested(128)).filter(Result::is_ok).count(), batches().len());
+    let mut deeper = Blocking::new(nested(129));
+    let error = deeper.next().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert!(deeper.next().is_none());
+}
