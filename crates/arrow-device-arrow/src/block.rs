@@ -7,7 +7,7 @@
 use std::alloc::{Layout, LayoutError};
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use arrow_device::abi::ArrowArray;
@@ -172,9 +172,9 @@ unsafe extern "C" fn release<T>(array: *mut ArrowArray) {
     // after the release.
     unsafe { std::alloc::dealloc(array.private_data.cast(), layout) };
     // The owner may end in anybody's code, and a panic must not reach the caller.
-    let ended = std::panic::catch_unwind(AssertUnwindSafe(|| drop(header)));
-    // What a panic carries may panic in turn when it is dropped.
-    std::mem::forget(ended.err());
+    let Err(carried) = catch_unwind(AssertUnwindSafe(|| drop(header))) else { return };
+    // What a panic carries may panic in turn when it is dropped. What that one carries is left.
+    std::mem::forget(catch_unwind(AssertUnwindSafe(|| drop(carried))));
 }
 
 /// The release of a struct below the base, which owns nothing.
@@ -183,5 +183,31 @@ pub(crate) unsafe extern "C" fn mark_released(array: *mut ArrowArray) {
     // callback with the struct that has it, or with null (UNS-14).
     if let Some(array) = unsafe { array.as_mut() } {
         array.release = None;
+    }
+}
+
+#[cfg(all(test, panic = "unwind"))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    struct Panics(Arc<()>);
+
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new(self.0.clone()));
+        }
+    }
+
+    // Requirement: SAF-14, SAF-31
+    #[test]
+    fn what_the_panic_of_an_owner_carries_is_dropped() {
+        let carried = Arc::new(());
+        let block = TreeBlock::new(Needs::default()).unwrap();
+        let mut array = block.own(ArrowArray::empty(), Panics(carried.clone()));
+        // SAFETY: the struct was made just now, with this callback.
+        unsafe { release::<Panics>(&raw mut array) };
+        assert_eq!(Arc::strong_count(&carried), 1);
     }
 }
