@@ -2,11 +2,14 @@
 //!
 //! An array in IPC begins with the first element of its buffers, so a slice is cut: bitmaps are
 //! shifted to whole bytes, offsets are made to begin at 0, and children are cut to what the offsets
-//! lead to. Buffers that need none of that are written from where they lie.
+//! lead to. What a slice needs is found out here; the bytes themselves are looked at again when
+//! they are [written](crate::pieces::write_pieces).
 
-use arrow_device::{BufferKind, DataType, Error, ErrorKind, HostArray, Layout, Result, UnionMode};
+use arrow_device::{BufferKind, DataType, Error, ErrorKind, Layout, Result, UnionMode};
 
+use crate::pieces::{Change, Changed, Input, Piece, write_pieces};
 use crate::problem::refused;
+use crate::source::{Elements, Node, Source};
 
 /// The nodes and buffers of a batch or of the values of a dictionary, in the order of the format.
 #[derive(Default)]
@@ -17,79 +20,41 @@ pub(crate) struct Pieces {
     pub(crate) variadic_counts: Vec<i64>,
 }
 
-/// The bytes of a buffer.
-pub(crate) enum Piece {
-    Nothing,
-    Own(Vec<u8>),
-    /// Some of the bytes of a buffer of an array.
-    Of {
-        array: HostArray,
-        index: usize,
-        start: usize,
-        end: usize,
-    },
-}
-
-impl Piece {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Own(bytes) => bytes.len(),
-            Self::Of { start, end, .. } => end - start,
-        }
-    }
-
-    pub(crate) fn with<T>(&self, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
-        match self {
-            Self::Nothing => Ok(look(&[])),
-            Self::Own(bytes) => Ok(look(bytes)),
-            Self::Of { array, index, start, end } => {
-                let bytes = array.buffer(*index)?;
-                let bytes = bytes.get(*start..*end).ok_or_else(|| short(array, *index))?;
-                Ok(look(bytes))
-            }
-        }
-    }
-}
-
-/// A buffer has less than its array needs.
 #[cold]
-fn short(array: &HostArray, index: usize) -> Error {
-    let (data_type, len) = (array.data_type(), array.len());
-    let message = format!("buffer {index} is too short for {len} elements of {data_type}");
-    refused(ErrorKind::InvalidData, message)
-}
-
-#[cold]
-fn wrong(array: &HostArray, what: &str) -> Error {
-    refused(ErrorKind::InvalidData, format!("{what} of {} lead outside", array.data_type()))
+fn wrong(node: &Node, what: &str) -> Error {
+    refused(ErrorKind::InvalidData, format!("{what} of {} lead outside", node.data_type()))
 }
 
 /// Numbers of 32 or of 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wide {
+pub(crate) enum Wide {
     Four,
     Eight,
 }
 
 impl Wide {
-    fn bytes(self) -> usize {
+    pub(crate) fn bytes(self) -> u64 {
         match self {
             Self::Four => 4,
             Self::Eight => 8,
         }
     }
 
-    fn read(self, bytes: &[u8], index: usize) -> Option<i64> {
-        let rest = bytes.get(index.checked_mul(self.bytes())?..)?;
+    pub(crate) fn read(self, bytes: &[u8], index: usize) -> Option<i64> {
         match self {
-            Self::Four => rest.first_chunk().map(|bytes| i64::from(i32::from_ne_bytes(*bytes))),
-            Self::Eight => rest.first_chunk().map(|bytes| i64::from_ne_bytes(*bytes)),
+            Self::Four => {
+                let rest = bytes.get(index.checked_mul(4)?..)?;
+                rest.first_chunk().map(|bytes| i64::from(i32::from_ne_bytes(*bytes)))
+            }
+            Self::Eight => {
+                let rest = bytes.get(index.checked_mul(8)?..)?;
+                rest.first_chunk().map(|bytes| i64::from_ne_bytes(*bytes))
+            }
         }
     }
 
     /// Appends a number that fits, because it is no larger than one that was read.
-    fn write(self, number: i64, to: &mut Vec<u8>) {
+    pub(crate) fn write(self, number: i64, to: &mut Vec<u8>) {
         match self {
             Self::Four => to.extend_from_slice(&(number as i32).to_ne_bytes()),
             Self::Eight => to.extend_from_slice(&number.to_ne_bytes()),
@@ -97,12 +62,40 @@ impl Wide {
     }
 }
 
+/// Numbers that index ends of runs, of 16, 32 or 64 bits.
+pub(crate) fn read_run_end(width: u64, bytes: &[u8], index: usize) -> Option<i64> {
+    match width {
+        2 => {
+            let rest = bytes.get(index.checked_mul(2)?..)?;
+            rest.first_chunk().map(|bytes| i64::from(i16::from_ne_bytes(*bytes)))
+        }
+        4 => Wide::Four.read(bytes, index),
+        _ => Wide::Eight.read(bytes, index),
+    }
+}
+
+/// Two numbers of a buffer; nothing where it does not have them.
+fn two_numbers(source: &Source, wide: Wide, at: [usize; 2]) -> Result<Option<[i64; 2]>> {
+    let width = wide.bytes();
+    let mut found = [0; 2];
+    for (at, found) in at.into_iter().zip(&mut found) {
+        let start = (at as u64).checked_mul(width);
+        let end = start.and_then(|start| start.checked_add(width));
+        let Some((start, end)) = start.zip(end).filter(|(_, end)| *end <= source.len()) else {
+            return Ok(None);
+        };
+        let number = source.show(start..end, |bytes| wide.read(bytes, 0))?;
+        *found = number.unwrap_or_default();
+    }
+    Ok(Some(found))
+}
+
 impl Pieces {
     /// Adds an array and all below it.
-    pub(crate) fn add(&mut self, array: &HostArray) -> Result<()> {
+    pub(crate) fn add(&mut self, array: &Node) -> Result<()> {
         let data_type = array.data_type();
         let layout = Layout::of(data_type);
-        let (len, offset) = (array.len(), array.array().offset());
+        let (len, offset) = (array.len(), array.offset());
         let nulls = if matches!(data_type, DataType::Null) {
             len
         } else if layout.has_validity() {
@@ -115,7 +108,7 @@ impl Pieces {
         for (index, kind) in layout.buffers().iter().enumerate() {
             match *kind {
                 BufferKind::Bits => self.buffers.push(bits(array, index)?),
-                BufferKind::Fixed { width } => self.add_part(array, index, width as usize)?,
+                BufferKind::Fixed { width } => self.add_part(array, index, u64::from(width))?,
                 BufferKind::TypeIds => self.add_part(array, index, 1)?,
                 BufferKind::Views => self.add_part(array, index, 16)?,
                 // Those that lead somewhere are written with what they lead to.
@@ -148,16 +141,17 @@ impl Pieces {
     }
 
     /// The bitmap, if a null is there; tells how many there are.
-    fn add_validity(&mut self, array: &HostArray) -> Result<usize> {
+    fn add_validity(&mut self, array: &Node) -> Result<usize> {
         let known = array.array().null_count();
-        let has_none = known == Some(0) || array.is_empty() || array.buffer(0)?.is_empty();
+        let has_none = known == Some(0) || array.len() == 0 || array.buffer(0)?.len() == 0;
         let piece = if has_none { Piece::Nothing } else { bits(array, 0)? };
         let nulls = match known {
             _ if has_none => 0,
             Some(nulls) => nulls,
             None => {
-                let set = piece.with(|bits| count_ones(bits, array.len()))?;
-                array.len() - set
+                let mut ones = Ones { left: array.len(), count: 0 };
+                write_pieces(std::slice::from_ref(&piece), 1, &mut ones)?;
+                array.len() - ones.count
             }
         };
         self.buffers.push(if nulls == 0 { Piece::Nothing } else { piece });
@@ -165,66 +159,75 @@ impl Pieces {
     }
 
     /// The elements of a buffer of so many bytes each.
-    fn add_part(&mut self, array: &HostArray, index: usize, width: usize) -> Result<()> {
-        let (offset, len) = (array.array().offset(), array.len());
-        let start = offset.checked_mul(width).ok_or_else(|| short(array, index))?;
-        let count = len.checked_mul(width).ok_or_else(|| short(array, index))?;
-        self.add_range(array, index, start, count)
+    fn add_part(&mut self, array: &Node, index: usize, width: u64) -> Result<()> {
+        let (offset, len) = (array.offset() as u64, array.len() as u64);
+        let start = offset.checked_mul(width).ok_or_else(|| array.short(index))?;
+        let count = len.checked_mul(width).ok_or_else(|| array.short(index))?;
+        if count == 0 {
+            self.buffers.push(Piece::Nothing);
+            return Ok(());
+        }
+        self.add_range(array, array.buffer(index)?, index, start, count)
     }
 
     fn add_range(
         &mut self,
-        array: &HostArray,
+        array: &Node,
+        source: Source,
         index: usize,
-        start: usize,
-        len: usize,
+        start: u64,
+        len: u64,
     ) -> Result<()> {
         if len == 0 {
             self.buffers.push(Piece::Nothing);
             return Ok(());
         }
-        let end = start
-            .checked_add(len)
-            .filter(|end| array.buffer(index).is_ok_and(|bytes| *end <= bytes.len()));
-        let end = end.ok_or_else(|| short(array, index))?;
-        self.buffers.push(Piece::Of { array: array.clone(), index, start, end });
+        let end = start.checked_add(len).filter(|end| *end <= source.len());
+        let end = end.ok_or_else(|| array.short(index))?;
+        self.buffers.push(Piece::Of { source, range: start..end });
         Ok(())
     }
 
+    fn add_changed(&mut self, inputs: Inputs, count: usize, change: Change) {
+        let Inputs { first, second } = inputs;
+        let changed = Changed { first, second, count: count as u64, change };
+        self.buffers.push(Piece::Changed(Box::new(changed)));
+    }
+
     /// The offsets of an array, which begin at 0, and what they lead to.
-    fn add_offsets(&mut self, array: &HostArray, wide: Wide) -> Result<(usize, usize)> {
-        let (offset, len) = (array.array().offset(), array.len());
+    fn add_offsets(&mut self, array: &Node, wide: Wide) -> Result<(usize, usize)> {
+        let (offset, len) = (array.offset(), array.len());
         if len == 0 {
-            self.buffers.push(Piece::Own(vec![0; wide.bytes()]));
+            self.buffers.push(Piece::Own(vec![0; if wide == Wide::Four { 4 } else { 8 }]));
             return Ok((0, 0));
         }
         let offsets = array.buffer(1)?;
-        let (first, last) = (wide.read(&offsets, offset), wide.read(&offsets, offset + len));
-        let (Some(first), Some(last)) = (first, last) else { return Err(short(array, 1)) };
+        let ends = two_numbers(&offsets, wide, [offset, offset + len])?;
+        let [first, last] = ends.ok_or_else(|| array.short(1))?;
         let range = usize::try_from(first).ok().zip(usize::try_from(last).ok());
         let range = range.filter(|(first, last)| first <= last);
         let range = range.ok_or_else(|| wrong(array, "the offsets"))?;
+        let start = offset as u64 * wide.bytes();
         if first == 0 {
-            let start = offset * wide.bytes();
-            self.add_range(array, 1, start, (len + 1) * wide.bytes())?;
+            self.add_range(array, offsets, 1, start, (len as u64 + 1) * wide.bytes())?;
         } else {
-            let mut moved = Vec::with_capacity((len + 1) * wide.bytes());
-            for index in offset..=offset + len {
-                let number = wide.read(&offsets, index).ok_or_else(|| short(array, 1))?;
-                // Nonsense in between stays nonsense, and fits.
-                wide.write(number.wrapping_sub(first), &mut moved);
-            }
-            self.buffers.push(Piece::Own(moved));
+            let input = Input { source: offsets, start, width: wide.bytes() };
+            self.add_changed(Inputs::one(input), len + 1, Change::Offsets { wide, first });
         }
         Ok(range)
     }
 
-    fn add_variable(&mut self, array: &HostArray, wide: Wide) -> Result<()> {
+    fn add_variable(&mut self, array: &Node, wide: Wide) -> Result<()> {
         let (start, end) = self.add_offsets(array, wide)?;
-        self.add_range(array, 2, start, end - start)
+        if start == end {
+            self.buffers.push(Piece::Nothing);
+            return Ok(());
+        }
+        let source = array.buffer(2)?;
+        self.add_range(array, source, 2, start as u64, (end - start) as u64)
     }
 
-    fn add_list(&mut self, array: &HostArray, wide: Wide) -> Result<()> {
+    fn add_list(&mut self, array: &Node, wide: Wide) -> Result<()> {
         let (start, end) = self.add_offsets(array, wide)?;
         let child = array.child(0)?;
         if end > child.len() {
@@ -235,8 +238,8 @@ impl Pieces {
 
     /// Where the lists of a list view begin and how long they are, and the part of the child that
     /// has all of them.
-    fn add_list_view(&mut self, array: &HostArray, wide: Wide) -> Result<()> {
-        let (offset, len) = (array.array().offset(), array.len());
+    fn add_list_view(&mut self, array: &Node, wide: Wide) -> Result<()> {
+        let (offset, len) = (array.offset(), array.len());
         let child = array.child(0)?;
         if len == 0 {
             self.buffers.extend([Piece::Nothing, Piece::Nothing]);
@@ -244,66 +247,76 @@ impl Pieces {
         }
         let (starts, sizes) = (array.buffer(1)?, array.buffer(2)?);
         let (mut low, mut high) = (i64::MAX, 0);
-        for index in offset..offset + len {
-            let place = wide.read(&starts, index).zip(wide.read(&sizes, index));
-            let (start, size) = place.ok_or_else(|| short(array, 1))?;
-            if size > 0 {
-                let end = start.checked_add(size).ok_or_else(|| wrong(array, "the lists"))?;
-                (low, high) = (low.min(start), high.max(end));
+        let width = wide.bytes();
+        let both = Elements { first: (&starts, width), second: Some((&sizes, width)) };
+        let walked = both.walk(offset..offset + len, |elements, starts, sizes| {
+            for index in 0..elements.len() {
+                let place = wide.read(starts, index).zip(wide.read(sizes, index));
+                let (start, size) = place.ok_or_else(|| array.short(1))?;
+                if size > 0 {
+                    let end = start.checked_add(size);
+                    let end = end.ok_or_else(|| wrong(array, "the lists"))?;
+                    (low, high) = (low.min(start), high.max(end));
+                }
             }
-        }
+            Ok(true)
+        })?;
+        walked.ok_or_else(|| array.short(1))?;
         let low = if high == 0 { 0 } else { low };
         let place = usize::try_from(low).ok().zip(usize::try_from(high).ok());
         let (first, end) = place
             .filter(|(_, end)| *end <= child.len())
             .ok_or_else(|| wrong(array, "the lists"))?;
         if end - first == child.len() {
-            self.add_part(array, 1, wide.bytes())?;
+            self.add_part(array, 1, width)?;
         } else {
-            let mut moved = Vec::with_capacity(len * wide.bytes());
-            for index in offset..offset + len {
-                let place = wide.read(&starts, index).zip(wide.read(&sizes, index));
-                let (start, size) = place.ok_or_else(|| short(array, 1))?;
-                // An empty list may begin anywhere, also in what is cut off.
-                wide.write(if size > 0 { start - low } else { 0 }, &mut moved);
-            }
-            self.buffers.push(Piece::Own(moved));
+            let input = |source| Input { source, start: offset as u64 * width, width };
+            let inputs = Inputs { first: input(starts), second: Some(input(sizes)) };
+            self.add_changed(inputs, len, Change::Starts { wide, low });
         }
-        self.add_part(array, 2, wide.bytes())?;
+        self.add_part(array, 2, width)?;
         self.add(&child.slice(first, end - first)?)
     }
 
     /// The data buffers of views. Those that no view of a slice names travel empty.
-    fn add_view_data(&mut self, array: &HostArray) -> Result<()> {
+    fn add_view_data(&mut self, array: &Node) -> Result<()> {
         let count = array.array().buffer_count().saturating_sub(3);
-        let (offset, len) = (array.array().offset(), array.len());
+        let (offset, len) = (array.offset(), array.len());
         let mut is_used = vec![false; count];
-        if len > 0 {
+        if len > 0 && count > 0 {
             let views = array.buffer(1)?;
-            for index in offset..offset + len {
-                let view = index.checked_mul(16).and_then(|start| views.get(start..start + 16));
-                let view = view.ok_or_else(|| short(array, 1))?;
-                let size = Wide::Four.read(view, 0).unwrap_or(0);
-                let number = Wide::Four.read(view, 2).unwrap_or(0);
-                if size > 12
-                    && let Some(used) =
-                        usize::try_from(number).ok().and_then(|number| is_used.get_mut(number))
-                {
-                    *used = true;
+            let views = Elements { first: (&views, 16), second: None };
+            let walked = views.walk(offset..offset + len, |_, views, _| {
+                for view in views.chunks_exact(16) {
+                    let size = Wide::Four.read(view, 0).unwrap_or(0);
+                    let number = Wide::Four.read(view, 2).unwrap_or(0);
+                    if size > 12
+                        && let Some(used) =
+                            usize::try_from(number).ok().and_then(|number| is_used.get_mut(number))
+                    {
+                        *used = true;
+                    }
                 }
-            }
+                Ok(is_used.contains(&false))
+            })?;
+            walked.ok_or_else(|| array.short(1))?;
         }
         self.variadic_counts.push(count as i64);
         for (number, used) in is_used.into_iter().enumerate() {
-            let bytes = if used { array.buffer(2 + number)?.len() } else { 0 };
-            self.add_range(array, 2 + number, 0, bytes)?;
+            if used {
+                let source = array.buffer(2 + number)?;
+                let len = source.len();
+                self.add_range(array, source, 2 + number, 0, len)?;
+            } else {
+                self.buffers.push(Piece::Nothing);
+            }
         }
         Ok(())
     }
 
     /// The offsets of a dense union, which begin at 0 in each child, and the used part of each.
-    fn add_dense(&mut self, array: &HostArray, type_ids: &[i8]) -> Result<()> {
-        let (offset, len) = (array.array().offset(), array.len());
+    fn add_dense(&mut self, array: &Node, type_ids: &[i8]) -> Result<()> {
+        let (offset, len) = (array.offset(), array.len());
         let mut ranges = vec![(i64::MAX, -1_i64); type_ids.len()];
         let mut number_of = [usize::MAX; 128];
         for (number, id) in type_ids.iter().enumerate() {
@@ -311,28 +324,30 @@ impl Pieces {
                 *slot = number;
             }
         }
-        let (ids, offsets) = (array.buffer(0)?, array.buffer(1)?);
-        let place = |index: usize| {
-            let id = ids.get(index).copied()?;
-            let number = number_of.get(usize::from(id)).copied()?;
-            Some((number, Wide::Four.read(&offsets, index)?))
-        };
         let outside = || wrong(array, "the type ids or the offsets");
-        for index in offset..offset + len {
-            let (number, at) = place(index).ok_or_else(outside)?;
-            let range = ranges.get_mut(number).ok_or_else(outside)?;
-            *range = (range.0.min(at), range.1.max(at));
-        }
+        let (ids, offsets) = (array.buffer(0)?, array.buffer(1)?);
+        let both = Elements { first: (&ids, 1), second: Some((&offsets, 4)) };
+        let walked = both.walk(offset..offset + len, |elements, ids, offsets| {
+            for index in 0..elements.len() {
+                let number = ids.get(index).and_then(|id| number_of.get(usize::from(*id)));
+                let range = number.and_then(|number| ranges.get_mut(*number));
+                let place = range.zip(Wide::Four.read(offsets, index));
+                let (range, at) = place.ok_or_else(outside)?;
+                *range = (range.0.min(at), range.1.max(at));
+            }
+            Ok(true)
+        })?;
+        walked.ok_or_else(outside)?;
         if ranges.iter().all(|(low, high)| *low == 0 || *high < 0) {
             self.add_part(array, 1, 4)?;
         } else {
-            let mut moved = Vec::with_capacity(len * 4);
-            for index in offset..offset + len {
-                let (number, at) = place(index).ok_or_else(outside)?;
-                let (low, _) = ranges.get(number).ok_or_else(outside)?;
-                Wide::Four.write(at - low, &mut moved);
-            }
-            self.buffers.push(Piece::Own(moved));
+            // By type id, which a walk has just found to be those of children.
+            let low_of = |number: &usize| ranges.get(*number).map_or(0, |(low, _)| *low);
+            let lows = number_of.iter().map(low_of).collect();
+            let first = Input { source: ids, start: offset as u64, width: 1 };
+            let second = Input { source: offsets, start: offset as u64 * 4, width: 4 };
+            let inputs = Inputs { first, second: Some(second) };
+            self.add_changed(inputs, len, Change::Places { lows });
         }
         for (number, (low, high)) in ranges.into_iter().enumerate() {
             let child = array.child(number)?;
@@ -345,75 +360,102 @@ impl Pieces {
     }
 
     /// The runs that a slice lies in, which end where the slice does.
-    fn add_runs(&mut self, array: &HostArray, run_ends: &DataType) -> Result<()> {
-        let (offset, len) = (array.array().offset() as i64, array.len() as i64);
+    fn add_runs(&mut self, array: &Node, run_ends: &DataType) -> Result<()> {
+        let (offset, len) = (array.offset() as i64, array.len() as i64);
         let (ends, values) = (array.child(0)?, array.child(1)?);
         let width = match run_ends {
             DataType::Int16 => 2,
             DataType::Int32 => 4,
             _ => 8,
         };
-        let bytes = ends.buffer(1)?;
-        let first = ends.array().offset();
-        let end_of = |run: usize| -> Option<i64> {
-            let at = bytes.get((first + run).checked_mul(width)?..)?;
-            Some(match width {
-                2 => i64::from(i16::from_ne_bytes(*at.first_chunk()?)),
-                4 => i64::from(i32::from_ne_bytes(*at.first_chunk()?)),
-                _ => i64::from_ne_bytes(*at.first_chunk()?),
-            })
-        };
+        let source = ends.buffer(1)?;
+        let first = ends.offset();
+        let (mut skipped, mut count) = (0_usize, 0_usize);
+        let runs = if len == 0 { 0 } else { ends.len() };
         let outside = || wrong(array, "the run ends");
-        let (mut moved, mut skipped, mut count) = (Vec::new(), 0_usize, 0_usize);
-        for run in 0..ends.len() {
-            if len == 0 {
-                break;
+        let walk = Elements { first: (&source, width), second: None };
+        let walked = walk.walk(first..first + runs, |elements, ends, _| {
+            for index in 0..elements.len() {
+                let end = read_run_end(width, ends, index).ok_or_else(outside)?;
+                let end = end.saturating_sub(offset);
+                // Before the first one that counts; a later one is nonsense, and stays so.
+                if end <= 0 && count == 0 {
+                    skipped += 1;
+                    continue;
+                }
+                count += 1;
+                if end >= len {
+                    return Ok(false);
+                }
             }
-            let end = end_of(run).ok_or_else(outside)? - offset;
-            if end <= 0 {
-                skipped += 1;
-                continue;
-            }
-            count += 1;
-            let end = end.min(len);
-            match width {
-                2 => moved.extend_from_slice(&(end as i16).to_ne_bytes()),
-                4 => moved.extend_from_slice(&(end as i32).to_ne_bytes()),
-                _ => moved.extend_from_slice(&end.to_ne_bytes()),
-            }
-            if end == len {
-                break;
-            }
-        }
+            Ok(true)
+        })?;
+        walked.ok_or_else(outside)?;
         self.nodes.push((count as i64, 0));
         self.buffers.push(Piece::Nothing);
-        self.buffers.push(if moved.is_empty() { Piece::Nothing } else { Piece::Own(moved) });
+        if count == 0 {
+            self.buffers.push(Piece::Nothing);
+        } else {
+            let start = (first + skipped) as u64 * width;
+            let input = Input { source, start, width };
+            self.add_changed(Inputs::one(input), count, Change::Runs { width, offset, len });
+        }
         self.add(&values.slice(skipped, count)?)
     }
 }
 
+/// What a buffer that changes is made of.
+struct Inputs {
+    first: Input,
+    second: Option<Input>,
+}
+
+impl Inputs {
+    fn one(first: Input) -> Self {
+        Self { first, second: None }
+    }
+}
+
 /// The bits of a buffer from the first element on, in whole bytes.
-fn bits(array: &HostArray, index: usize) -> Result<Piece> {
-    let (offset, len) = (array.array().offset(), array.len());
+fn bits(array: &Node, index: usize) -> Result<Piece> {
+    let (offset, len) = (array.offset() as u64, array.len() as u64);
     if len == 0 {
         return Ok(Piece::Nothing);
     }
-    let bytes = array.buffer(index)?;
+    let source = array.buffer(index)?;
     let (start, end) = (offset / 8, (offset + len).div_ceil(8));
-    let part = bytes.get(start..end).ok_or_else(|| short(array, index))?;
-    let shift = offset % 8;
-    if shift == 0 {
-        return Ok(Piece::Of { array: array.clone(), index, start, end });
+    if end > source.len() {
+        return Err(array.short(index));
     }
-    let following = part.iter().skip(1).chain(std::iter::once(&0));
-    let moved = part.iter().zip(following);
-    let moved = moved.map(|(low, high)| (low >> shift) | (high << (8 - shift)));
-    Ok(Piece::Own(moved.take(len.div_ceil(8)).collect()))
+    let shift = (offset % 8) as u32;
+    if shift == 0 {
+        return Ok(Piece::Of { source, range: start..end });
+    }
+    let first = Input { source, start, width: 1 };
+    let change = Change::Shift { by: shift, end };
+    let changed = Changed { first, second: None, count: len.div_ceil(8), change };
+    Ok(Piece::Changed(Box::new(changed)))
 }
 
-/// How many of the first bits are set.
-fn count_ones(bits: &[u8], len: usize) -> usize {
-    let whole = bits.iter().take(len / 8).map(|byte| byte.count_ones() as usize).sum::<usize>();
-    let rest = bits.get(len / 8).map_or(0, |byte| byte & ((1_u8 << (len % 8)) - 1));
-    whole + rest.count_ones() as usize
+/// Counts the bits that are set, of so many.
+struct Ones {
+    left: usize,
+    count: usize,
+}
+
+impl std::io::Write for Ones {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let bits = self.left.min(bytes.len() * 8);
+        let whole = bytes.iter().take(bits / 8).map(|byte| byte.count_ones() as usize);
+        self.count += whole.sum::<usize>();
+        let rest = bytes.get(bits / 8).filter(|_| bits % 8 > 0);
+        let rest = rest.map_or(0, |byte| byte & ((1_u8 << (bits % 8)) - 1));
+        self.count += rest.count_ones() as usize;
+        self.left -= bits;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

@@ -63,11 +63,13 @@ mod file_reader;
 mod file_writer;
 mod framing;
 mod options;
+mod pieces;
 mod problem;
 mod ranges;
 mod schema_from;
 mod schema_to;
 mod shape;
+mod source;
 mod stream_reader;
 mod stream_writer;
 

@@ -88,12 +88,15 @@ pub struct WriteOptions {
     pub(crate) compression: Option<Compression>,
     pub(crate) alignment: u64,
     pub(crate) writes_deltas: bool,
+    /// A power of two.
+    pub(crate) staging: u64,
 }
 
 impl WriteOptions {
-    /// No compression, buffers that begin at multiples of 64, dictionaries that grow as deltas.
+    /// No compression, buffers that begin at multiples of 64, dictionaries that grow as deltas, 16
+    /// MiB of host memory for what lies on devices.
     pub fn new() -> Self {
-        Self { compression: None, alignment: 64, writes_deltas: true }
+        Self { compression: None, alignment: 64, writes_deltas: true, staging: 16 << 20 }
     }
 
     /// Compresses each buffer. A buffer that does not become smaller is written as it is.
@@ -114,6 +117,18 @@ impl WriteOptions {
     /// nothing but deltas.
     pub fn deltas(mut self, writes_deltas: bool) -> Self {
         self.writes_deltas = writes_deltas;
+        self
+    }
+
+    /// How many bytes of host memory a batch passes through that the host cannot read: 16 MiB
+    /// without this, 4 KiB at least, and a power of two; other numbers count as the next lower
+    /// one.
+    ///
+    /// A batch that fits is copied at once. A larger one is read in two windows in turn, each half
+    /// as large, of memory that the device's driver reads into fastest.
+    pub fn staging(mut self, bytes: u64) -> Self {
+        let bytes = bytes.clamp(4 << 10, 1 << 40);
+        self.staging = 1 << bytes.ilog2();
         self
     }
 }

@@ -3,17 +3,21 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Write;
+use std::sync::Arc;
 
-use arrow_device::{Array, Batch, ErrorKind, HostArray, Metadata, Result, Schema};
+use arrow_device::copy::{self, BufferReader};
+use arrow_device::{Array, Batch, ErrorKind, Metadata, Queue, Result, Schema};
 use arrow_ipc as fb;
 use flatbuffers::FlatBufferBuilder;
 
-use crate::encode::{Piece, Pieces};
+use crate::encode::Pieces;
 use crate::framing::CONTINUATION;
 use crate::options::{Compression, WriteOptions};
+use crate::pieces::{Piece, write_pieces, write_zeros};
 use crate::problem::{not_written, refused};
 use crate::schema_to;
 use crate::shape::{Shape, ShapeKind};
+use crate::source::{Node, Staged};
 
 /// Makes messages of batches, for those who send them by a way of their own, as Flight does.
 ///
@@ -28,7 +32,8 @@ pub struct Encoder {
     replaces: bool,
 }
 
-/// A message that was made and not yet sent. It keeps the arrays whose bytes it has.
+/// A message that was made and not yet sent. It keeps the arrays whose bytes it has, wherever they
+/// lie.
 pub struct EncodedMessage {
     header: Vec<u8>,
     pieces: Vec<Piece>,
@@ -97,8 +102,12 @@ impl Encoder {
 
     /// The messages of a batch: dictionaries that are new or that have changed, then the batch.
     ///
-    /// A batch that the host cannot read is copied to the host first, and only its live elements
-    /// are.
+    /// Of a batch that the host cannot read, only live elements travel. A batch that fits into
+    /// [`WriteOptions::staging`] is copied to the host at once. A larger one stays where it is: the
+    /// few numbers that a header needs are read here, and the bytes when a body is written, through
+    /// no more host memory than that. Two things are in host memory as a whole: dictionaries, which
+    /// are compared with those of later batches, and what was compressed, because a header tells
+    /// how long that is.
     ///
     /// # Errors
     /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch): the batch is of another type.
@@ -118,12 +127,7 @@ impl Encoder {
             let message = format!("a batch of {given}, and the schema is {expected}");
             return Err(refused(ErrorKind::SchemaMismatch, message));
         }
-        let batch = match batch.as_array().host() {
-            Ok(_) => batch.clone(),
-            Err(error) if error.kind() == ErrorKind::Unsupported => batch.to_host()?,
-            Err(error) => return Err(error),
-        };
-        let columns = batch.columns()?.iter().map(Array::host).collect::<Result<Vec<_>>>()?;
+        let columns = self.nodes(batch)?;
         let mut new = NewDictionaries::default();
         for (shape, column) in self.columns.iter().zip(&columns) {
             self.write_dictionaries(shape, column, &mut new)?;
@@ -138,11 +142,33 @@ impl Encoder {
         Ok(messages)
     }
 
+    /// The columns, and how their bytes are reached.
+    fn nodes(&self, batch: &Batch) -> Result<Vec<Node>> {
+        let on_host = |batch: &Batch| {
+            let columns = batch.columns()?;
+            columns.iter().map(|column| column.host().map(Node::Host)).collect()
+        };
+        match batch.as_array().host() {
+            Ok(_) => return on_host(batch),
+            Err(error) if error.kind() == ErrorKind::Unsupported => {}
+            Err(error) => return Err(error),
+        }
+        let plan = batch.plan_copy(&Queue::host(), &copy::Options::new())?;
+        if plan.bytes() <= self.options.staging {
+            return on_host(&Batch::try_from(plan.run()?)?);
+        }
+        drop(plan);
+        let reader = BufferReader::new(batch.as_array())?;
+        let reader = Arc::new(Staged { reader, window: self.options.staging / 2 });
+        let columns = batch.columns()?.into_iter();
+        Ok(columns.map(|array| Node::Device { array, reader: reader.clone() }).collect())
+    }
+
     /// Tells whether a dictionary in here was written, other than more values of it.
     fn write_dictionaries(
         &self,
         shape: &Shape,
-        array: &HostArray,
+        array: &Node,
         new: &mut NewDictionaries,
     ) -> Result<bool> {
         let (id, values) = match &shape.kind {
@@ -158,16 +184,21 @@ impl Encoder {
         let Some(dictionary) = array.dictionary() else {
             return Err(refused(ErrorKind::SchemaMismatch, "the dictionary is missing"));
         };
-        // The values may point into dictionaries of their own, which come first.
-        let has_changed = self.write_dictionaries(values, &dictionary, new)?;
-        let before = self.written.get(&id);
-        if !has_changed && before.is_some_and(|before| before.is_same(dictionary.array())) {
+        if self.written.get(&id).is_some_and(|before| before.is_same(&dictionary)) {
             return Ok(false);
         }
+        let values_of = |array: &Array| match array.host() {
+            Err(error) if error.kind() == ErrorKind::Unsupported => array.to_host()?.host(),
+            other => other,
+        };
+        let here = values_of(&dictionary)?;
+        // The values may point into dictionaries of their own, which come first.
+        let has_changed = self.write_dictionaries(values, &Node::Host(here.clone()), new)?;
+        let before = self.written.get(&id);
         let mut start = 0;
         if let (Some(before), false) = (before, has_changed) {
-            let (old, new) = (before.len(), dictionary.len());
-            if old <= new && dictionary.array().slice(0, old)?.equals(before)? {
+            let (old, new) = (before.len(), here.len());
+            if old <= new && here.array().slice(0, old)?.equals(before)? {
                 start = old;
             }
             if start > 0 && start == new {
@@ -179,16 +210,12 @@ impl Encoder {
             let message = "a dictionary has changed, and a file has one for each column, which only grows; write a stream";
             return Err(refused(ErrorKind::Unsupported, message));
         }
-        let part = if is_delta {
-            dictionary.slice(start, dictionary.len() - start)?
-        } else {
-            dictionary.clone()
-        };
+        let part = if is_delta { here.slice(start, here.len() - start)? } else { here.clone() };
         let mut pieces = Pieces::default();
-        pieces.add(&part)?;
+        pieces.add(&Node::Host(part.clone()))?;
         let content = Content::Dictionary { id, is_delta };
         new.messages.push(self.message(pieces, part.len(), &content)?);
-        new.values.push((id, dictionary.array().clone()));
+        new.values.push((id, here.array().clone()));
         Ok(!is_delta)
     }
 
@@ -202,7 +229,7 @@ impl Encoder {
         if let Some(compression) = self.options.compression {
             for piece in &mut buffers {
                 if piece.len() > 0 {
-                    *piece = Piece::Own(piece.with(|bytes| compression.pack(bytes))??);
+                    *piece = Piece::Own(piece.packed(compression)?);
                 }
             }
         }
@@ -210,7 +237,7 @@ impl Encoder {
         let mut places = Vec::with_capacity(buffers.len());
         let mut body_len = 0_u64;
         for piece in &buffers {
-            let len = piece.len() as u64;
+            let len = piece.len();
             places.push(fb::Buffer::new(body_len as i64, len as i64));
             body_len += len.next_multiple_of(alignment);
         }
@@ -287,14 +314,10 @@ impl EncodedMessage {
         self.is_dictionary
     }
 
-    /// Writes the body, buffer by buffer, from where the buffers lie.
+    /// Writes the body, buffer by buffer, from where the buffers lie. What lies on a device passes
+    /// through host memory, so much at a time as [`WriteOptions::staging`] says.
     pub fn write_body(&self, to: &mut impl Write) -> Result<()> {
-        for piece in &self.pieces {
-            piece.with(|bytes| to.write_all(bytes))?.map_err(not_written)?;
-            let len = piece.len() as u64;
-            write_zeros(to, len.next_multiple_of(self.alignment) - len)?;
-        }
-        Ok(())
+        write_pieces(&self.pieces, self.alignment, to)
     }
 
     /// The body in one piece.
@@ -309,13 +332,6 @@ impl fmt::Debug for EncodedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EncodedMessage({} + {} bytes)", self.header.len(), self.body_len)
     }
-}
-
-/// At most 64 bytes of padding.
-fn write_zeros(to: &mut impl Write, count: u64) -> Result<()> {
-    let zeros = [0; 64];
-    let count = usize::try_from(count).unwrap_or(0);
-    to.write_all(zeros.get(..count).unwrap_or(&zeros)).map_err(not_written)
 }
 
 /// Writes a header so that its body begins at a multiple of the alignment. Tells how many bytes

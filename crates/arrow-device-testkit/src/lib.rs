@@ -145,6 +145,7 @@
 //! | [`deposit`] | the same with buffers on a device, by raw calls of its driver |
 //! | [`consumer`] | reading C structs, moving and releasing them in any order |
 //! | [`relay`] | whole peers that hand on what they get, with a fault to order |
+//! | [`tally`] | counts of what a driver is asked for |
 //! | [`stream`] | a producer and a consumer of streams, with faults to order, and the checks that find them |
 //! | [`pushed`] | the same for asynchronous streams, moved on step by step |
 //! | [`allocations`] | counting how often the allocator is asked |
@@ -207,6 +208,7 @@ pub mod required;
 pub mod shape;
 pub mod stream;
 pub mod suite;
+pub mod tally;
 pub mod targets;
 pub mod tensors;
 pub mod trips;

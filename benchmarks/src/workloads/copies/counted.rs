@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use arrow_device::copy::Options;
 use arrow_device::{Batch, Device, Queue, Recycler, Result};
+use arrow_device_testkit::tally::watch;
 use simulated_gpu_drivers::{Simulated, Vendor};
 
-use super::watched::watch;
 use super::{host, integers, settle, texts};
 use crate::meter::{ALLOCATIONS, Counted, DRIVER_CALLS, MOVED, Meter, WAITS};
 

@@ -13,7 +13,6 @@ mod native;
 mod opencl;
 mod pairs;
 mod vulkan;
-mod watched;
 
 pub(super) use counted::COUNTED;
 

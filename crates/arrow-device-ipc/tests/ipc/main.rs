@@ -11,3 +11,4 @@ mod hostile;
 mod shared;
 mod support;
 mod target;
+mod writing;

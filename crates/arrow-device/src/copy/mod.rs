@@ -56,6 +56,7 @@ mod later;
 mod options;
 mod plan;
 mod polled;
+mod reader;
 mod route;
 mod run;
 mod source;
@@ -66,6 +67,7 @@ pub use later::{Copying, Executor, Job};
 pub use options::Options;
 pub use plan::{Cut, Note, Plan};
 pub use polled::{PolledCopy, WokenCopy};
+pub use reader::{BufferReader, ReadBytes, ReadableBuffer, Reading};
 pub use route::{Hop, Way};
 
 use crate::{Array, Batch, Queue, Result};

@@ -6,7 +6,7 @@ pub(super) mod in_flight;
 mod memory_wait;
 pub(super) mod polled;
 mod result;
-mod staged;
+pub(super) mod staged;
 mod target;
 
 use self::target::{Target, Unallocated};

@@ -1,4 +1,20 @@
-//! A device that passes everything on to another one, and counts.
+//! A device that passes everything on to another one, and counts what its driver is asked for.
+//!
+//! ```
+//! use std::sync::atomic::Ordering;
+//!
+//! use arrow_device::{Array, DataType};
+//! use arrow_device_sim::Sim;
+//! use arrow_device_testkit::tally::watch;
+//!
+//! let sim = Sim::builder().build();
+//! let (device, tally) = watch(&sim.device());
+//! let numbers = Array::from_values(DataType::Int64, (0..10_i64).map(Some)).unwrap();
+//! drop(numbers.copy_to(&device.open_queue().unwrap()).unwrap());
+//! assert_eq!(tally.moved.load(Ordering::Relaxed), 80);
+//! # drop(device);
+//! # sim.finish();
+//! ```
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -13,22 +29,26 @@ use arrow_device::{Device, DeviceId, Event, Memory, Queue, Result};
 
 /// What was asked of the driver.
 #[derive(Debug, Default)]
-pub(super) struct DriverTally {
-    /// Work that was handed over: a list of copies, a mapping, its end.
-    pub(super) submissions: AtomicU64,
+pub struct DriverTally {
+    /// Work that was handed over: a list of copies, a mapping, its end, an event.
+    pub submissions: AtomicU64,
+    /// Lists of copies.
+    pub copies: AtomicU64,
     /// Calls in which the host may wait for the device.
-    pub(super) waits: AtomicU64,
+    pub waits: AtomicU64,
     /// Bytes of the regions, and of mappings that are filled.
-    pub(super) moved: AtomicU64,
+    pub moved: AtomicU64,
     /// Handles for parts of an allocation.
-    pub(super) handles: AtomicU64,
+    pub handles: AtomicU64,
+    /// Allocations of the device's memory.
+    pub allocations: AtomicU64,
 }
 
 impl DriverTally {
     /// Begins again.
-    pub(super) fn clear(&self) {
-        let Self { submissions, waits, moved, handles } = self;
-        for count in [submissions, waits, moved, handles] {
+    pub fn clear(&self) {
+        let Self { submissions, copies, waits, moved, handles, allocations } = self;
+        for count in [submissions, copies, waits, moved, handles, allocations] {
             count.store(0, Ordering::Relaxed);
         }
     }
@@ -38,8 +58,8 @@ fn more(count: &AtomicU64, by: u64) {
     count.fetch_add(by, Ordering::Relaxed);
 }
 
-/// The device again, counting.
-pub(super) fn watch(device: &Device) -> (Device, Arc<DriverTally>) {
+/// The device again, counting. It is what [`Device::find`] finds from then on.
+pub fn watch(device: &Device) -> (Device, Arc<DriverTally>) {
     let tally = Arc::new(DriverTally::default());
     let driver = Watched { driver: device.driver().clone(), tally: tally.clone() };
     (Device::new(driver), tally)
@@ -70,6 +90,7 @@ unsafe impl Driver for Watched {
     }
 
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        more(&self.tally.allocations, 1);
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.allocate(len, queue) }
     }
@@ -171,6 +192,7 @@ unsafe impl Driver for Watched {
 
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
         more(&self.tally.submissions, 1);
+        more(&self.tally.copies, 1);
         more(&self.tally.moved, regions.iter().map(|region| region.len).sum());
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.copy(queue, route, regions) }

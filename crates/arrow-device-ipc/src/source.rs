@@ -1,0 +1,211 @@
+//! [`Node`]: an array that is written, on the host or on a device; [`Source`]: a buffer of one.
+//!
+//! The bytes of a host array are looked at where they lie. Those of a device pass through host
+//! memory, so much at a time as the writer's options say.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_device::copy::{BufferReader, ReadableBuffer};
+use arrow_device::{Array, DataType, Error, ErrorKind, HostArray, Result};
+
+use crate::problem::refused;
+
+/// An array, and how its bytes are reached.
+#[derive(Clone)]
+pub(crate) enum Node {
+    Host(HostArray),
+    Device { array: Array, reader: Arc<Staged> },
+}
+
+/// Reads a device, a window of bytes at a time.
+pub(crate) struct Staged {
+    pub(crate) reader: BufferReader,
+    /// The most bytes of a window, of which two are used in turn.
+    pub(crate) window: u64,
+}
+
+impl Node {
+    pub(crate) fn array(&self) -> &Array {
+        match self {
+            Self::Host(array) => array.array(),
+            Self::Device { array, .. } => array,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.array().len()
+    }
+
+    pub(crate) fn offset(&self) -> usize {
+        self.array().offset()
+    }
+
+    pub(crate) fn data_type(&self) -> &DataType {
+        self.array().data_type()
+    }
+
+    pub(crate) fn child(&self, index: usize) -> Result<Self> {
+        match self {
+            Self::Host(array) => array.child(index).map(Self::Host),
+            Self::Device { array, reader } => {
+                Ok(Self::Device { array: array.child(index)?, reader: reader.clone() })
+            }
+        }
+    }
+
+    pub(crate) fn slice(&self, offset: usize, len: usize) -> Result<Self> {
+        match self {
+            Self::Host(array) => array.slice(offset, len).map(Self::Host),
+            Self::Device { array, reader } => {
+                Ok(Self::Device { array: array.slice(offset, len)?, reader: reader.clone() })
+            }
+        }
+    }
+
+    /// The dictionary, wherever it lies.
+    pub(crate) fn dictionary(&self) -> Option<Array> {
+        self.array().dictionary()
+    }
+
+    pub(crate) fn buffer(&self, index: usize) -> Result<Source> {
+        match self {
+            Self::Host(array) => {
+                let len = array.buffer(index)?.len() as u64;
+                Ok(Source { len, place: Place::Host { array: array.clone(), index } })
+            }
+            Self::Device { array, reader } => {
+                let buffer = reader.reader.buffer(array, index)?;
+                let len = buffer.len();
+                Ok(Source { len, place: Place::Device { buffer, reader: reader.clone() } })
+            }
+        }
+    }
+
+    /// A buffer has less than its array needs.
+    #[cold]
+    pub(crate) fn short(&self, index: usize) -> Error {
+        let (data_type, len) = (self.data_type(), self.len());
+        let message = format!("buffer {index} is too short for {len} elements of {data_type}");
+        refused(ErrorKind::InvalidData, message)
+    }
+}
+
+/// A buffer, of which the length is known.
+#[derive(Clone)]
+pub(crate) struct Source {
+    len: u64,
+    place: Place,
+}
+
+#[derive(Clone)]
+pub(crate) enum Place {
+    Host { array: HostArray, index: usize },
+    Device { buffer: ReadableBuffer, reader: Arc<Staged> },
+}
+
+/// Bytes of a buffer are missing that were found before.
+#[cold]
+fn gone() -> Error {
+    refused(ErrorKind::InvalidData, "a buffer is shorter than it was")
+}
+
+fn short_range(range: &Range<u64>) -> Result<Range<usize>> {
+    let start = usize::try_from(range.start).ok();
+    let range = start.zip(usize::try_from(range.end).ok());
+    range.map(|(start, end)| start..end).ok_or_else(gone)
+}
+
+impl Source {
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Shows some bytes at once: of a device, no more than go into a window.
+    pub(crate) fn show<T>(&self, range: Range<u64>, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        match &self.place {
+            Place::Host { array, index } => {
+                let bytes = array.buffer(*index)?;
+                Ok(look(bytes.get(short_range(&range)?).ok_or_else(gone)?))
+            }
+            Place::Device { buffer, reader } => {
+                let bytes = reader.reader.read(&[(buffer, range)])?.wait()?;
+                Ok(look(&bytes))
+            }
+        }
+    }
+}
+
+/// Elements of one buffer or of two, which are looked at together.
+pub(crate) struct Elements<'a> {
+    pub(crate) first: (&'a Source, u64),
+    /// Where there is one more: the buffer, and the width of an element.
+    pub(crate) second: Option<(&'a Source, u64)>,
+}
+
+impl Elements<'_> {
+    /// Shows a range of elements in order, a stretch at a time, until the look is enough. Nothing
+    /// where they are not all there.
+    pub(crate) fn walk(
+        &self,
+        elements: Range<usize>,
+        mut look: impl FnMut(Range<usize>, &[u8], &[u8]) -> Result<bool>,
+    ) -> Result<Option<()>> {
+        let (first, width) = self.first;
+        let bytes_of = |width: u64, range: &Range<usize>| {
+            let start = (range.start as u64).checked_mul(width)?;
+            Some(start..(range.end as u64).checked_mul(width)?)
+        };
+        let is_there = |(source, width): (&Source, u64)| {
+            bytes_of(width, &elements).is_some_and(|bytes| bytes.end <= source.len())
+        };
+        if elements.is_empty() {
+            return Ok(Some(()));
+        }
+        if !is_there(self.first) || !self.second.is_none_or(is_there) {
+            return Ok(None);
+        }
+        let both = width + self.second.map_or(0, |(_, width)| width);
+        let mut start = elements.start;
+        while start < elements.end {
+            let left = elements.end - start;
+            let count = match first.place() {
+                Place::Host { .. } => left,
+                Place::Device { reader, .. } => {
+                    left.min(usize::try_from(reader.window / both).unwrap_or(left).max(1))
+                }
+            };
+            let stretch = start..start + count;
+            let range = bytes_of(width, &stretch).ok_or_else(gone)?;
+            let goes_on = match (first.place(), self.second) {
+                (_, None) => first.show(range, |bytes| look(stretch, bytes, &[]))??,
+                (Place::Device { buffer, reader }, Some((second, width))) => {
+                    let other = bytes_of(width, &stretch).ok_or_else(gone)?;
+                    let Place::Device { buffer: second, .. } = second.place() else {
+                        return Err(gone());
+                    };
+                    let split = usize::try_from(range.end - range.start).unwrap_or(0);
+                    let parts = [(buffer, range), (second, other)];
+                    let bytes = reader.reader.read(&parts)?.wait()?;
+                    let (one, other) = bytes.split_at_checked(split).ok_or_else(gone)?;
+                    look(stretch, one, other)?
+                }
+                (_, Some((second, width))) => {
+                    let other = bytes_of(width, &stretch).ok_or_else(gone)?;
+                    let shown = first
+                        .show(range, |one| second.show(other, |other| look(stretch, one, other)));
+                    shown???
+                }
+            };
+            if !goes_on {
+                break;
+            }
+            start += count;
+        }
+        Ok(Some(()))
+    }
+}

@@ -1,0 +1,280 @@
+//! Writing what lies on a device, through a bounded part of host memory.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::{Array, Batch, DataType, Queue, Result};
+use arrow_device_ipc::{Compression, FileWriter, StreamWriter, WriteOptions};
+use arrow_device_sim::{Kind, Sim};
+use arrow_device_testkit::allocations::peak;
+use arrow_device_testkit::tally::watch;
+use arrow_device_testkit::{generate, golden, ledger::Ledger};
+
+use crate::support::{read, written};
+
+/// The least there may be, so that small arrays pass through it in many windows.
+const STAGING: u64 = 4096;
+
+fn options() -> [WriteOptions; 2] {
+    let options = WriteOptions::new().staging(STAGING);
+    [options, options.alignment(8).compression(Some(Compression::Lz4))]
+}
+
+/// Arrays of all types that are large enough to stay on a device when they are written, in their
+/// batches.
+fn large_batches() -> Vec<Batch> {
+    let repeated = |array: &Array| {
+        let times = 1500 / array.len().max(1);
+        // What has too many elements below it for that is left out.
+        let whole = Array::concat(&vec![array.clone(); times.clamp(1, 400)]).ok()?;
+        Batch::from_columns([("a", whole)]).ok()
+    };
+    let mut batches = Vec::new();
+    for generated in generate::samples(if cfg!(debug_assertions) { 120 } else { 1500 }, 7) {
+        let array = generate::build(&generated.plan, &Ledger::new()).unwrap();
+        let batch = Batch::from_columns([("a", array.clone())]).unwrap();
+        let schema = batch.schema().unwrap();
+        if StreamWriter::new(Vec::new(), &schema, WriteOptions::new()).is_ok() {
+            batches.extend(repeated(&array).into_iter().chain([batch]));
+        }
+    }
+    for path in golden::streams() {
+        let read = read(&std::fs::read(path).unwrap()).unwrap().1;
+        batches.extend(read);
+    }
+    batches
+}
+
+#[test]
+fn what_lies_on_a_device_is_written_as_a_copy_on_the_host_is() {
+    let batches = large_batches();
+    let mut seen = 0;
+    let kinds = [Kind::Discrete, Kind::Handles, Kind::OneQueue, Kind::WholeUnits];
+    for (turn, kind) in kinds.into_iter().enumerate() {
+        let sim = Sim::builder().kind(kind).backtraces(false).build();
+        let queue = sim.device().open_queue().unwrap();
+        let numbered = batches.iter().enumerate();
+        for (number, batch) in numbered.filter(|(number, _)| number / 2 % kinds.len() == turn) {
+            let there = batch.copy_to(&queue).unwrap();
+            let rows = batch.row_count();
+            let windows = [(0, rows), (rows / 3 + 1, rows / 2), (5, rows.saturating_sub(9))];
+            let fits = |(start, len): &(usize, usize)| start + len <= rows;
+            for (start, len) in windows.into_iter().filter(fits) {
+                let (here, there) =
+                    (batch.slice(start, len).unwrap(), there.slice(start, len).unwrap());
+                let options = options()[number / 8 % 2];
+                let schema = batch.schema().unwrap();
+                let plan = there.plan_copy(&Queue::host(), &Default::default()).unwrap();
+                seen += usize::from(plan.bytes() > STAGING);
+                drop(plan);
+                let copied = there.to_host().unwrap();
+                assert!(copied.as_array().equals(here.as_array()).unwrap());
+                let expected = written(&schema, &[copied], options);
+                let found = written(&schema, &[there], options);
+                assert!(found == expected, "{kind:?} {start}+{len} of {schema}");
+            }
+        }
+        drop(queue);
+        let reports = sim.finish();
+        assert!(reports.is_empty(), "{reports:?}");
+    }
+    assert!(seen > 50, "{seen} of them were larger than what they pass through");
+}
+
+/// Some megabytes: numbers with nulls, texts, and lists, each of which has to be cut where it is
+/// sliced.
+fn megabytes() -> Batch {
+    let rows = 200_000;
+    let numbers = (0..rows).map(|row| (row % 7 != 0).then_some(row as i64));
+    let texts: Vec<String> = (0..rows).map(|row| format!("the text of row {row}")).collect();
+    let offsets: Vec<i32> = (0..=rows as i32).map(|row| 2 * row).collect();
+    let below = Array::from_values(DataType::Int32, (0..2 * rows as i32).map(Some)).unwrap();
+    let lists = Array::builder(DataType::list(DataType::Int32))
+        .len(rows)
+        .buffers([None, Some(offsets.into())])
+        .children([below])
+        .finish_ready()
+        .unwrap();
+    let columns = [
+        ("n", Array::from_values(DataType::Int64, numbers).unwrap()),
+        ("t", Array::from_texts(DataType::Utf8, texts.iter().map(|text| Some(&**text))).unwrap()),
+        ("l", lists),
+    ];
+    Batch::from_columns(columns).unwrap()
+}
+
+/// Counts bytes, and keeps none.
+struct Sink(u64);
+
+impl io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn host_memory_is_bounded_by_the_staging_and_not_by_the_batch() {
+    let batch = megabytes();
+    let sim = Sim::builder().backtraces(false).build();
+    let (device, tally) = watch(&sim.device());
+    let queue = device.open_queue().unwrap();
+    let whole = batch.copy_to(&queue).unwrap();
+    let staging = 256 << 10;
+    let options = WriteOptions::new().staging(staging);
+    let schema = batch.schema().unwrap();
+    for (start, rows) in [(0, 200_000), (1001, 198_000)] {
+        let there = whole.slice(start, rows).unwrap();
+        let live = there.plan_copy(&Queue::host(), &Default::default()).unwrap().bytes();
+        assert!(live > 6 << 20, "{live}");
+        queue.synchronize().unwrap();
+        tally.clear();
+        let held = device.held();
+        let mut writer = StreamWriter::new(Sink(0), &schema, options).unwrap();
+        let (heap, written) = peak(|| writer.write(&there));
+        written.unwrap();
+        let written = writer.finish().unwrap().0;
+        assert!(written > live / 64 * 63, "{written} of {live}");
+        // Two windows, and what is read first: lengths, of which the memory is kept as well.
+        let staged = device.held().staging - held.staging;
+        assert!(staged <= staging + (16 << 10), "{staged} bytes of staging");
+        // The software device's own work is among it.
+        assert!((heap as u64) < 3 * staging, "{heap} bytes of the heap");
+        let [moved, copies, allocations] = [&tally.moved, &tally.copies, &tally.allocations]
+            .map(|count| count.load(Ordering::Relaxed));
+        // Each byte once, a few that bits and lengths are taken of, and a bitmap once more where
+        // its nulls are not counted yet, as in a slice.
+        let again = if start > 0 { rows as u64 / 8 } else { 0 };
+        assert!(
+            (live + again - 64..live + again + 4096).contains(&moved),
+            "{moved} bytes of {live} moved"
+        );
+        let windows = live.div_ceil(staging / 2);
+        assert!((windows..windows + 12).contains(&copies), "{copies} copies, {windows} windows");
+        assert_eq!(allocations, 0);
+    }
+    drop((whole, queue, device));
+    let reports = sim.finish();
+    assert!(reports.is_empty(), "{reports:?}");
+}
+
+#[test]
+fn a_host_array_is_written_from_where_it_lies() {
+    let batch = megabytes();
+    let mut writer =
+        StreamWriter::new(Sink(0), &batch.schema().unwrap(), WriteOptions::new()).unwrap();
+    let rows = batch.row_count();
+    for (start, len) in [(0, rows), (1001, rows - 2000)] {
+        let slice = batch.slice(start, len).unwrap();
+        let (heap, written) = peak(|| writer.write(&slice));
+        written.unwrap();
+        // What a slice changes passes through a few KiB.
+        assert!(heap < 128 << 10, "{heap} bytes of the heap");
+    }
+    assert!(writer.finish().unwrap().0 > 16 << 20);
+}
+
+/// The array as another library hands it over, which says no length of a buffer.
+fn imported(batch: &Batch) -> Batch {
+    let mut out = ArrowDeviceArray::empty();
+    batch.export(&mut out).unwrap();
+    // SAFETY: exported just now, for this schema.
+    unsafe { Batch::import(&raw mut out, &batch.schema().unwrap()) }.unwrap()
+}
+
+#[test]
+fn an_imported_array_is_written_though_nothing_says_how_long_its_texts_are() {
+    let batch = megabytes();
+    let schema = batch.schema().unwrap();
+    let options = WriteOptions::new().staging(64 << 10);
+    let slice = |batch: &Batch| batch.slice(77, 100_000).unwrap();
+    let expected = written(&schema, &[slice(&batch)], options);
+    for kind in [Kind::Discrete, Kind::Handles] {
+        let sim = Sim::builder().kind(kind).backtraces(false).build();
+        let queue = sim.device().open_queue().unwrap();
+        let there = imported(&batch.copy_to(&queue).unwrap());
+        assert!(written(&schema, &[slice(&there)], options) == expected);
+        drop((there, queue));
+        let reports = sim.finish();
+        assert!(reports.is_empty(), "{reports:?}");
+    }
+}
+
+#[test]
+fn offsets_on_a_device_that_lead_outside_are_an_error_and_nothing_is_written() {
+    let rows = 20_000;
+    let sim = Sim::builder().backtraces(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let on_device = |bytes: &[u8]| {
+        let mut memory = queue.allocate(bytes.len() as u64).unwrap();
+        memory.write(&queue, bytes).unwrap();
+        Some(memory.into_buffer())
+    };
+    for last in [-1, rows + 1_000_000] {
+        let mut offsets: Vec<i32> = (0..=rows).collect();
+        offsets[rows as usize] = last;
+        let offsets: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_ne_bytes()).collect();
+        let buffers = [None, on_device(&offsets), on_device(&vec![b'a'; rows as usize])];
+        let built = Array::builder(DataType::Utf8).len(rows as usize).buffers(buffers);
+        let there = built.finish_on(&queue).unwrap();
+        let there = Batch::from_columns([("t", there)]).unwrap();
+        let schema = there.schema().unwrap();
+        let options = WriteOptions::new().staging(STAGING);
+        let mut writer = StreamWriter::new(Sink(0), &schema, options).unwrap();
+        let error = writer.write(&there).unwrap_err();
+        assert_eq!(error.kind(), arrow_device::ErrorKind::InvalidData, "{error}");
+    }
+}
+
+#[test]
+fn a_failure_in_the_middle_of_a_body_is_an_error_and_leaves_nothing_behind() {
+    let batch = megabytes().slice(0, 20_000).unwrap();
+    let schema = batch.schema().unwrap();
+    let options = WriteOptions::new().staging(32 << 10);
+    let failed = Sim::builder().backtraces(false).for_each_fault(|sim| {
+        let write = || -> Result<()> {
+            let queue = sim.device().open_queue()?;
+            let there = batch.copy_to(&queue)?;
+            let mut writer = StreamWriter::new(Sink(0), &schema, options)?;
+            writer.write(&there)
+        };
+        // Either is right; the simulator reports what is used too long or not freed.
+        let _ = write();
+    });
+    assert!(failed > 20, "{failed} calls failed");
+}
+
+#[test]
+fn an_output_that_fails_is_an_error() {
+    struct Full(usize);
+    impl io::Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(self.0);
+            self.0 -= taken;
+            if taken == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(taken) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let batch = megabytes();
+    let sim = Sim::builder().backtraces(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let there = batch.copy_to(&queue).unwrap();
+    let options = WriteOptions::new().staging(64 << 10);
+    for room in [4096, 1 << 20, 4 << 20] {
+        let schema = batch.schema().unwrap();
+        let mut writer = FileWriter::new(Full(room), &schema, options).unwrap();
+        let error = writer.write(&there).unwrap_err();
+        assert!(error.to_string().contains("write IPC"), "{error}");
+    }
+    drop((there, queue));
+    let reports = sim.finish();
+    assert!(reports.is_empty(), "{reports:?}");
+}

@@ -1,0 +1,258 @@
+//! [`BufferReader`]: parts of buffers to the host, through host memory of a bounded size.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+
+use super::run::in_flight::OnItsWay;
+use super::run::staged::SMALLEST;
+use super::source::{at_address, host_len};
+use super::step;
+use crate::array::{check_last_offset, read_i32, read_i64};
+use crate::device::ReadsTo;
+use crate::device::driver::{Raw, Region, Spot};
+use crate::device::staging::{Staging, StagingBlock};
+use crate::pool::shared::Shared;
+use crate::{Array, BufferKind, Error, ErrorKind, Extent, Queue, Result};
+
+/// Reads parts of the buffers of arrays whose memory the host cannot read: for those who want all
+/// bytes of a large array one after the other, and never have them in host memory together.
+///
+/// A copy ([`Array::copy_to`]) makes an array; this only shows bytes. They go to memory that is
+/// kept for copies to and from the device, pinned where its driver has such memory, and counted as
+/// [`Held::staging`](crate::Held::staging). Each [`read`](Self::read) is one submission, and waits
+/// for nothing: whoever submits the next read before [waiting](Reading::wait) for the last one uses
+/// one part of the memory while the device fills the other.
+///
+/// ```no_run
+/// use arrow_device::copy::BufferReader;
+/// # fn main() -> arrow_device::Result<()> {
+/// # let array: arrow_device::Array = todo!();
+/// // A buffer of an array on a GPU, a megabyte at a time.
+/// let reader = BufferReader::new(&array)?;
+/// let buffer = reader.buffer(&array, 1)?;
+/// for start in (0..buffer.len()).step_by(1 << 20) {
+///     let end = buffer.len().min(start + (1 << 20));
+///     let bytes = reader.read(&[(&buffer, start..end)])?.wait()?;
+///     println!("{} bytes, the first of which is {}", bytes.len(), bytes[0]);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct BufferReader {
+    queue: Queue,
+}
+
+/// A buffer of an array, of known length. It keeps the array.
+#[derive(Clone)]
+pub struct ReadableBuffer {
+    array: Array,
+    index: usize,
+    len: u64,
+}
+
+/// Bytes on their way to the host. Dropped before they are there, their memory is kept until the
+/// queue has passed the copies.
+#[must_use = "the bytes are there after `wait`"]
+pub struct Reading {
+    len: u64,
+    /// Nothing where no byte was asked for.
+    on_its_way: Option<OnItsWay<StagingBlock>>,
+}
+
+/// Bytes that a [`BufferReader`] read: the parts that were asked for, one behind the other. The
+/// memory goes back when this is dropped.
+pub struct ReadBytes {
+    len: u64,
+    block: Option<StagingBlock>,
+}
+
+impl BufferReader {
+    /// A reader for arrays on the device of this one, on a queue of its own.
+    ///
+    /// # Errors
+    /// [`DeviceMissing`](ErrorKind::DeviceMissing): the device is not open here.
+    pub fn new(array: &Array) -> Result<Self> {
+        let device = array.open_device()?;
+        let queue = device.open_queue().map_err(|error| error.at_step(step::OPEN))?;
+        Ok(Self { queue })
+    }
+
+    /// A reader on this queue, which reaches the arrays.
+    pub fn through(queue: &Queue) -> Self {
+        Self { queue: queue.clone() }
+    }
+
+    /// The queue that reads.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// A buffer of an array, as long as the elements up to the end of the array need it to be, and
+    /// empty where the array has none by this number. Only data buffers of views are as long as
+    /// their producer says.
+    ///
+    /// Where nothing but the last offset tells how long the bytes behind offsets are, as for an
+    /// array of another library, this reads the offset and waits.
+    ///
+    /// # Errors
+    /// [`InvalidData`](ErrorKind::InvalidData): the last offset leads outside.
+    pub fn buffer(&self, array: &Array, index: usize) -> Result<ReadableBuffer> {
+        let len = self.len_of(array, index)?;
+        let base = array.node().buffer(index);
+        // No address may wrap around, and no slice is longer than this.
+        let fits = usize::try_from(len).ok().and_then(|len| base.addr().checked_add(len));
+        if fits.is_none() || isize::try_from(len).is_err() {
+            return Err(invalid(array, format!("buffer {index} cannot have {len} bytes")));
+        }
+        Ok(ReadableBuffer { array: array.clone(), index, len })
+    }
+
+    fn len_of(&self, array: &Array, index: usize) -> Result<u64> {
+        if index >= array.buffer_count() || array.node().buffer(index).is_null() {
+            return Ok(0);
+        }
+        let elements = u64::try_from(array.window().end()).unwrap_or(0);
+        match array.buffer_kind(index) {
+            _ if array.is_empty() => Ok(0),
+            Some(BufferKind::VariableBytes) => self.variable_len(array, index),
+            Some(kind) => Ok(kind.byte_len(elements).unwrap_or(0)),
+            None => array.data_buffer_len(index, Some(&self.queue)),
+        }
+    }
+
+    fn variable_len(&self, array: &Array, index: usize) -> Result<u64> {
+        if let Extent::Exact(len) = array.extent(index) {
+            return Ok(len);
+        }
+        let is_wide = array.buffer_kind(index - 1) == Some(BufferKind::Offsets64);
+        let width = if is_wide { 8 } else { 4 };
+        let offsets = self.buffer(array, index - 1)?;
+        let start = offsets.len.checked_sub(width);
+        let start = start.ok_or_else(|| invalid(array, "the offsets are missing".into()))?;
+        let bytes = self.read(&[(&offsets, start..offsets.len)])?.wait()?;
+        let narrow = || read_i32(&bytes, 0).map(i64::from);
+        let last = if is_wide { read_i64(&bytes, 0) } else { narrow() }.unwrap_or(-1);
+        let base = Raw::from_ptr(array.node().buffer(index).cast_mut());
+        // SAFETY: UNS-22: a buffer of the array, which is alive.
+        let found = unsafe { self.queue.device().driver().locate(base) }.ok().flatten();
+        let there = found.map(|found| found.remaining);
+        check_last_offset(last, there, index).map_err(|message| invalid(array, message))
+    }
+
+    /// Submits a read of these parts. Takes host memory for all of them together.
+    ///
+    /// # Errors
+    /// * [`InvalidArgument`](ErrorKind::InvalidArgument): a part is not inside of its buffer.
+    /// * [`NotReachable`](ErrorKind::NotReachable): the queue does not reach a buffer.
+    /// * [`OutOfMemory`](ErrorKind::OutOfMemory) of the host, and whatever the driver says.
+    pub fn read(&self, parts: &[(&ReadableBuffer, Range<u64>)]) -> Result<Reading> {
+        let mut total = 0_u64;
+        for (buffer, part) in parts {
+            let sum = part.end.checked_sub(part.start).filter(|_| part.end <= buffer.len);
+            let sum = sum.and_then(|len| total.checked_add(len));
+            total = sum.ok_or_else(|| {
+                let (Range { start, end }, len) = (part, buffer.len);
+                let message = format!("bytes {start} to {end} of a buffer of {len} bytes");
+                Error::new(ErrorKind::InvalidArgument, message)
+            })?;
+        }
+        if total == 0 {
+            return Ok(Reading { len: 0, on_its_way: None });
+        }
+        // So that reads of nearly as many bytes take turns with the same memory.
+        let room = total.checked_next_power_of_two().unwrap_or(total).max(SMALLEST);
+        let block =
+            Staging::take(self.queue.device(), room).map_err(|error| error.at_step(step::STAGE))?;
+        let (mut regions, mut to) = (Vec::with_capacity(parts.len()), 0);
+        // One for each tree. They order the queue behind the data, and keep the data.
+        let mut views = Vec::new();
+        let mut last: Option<&Array> = None;
+        for (buffer, part) in parts.iter().filter(|(_, part)| !part.is_empty()) {
+            let array = &buffer.array;
+            if last.is_none_or(|last| !Shared::ptr_eq(last.tree(), array.tree())) {
+                views.push(array.on(&self.queue).map_err(|error| error.at_step(step::ORDER))?);
+                last = Some(array);
+            }
+            let base = Raw::from_ptr(array.node().buffer(buffer.index).cast_mut());
+            let from = Spot { base, offset: part.start };
+            let len = part.end - part.start;
+            let address = block.address().wrapping_add(host_len(to));
+            regions.push(Region { from, to: at_address(address), len });
+            to += len;
+        }
+        // SAFETY: UNS-21: each source lies inside of its buffer, which covers the elements of its
+        // array (UNS-4, or the builder's check), and a view orders the queue behind the data and
+        // keeps it; the block has room for all of them one behind the other, nobody else has it,
+        // and it is kept with the copies.
+        let submitted = unsafe { OnItsWay::submit(&self.queue, block, regions, ReadsTo::AndWait) };
+        drop(views);
+        let on_its_way = submitted.map_err(|error| error.at_step(step::READ))?;
+        Ok(Reading { len: total, on_its_way: Some(on_its_way) })
+    }
+}
+
+fn invalid(array: &Array, message: String) -> Error {
+    Error::new(ErrorKind::InvalidData, message).on_device(array.device())
+}
+
+impl ReadableBuffer {
+    /// How many bytes may be read.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there is no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Reading {
+    /// Waits until the bytes are there.
+    pub fn wait(self) -> Result<ReadBytes> {
+        let Some(on_its_way) = self.on_its_way else {
+            return Ok(ReadBytes { len: 0, block: None });
+        };
+        let passed = on_its_way.event().synchronize();
+        passed.map_err(|error| error.at_step(step::READ))?;
+        // SAFETY: the event has passed.
+        let block = unsafe { on_its_way.into_arrived() }?;
+        Ok(ReadBytes { len: self.len, block: Some(block) })
+    }
+}
+
+impl Deref for ReadBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let Some(block) = &self.block else { return &[] };
+        // SAFETY: the block is at least as long, all of it is initialised, nothing writes to it any
+        // more, and nobody else has it.
+        unsafe { std::slice::from_raw_parts(block.address(), host_len(self.len)) }
+    }
+}
+
+impl fmt::Debug for BufferReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BufferReader({})", self.queue.device().id())
+    }
+}
+
+impl fmt::Debug for ReadableBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadableBuffer({} of {:?}, {} bytes)", self.index, self.array, self.len)
+    }
+}
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reading({} bytes)", self.len)
+    }
+}
+
+impl fmt::Debug for ReadBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadBytes({} bytes)", self.len)
+    }
+}
