@@ -8,7 +8,7 @@ use arrow_ipc as fb;
 use crate::compression::Codec;
 use crate::decode::{Bytes, Walk};
 use crate::dictionaries::Dictionaries;
-use crate::framing::{body_len, verified};
+use crate::framing::{body_len, first_missing, verified};
 use crate::options::ReadOptions;
 use crate::problem::{malformed, unsupported, within};
 use crate::ranges::Body;
@@ -233,10 +233,14 @@ impl Decoder {
     }
 
     pub(crate) fn decode_body(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {
-        let number = self.count;
+        let decoded = self.decode_next(header, body).map_err(|error| self.in_message(error));
         self.count += 1;
-        let decoded = self.decode_next(header, body);
-        decoded.map_err(|error| within(error, &format!("message {number}")))
+        decoded
+    }
+
+    /// An error that says of which message it is: the next one.
+    pub(crate) fn in_message(&self, error: Error) -> Error {
+        within(error, &format!("message {}", self.count))
     }
 
     fn decode_next(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {
@@ -257,7 +261,8 @@ impl Decoder {
         let len = body_len(&message, &self.options)?;
         if body.len() < len {
             let there = body.len();
-            return Err(malformed(format!("the body has {there} of its {len} bytes")));
+            let place = first_missing(&message, there);
+            return Err(malformed(format!("the body has {there} of its {len} bytes{place}")));
         }
         match (message.header_type(), &mut self.known) {
             (fb::MessageHeader::Schema, known @ None) => {

@@ -448,7 +448,7 @@ impl std::io::Write for Ones {
         let bits = self.left.min(bytes.len() * 8);
         let whole = bytes.iter().take(bits / 8).map(|byte| byte.count_ones() as usize);
         self.count += whole.sum::<usize>();
-        let rest = bytes.get(bits / 8).filter(|_| bits % 8 > 0);
+        let rest = bytes.get(bits / 8).filter(|_| !bits.is_multiple_of(8));
         let rest = rest.map_or(0, |byte| byte & ((1_u8 << (bits % 8)) - 1));
         self.count += rest.count_ones() as usize;
         self.left -= bits;

@@ -18,7 +18,9 @@ use arrow_ipc as fb;
 
 use crate::decoder::Columns;
 use crate::file_writer::MAGIC;
-use crate::framing::{CONTINUATION, HostMemory, body_len, header_len, verified, verifier_limits};
+use crate::framing::{
+    CONTINUATION, HostMemory, body_len, first_missing, header_len, verified, verifier_limits,
+};
 use crate::options::ReadOptions;
 use crate::problem::{limited, malformed, no_memory, not_read, within};
 use crate::ranges::{Body, joined};
@@ -253,12 +255,26 @@ impl FileReader {
     /// A batch, by its number. Its buffers lie in memory that was read for it, or in the file where
     /// that lies in memory.
     pub fn batch(&self, number: usize) -> Result<Batch> {
-        let Some(block) = self.inner.batches.get(number) else {
+        let block = self.block(number)?;
+        self.inner.batch(block).map_err(|error| within(error, &format!("batch {number}")))
+    }
+
+    /// What the message of a batch says besides, by the number of the batch.
+    pub fn batch_metadata(&self, number: usize) -> Result<Metadata> {
+        let block = self.block(number)?;
+        let read = || {
+            let header = self.inner.header(block)?;
+            schema_from::metadata(verified(&header)?.custom_metadata())
+        };
+        read().map_err(|error| within(error, &format!("batch {number}")))
+    }
+
+    fn block(&self, number: usize) -> Result<Block> {
+        self.inner.batches.get(number).copied().ok_or_else(|| {
             let message =
                 format!("batch {number} is asked for, and there are {}", self.batch_count());
-            return Err(Error::new(ErrorKind::InvalidArgument, message).during("read IPC"));
-        };
-        self.inner.batch(*block).map_err(|error| within(error, &format!("batch {number}")))
+            Error::new(ErrorKind::InvalidArgument, message).during("read IPC")
+        })
     }
 
     /// Some of the batches, one after the other, in host memory.
@@ -344,6 +360,17 @@ impl OpenFile {
         Ok(len)
     }
 
+    /// An error of reading a body that begins there. Where the file has become shorter, it also
+    /// says which buffer is not there.
+    #[cold]
+    fn placed(&self, error: Error, message: &fb::Message<'_>, start: u64) -> Error {
+        let there = match self.bytes.len() {
+            Ok(len) if error.kind() == ErrorKind::Malformed => len.saturating_sub(start),
+            _ => return error,
+        };
+        malformed(error.message().to_owned() + &first_missing(message, there))
+    }
+
     fn batch(&self, block: Block) -> Result<Batch> {
         let header = self.header(block)?;
         let message = verified(&header)?;
@@ -357,12 +384,16 @@ impl OpenFile {
                         let end = range.end;
                         return Err(malformed(format!("a buffer ends at byte {end} of {len}")));
                     }
-                    let part = self.bytes.part(start + range.start, range.end - range.start)?;
+                    let part = self.bytes.part(start + range.start, range.end - range.start);
+                    let part = part.map_err(|error| self.placed(error, &message, start))?;
                     parts.push((range.start, part));
                 }
                 Body::Parts { len, parts }
             }
-            _ => Body::Whole(self.bytes.part(start, len)?),
+            _ => {
+                let whole = self.bytes.part(start, len);
+                Body::Whole(whole.map_err(|error| self.placed(error, &message, start))?)
+            }
         };
         self.columns.batch(&message, &body, &self.options)
     }
@@ -371,7 +402,9 @@ impl OpenFile {
         let header = self.header(block)?;
         let message = verified(&header)?;
         let len = self.body_len(block, &message)?;
-        let body = Body::Whole(self.bytes.part(block.offset + block.header, len)?);
+        let start = block.offset + block.header;
+        let body = self.bytes.part(start, len);
+        let body = Body::Whole(body.map_err(|error| self.placed(error, &message, start))?);
         self.columns.take_dictionary(&message, &body, &self.options)
     }
 }

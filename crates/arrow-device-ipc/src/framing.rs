@@ -66,6 +66,25 @@ pub(crate) fn body_len(message: &fb::Message<'_>, options: &ReadOptions) -> Resu
     Ok(len)
 }
 
+/// Which buffer of a message is the first one that is not there, where its body ends after so many
+/// bytes. The place in words, to be put behind others; nothing where the message has no buffers.
+pub(crate) fn first_missing(message: &fb::Message<'_>, there: u64) -> String {
+    let dictionary = message.header_as_dictionary_batch();
+    let dictionary = dictionary.and_then(|dictionary| dictionary.data());
+    let batch = message.header_as_record_batch().or(dictionary);
+    let end_of = |buffer: &fb::Buffer| {
+        let place = u64::try_from(buffer.offset()).ok().zip(u64::try_from(buffer.length()).ok());
+        place.map_or(u64::MAX, |(start, len)| start.saturating_add(len))
+    };
+    let buffers = batch.and_then(|batch| batch.buffers()).into_iter().flatten();
+    let missing =
+        buffers.enumerate().find(|(_, buffer)| buffer.length() != 0 && end_of(buffer) > there);
+    missing.map_or_else(String::new, |(number, buffer)| {
+        let (offset, len) = (buffer.offset(), buffer.length());
+        format!(": buffer {number} has {len} bytes from byte {offset} on")
+    })
+}
+
 /// The length of a header, from the four bytes that say it.
 pub(crate) fn header_len(bytes: [u8; 4], options: &ReadOptions) -> Result<u64> {
     let len = i32::from_le_bytes(bytes);
@@ -95,8 +114,8 @@ fn next_header(
 pub(crate) struct ReadMessages<R>(pub(crate) R);
 
 impl<R: Read> ReadMessages<R> {
-    /// So many bytes. Memory is taken as they come.
-    fn bytes(&mut self, len: u64, what: &str) -> Result<Vec<u8>> {
+    /// So many bytes. Memory is taken as they come. `place` says more of the place where they end.
+    fn bytes(&mut self, len: u64, what: &str, place: impl Fn(u64) -> String) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < len {
             let there = bytes.len() as u64;
@@ -106,9 +125,9 @@ impl<R: Read> ReadMessages<R> {
             bytes.try_reserve_exact(room).map_err(|_| no_memory(len))?;
             let read = self.0.by_ref().take(step).read_to_end(&mut bytes).map_err(not_read)?;
             if (read as u64) < step {
-                let there = bytes.len();
+                let (there, place) = (bytes.len(), place(bytes.len() as u64));
                 let message = format!("the input ends {there} bytes into {what} of {len} bytes");
-                return Err(malformed(message));
+                return Err(malformed(message + &place));
             }
         }
         Ok(bytes)
@@ -129,9 +148,10 @@ impl<R: Read> ReadMessages<R> {
 impl<R: Read> Messages for ReadMessages<R> {
     fn next(&mut self, options: &ReadOptions) -> Result<Option<Message>> {
         let Some(len) = next_header(|| self.word(), options)? else { return Ok(None) };
-        let header = self.bytes(len, "a header")?;
-        let body_len = body_len(&verified(&header)?, options)?;
-        let body = self.bytes(body_len, "a body")?;
+        let header = self.bytes(len, "a header", |_| String::new())?;
+        let message = verified(&header)?;
+        let body_len = body_len(&message, options)?;
+        let body = self.bytes(body_len, "a body", |there| first_missing(&message, there))?;
         Ok(Some(Message { header, body: Body::Whole(Buffer::from(body)) }))
     }
 }
@@ -203,9 +223,12 @@ impl Messages for MessagesInMemory {
             return Err(malformed(format!("the input ends within a header of {len} bytes")));
         };
         self.at += len;
-        let body_len = body_len(&verified(&header)?, options)?;
-        if body_len > self.memory.len() - self.at {
-            return Err(malformed(format!("the input ends within a body of {body_len} bytes")));
+        let message = verified(&header)?;
+        let (body_len, there) = (body_len(&message, options)?, self.memory.len() - self.at);
+        if body_len > there {
+            let place = first_missing(&message, there);
+            let message = format!("the input ends {there} bytes into a body of {body_len} bytes");
+            return Err(malformed(message + &place));
         }
         let body = self.memory.part(self.at, body_len)?;
         self.at += body_len;

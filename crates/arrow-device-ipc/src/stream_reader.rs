@@ -54,7 +54,8 @@ impl StreamReader {
 
     fn of(mut messages: Box<dyn Messages + Send>, options: ReadOptions) -> Result<Self> {
         let mut decoder = Decoder::new(options.clone());
-        let Some(message) = messages.next(&options)? else {
+        let first = messages.next(&options).map_err(|error| decoder.in_message(error))?;
+        let Some(message) = first else {
             return Err(malformed("there is no schema: the stream is empty"));
         };
         let first = decoder.decode_body(&message.header, &message.body)?;
@@ -90,7 +91,10 @@ impl StreamReader {
     }
 
     fn read(&mut self) -> Result<Option<Batch>> {
-        while let Some(message) = self.messages.next(&self.options)? {
+        loop {
+            let next = self.messages.next(&self.options);
+            let next = next.map_err(|error| self.decoder.in_message(error))?;
+            let Some(message) = next else { return Ok(None) };
             match self.decoder.decode_body(&message.header, &message.body)? {
                 Decoded::Batch { batch, metadata } => {
                     self.metadata = metadata;
@@ -99,7 +103,6 @@ impl StreamReader {
                 Decoded::Schema | Decoded::Dictionary => {}
             }
         }
-        Ok(None)
     }
 }
 

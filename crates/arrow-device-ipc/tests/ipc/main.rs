@@ -11,4 +11,5 @@ mod hostile;
 mod shared;
 mod support;
 mod target;
+mod versions;
 mod writing;

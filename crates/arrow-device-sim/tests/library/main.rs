@@ -28,6 +28,7 @@ mod opening;
 #[cfg(not(miri))]
 mod polling;
 mod pools;
+mod reading_buffers;
 mod runtimes;
 mod streams;
 #[path = "../support/mod.rs"]
