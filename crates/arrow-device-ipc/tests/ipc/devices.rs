@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Cursor;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_device::copy::Options;
 use arrow_device::{Array, Batch, Buffer, DataType};
@@ -9,7 +10,9 @@ use arrow_device_ipc::{
     Compression, FileReader, FileWriter, ReadOptions, StreamReader, WriteOptions,
 };
 use arrow_device_sim::{Call, Kind, Sim};
+use arrow_device_testkit::allocations::peak;
 use arrow_device_testkit::golden;
+use arrow_device_testkit::tally::watch;
 
 use crate::support::{read, read_at, written};
 
@@ -104,5 +107,64 @@ fn compressed_streams_go_onto_the_device_too() {
         let reader = StreamReader::new(Cursor::new(bytes), ReadOptions::new()).unwrap();
         let found = reader.on(&queue).into_batches().next().unwrap().unwrap();
         assert!(found.to_host().unwrap().as_array().equals(batch.as_array()).unwrap());
+    }
+}
+
+#[test]
+fn reading_onto_a_device_is_one_copy_of_each_byte_and_takes_no_host_memory() {
+    let rows = 20_000_i64;
+    let texts: Vec<String> = (0..rows).map(|number| number.to_string()).collect();
+    let column = |number: i64| {
+        let values = (0..rows).map(|row| (row % 5 > 0).then_some(row * number));
+        let array = match number % 2 {
+            0 => Array::from_values(DataType::Int64, values).unwrap(),
+            _ => Array::from_texts(DataType::Utf8, texts.iter().map(|text| Some(&**text))).unwrap(),
+        };
+        (format!("c{number}"), array)
+    };
+    let batch = Batch::from_columns((0..20).map(column)).unwrap();
+    let batches = vec![batch.clone(); 3];
+    let schema = batch.schema().unwrap();
+    let stream = written(&schema, &batches, WriteOptions::new());
+    let mut writer = FileWriter::new(Vec::new(), &schema, WriteOptions::new()).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    let file = writer.finish().unwrap();
+    // From an odd address, where nothing can be used as it is.
+    let odd = |bytes: &[u8]| {
+        let moved = Buffer::from([&[0_u8][..], bytes].concat());
+        moved.slice(1, bytes.len() as u64).unwrap()
+    };
+    for kind in [Kind::Discrete, Kind::Handles] {
+        let sim = Sim::builder().kind(kind).parts(true).backtraces(false).build();
+        let (device, tally) = watch(&sim.device());
+        let queue = device.open_queue().unwrap();
+        let in_memory = StreamReader::in_memory(odd(&stream), ReadOptions::new()).unwrap();
+        let in_file = FileReader::in_memory(odd(&file), ReadOptions::new()).unwrap();
+        let live = in_file.batch(0).unwrap();
+        let live = live.as_array().plan_copy(&queue, &Options::new()).unwrap().bytes();
+        for stream in [in_memory.on(&queue), in_file.on(&queue)] {
+            for there in stream.into_batches() {
+                let there = there.unwrap();
+                let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+                let counts = [&tally.copies, &tally.moved, &tally.allocations].map(count);
+                assert_eq!(counts, [1, live, 1], "{kind:?}");
+                assert!(there.to_host().unwrap().as_array().equals(batch.as_array()).unwrap());
+                drop(there);
+                tally.clear();
+            }
+        }
+        // Between the bytes that lie there and the copy, only what names them is made.
+        let mut on = StreamReader::in_memory(odd(&stream), ReadOptions::new()).unwrap();
+        let (heap, read) = peak(|| on.next().unwrap().unwrap());
+        assert!(heap < 64 << 10, "{heap} bytes for a batch of {live}");
+        let (heap, plan) = peak(|| read.as_array().plan_copy(&queue, &Options::new()).unwrap());
+        assert!(heap < 64 << 10, "{heap} bytes to plan its copy");
+        drop((plan, read));
+        assert_eq!(device.held().staging, 0);
+        // One that is read piece by piece has its body once.
+        let input = Cursor::new(stream.clone());
+        let (heap, read) = peak(|| StreamReader::new(input, ReadOptions::new()).unwrap().next());
+        let body = stream.len() / 3;
+        assert!(read.unwrap().is_ok() && heap < body + body / 8, "{heap} bytes for {body}");
     }
 }
