@@ -3,6 +3,7 @@
 mod copies;
 mod exchange;
 mod held_back;
+mod ipc;
 mod streams;
 mod tensors;
 
@@ -25,6 +26,7 @@ pub const FAMILIES: &[Family] = &[
     Family { cases: copies::cases, counted: copies::COUNTED },
     Family { cases: tensors::cases, counted: tensors::COUNTED },
     Family { cases: held_back::cases, counted: held_back::COUNTED },
+    Family { cases: ipc::cases, counted: ipc::COUNTED },
 ];
 
 /// The counts of every family.

@@ -17,6 +17,10 @@
 //! takes the live bytes of all buffers from the body in one plan: one allocation, one submission.
 //! Only bodies that are compressed are unpacked first, buffer by buffer.
 //!
+//! Writing goes the other way. What the host has is written from where it lies. A large batch on a
+//! device stays there, and its buffers pass through two windows of host memory in turn: the device
+//! fills one while the other is written ([`WriteOptions::staging`]). A slice is cut on its way.
+//!
 //! ```
 //! use std::io::Cursor;
 //!

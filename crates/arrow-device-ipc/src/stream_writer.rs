@@ -391,8 +391,9 @@ impl<W: Write> StreamWriter<W> {
     /// Writes a batch, wherever it lies.
     ///
     /// # Errors
-    /// As of [`Encoder::encode`], after which nothing of the batch was written, and those of the
-    /// output, after which the stream is broken: every later call is an error of the kind
+    /// As of [`Encoder::encode`], after which nothing of the batch was written; and those of the
+    /// output, and of a device from which a large batch is written, after which the stream is
+    /// broken: every later call is an error of the kind
     /// [`InvalidArgument`](ErrorKind::InvalidArgument).
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
         self.write_with_metadata(batch, &Metadata::EMPTY)

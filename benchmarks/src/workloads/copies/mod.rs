@@ -14,7 +14,7 @@ mod opencl;
 mod pairs;
 mod vulkan;
 
-pub(super) use counted::COUNTED;
+pub(super) use counted::{COUNTED, DRIVER_CALLS_OF_A_COPY, count_on_device, count_simulated};
 
 use arrow_device::{Array, Batch, DataType};
 
@@ -25,7 +25,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// Columns of numbers, no two of the same memory: what occurs twice would move once.
-fn integers(columns: usize, rows: usize) -> Batch {
+pub(super) fn integers(columns: usize, rows: usize) -> Batch {
     let column = |index: usize| {
         let values = (0..rows).map(|row| Some((index * rows + row) as i64));
         (format!("c{index}"), Array::from_values(DataType::Int64, values).unwrap())
@@ -44,7 +44,7 @@ fn texts(columns: usize, rows: usize) -> Batch {
 }
 
 /// Releases all that waited for its last use, so that the next turn begins as this one did.
-fn settle() {
+pub(super) fn settle() {
     while !arrow_device::deferred::held_back().is_nothing() {
         arrow_device::deferred::release_finished();
         std::thread::yield_now();

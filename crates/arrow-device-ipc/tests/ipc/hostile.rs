@@ -98,7 +98,7 @@ fn the_fuzz_target_passes_its_corpus() {
     for entry in std::fs::read_dir(corpus).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         // Each way of reading, whichever one the input was kept for.
-        for how in 0..64 {
+        for how in 0..=255 {
             let mut bytes = bytes.clone();
             bytes[0] = how;
             crate::target::ipc(&bytes);

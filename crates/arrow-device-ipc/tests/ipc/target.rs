@@ -1,14 +1,16 @@
 //! The fuzz target `ipc`: any bytes as a stream or as a file, read in every way.
 //!
-//! The first byte says how the rest is read. Whatever is read without an error and is valid is
-//! written again, packed and not, and is the same when that is read.
+//! The first byte says how the rest is read. Whatever is read without an error is written again,
+//! which is an error or an end; where it is valid, packed and not, it is the same when that is
+//! read, and a device that has it writes the bytes that the host does.
 
 use std::io::Cursor;
 
-use arrow_device::{Batch, Buffer, Result, Schema};
+use arrow_device::{Array, Batch, Buffer, Result, Schema};
 use arrow_device_ipc::{
     Compression, FileReader, ReadOptions, StreamReader, StreamWriter, WriteOptions,
 };
+use arrow_device_sim::{Kind, Sim};
 
 /// No input has more batches that are worth reading.
 const MOST_BATCHES: usize = 20;
@@ -30,11 +32,46 @@ pub(crate) fn ipc(bytes: &[u8]) {
     };
     let Ok((schema, batches)) = read else { return };
     let packing = (how & 32 != 0).then_some(Compression::Lz4);
-    for batch in batches {
+    for batch in &batches {
+        let _ = StreamWriter::new(Vec::new(), &schema, WriteOptions::new())
+            .and_then(|mut writer| writer.write(batch));
         if batch.as_array().validate().is_ok() {
-            comes_back(&schema, &batch, packing);
+            comes_back(&schema, batch, packing);
         }
     }
+    if how & 64 != 0
+        && let Some(batch) = batches.first()
+    {
+        let kind = if how & 128 != 0 { Kind::WholeUnits } else { Kind::Discrete };
+        goes_through_a_device(&schema, batch, kind, packing);
+    }
+}
+
+/// Repeated until a device does not copy it at once, where that can be done, and written there.
+fn goes_through_a_device(schema: &Schema, batch: &Batch, kind: Kind, packing: Option<Compression>) {
+    if batch.column_count() == 0 || batch.row_count() > 100_000 {
+        return;
+    }
+    let times = 1 + 2000 / batch.row_count().max(10);
+    let whole = Array::concat(&vec![batch.as_array().clone(); times]);
+    let whole = whole.and_then(Batch::try_from).unwrap_or_else(|_| batch.clone());
+    let sim = Sim::builder().kind(kind).backtraces(false).build();
+    let written = || -> Result<[Vec<u8>; 2]> {
+        let there = whole.copy_to(&sim.device().open_queue()?)?;
+        let rows = there.row_count();
+        let there = there.slice(rows / 7, rows - rows / 5)?;
+        let options = WriteOptions::new().alignment(8).staging(4096).compression(packing);
+        let write = |batch: &Batch| {
+            let mut writer = StreamWriter::new(Vec::new(), schema, options)?;
+            writer.write(batch)?;
+            writer.finish()
+        };
+        Ok([write(&there)?, write(&there.to_host()?)?])
+    };
+    if let Ok([there, here]) = written() {
+        assert!(there == here, "{} and {} bytes of {schema}", there.len(), here.len());
+    }
+    assert!(sim.finish().is_empty());
 }
 
 fn from_stream(reader: Result<StreamReader>) -> Result<(Schema, Vec<Batch>)> {

@@ -99,6 +99,30 @@ fn no_byte_outside_of_a_buffer_is_read() {
 }
 
 #[test]
+fn data_buffers_of_views_are_read_and_their_sizes_are_not_memory_of_the_device() {
+    let texts = ["a text that is not inline", "and another one, longer than that"];
+    let views = Array::from_texts(DataType::Utf8View, texts.map(Some)).unwrap();
+    for kind in Kind::ALL {
+        let sim = Sim::builder().kind(kind).build();
+        let queue = sim.device().open_queue().unwrap();
+        let there = views.copy_to(&queue).unwrap();
+        let reader = BufferReader::new(&there).unwrap();
+        let data = reader.buffer(&there, 2).unwrap();
+        assert_eq!(there.buffer_count(), 4);
+        check(reader.read(&[(&data, 0..data.len())]).unwrap(), texts.concat().as_bytes());
+        assert!(reader.buffer(&there, 3).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn arrays_of_the_host_are_read_too() {
+    let numbers = Array::from_values(DataType::Int64, (0..COUNT).map(Some)).unwrap();
+    let reader = BufferReader::new(&numbers).unwrap();
+    let buffer = reader.buffer(&numbers, 1).unwrap();
+    check(reader.read(&[(&buffer, 8..24)]).unwrap(), &bytes_of(1..3));
+}
+
+#[test]
 fn reads_take_turns_with_little_memory() {
     let sim = Sim::builder().build();
     let queue = sim.device().open_queue().unwrap();

@@ -90,7 +90,8 @@ impl BufferReader {
 
     /// A buffer of an array, as long as the elements up to the end of the array need it to be, and
     /// empty where the array has none by this number. Only data buffers of views are as long as
-    /// their producer says.
+    /// their producer says; the buffer behind them, which has these sizes and is host memory, is
+    /// empty here.
     ///
     /// Where nothing but the last offset tells how long the bytes behind offsets are, as for an
     /// array of another library, this reads the offset and waits.
@@ -109,7 +110,9 @@ impl BufferReader {
     }
 
     fn len_of(&self, array: &Array, index: usize) -> Result<u64> {
-        if index >= array.buffer_count() || array.node().buffer(index).is_null() {
+        let is_sizes =
+            array.schema_node().layout.is_variadic() && index + 1 == array.buffer_count();
+        if index >= array.buffer_count() || is_sizes || array.node().buffer(index).is_null() {
             return Ok(0);
         }
         let elements = u64::try_from(array.window().end()).unwrap_or(0);
@@ -144,7 +147,8 @@ impl BufferReader {
     ///
     /// # Errors
     /// * [`InvalidArgument`](ErrorKind::InvalidArgument): a part is not inside of its buffer.
-    /// * [`NotReachable`](ErrorKind::NotReachable): the queue does not reach a buffer.
+    /// * [`NotReachable`](ErrorKind::NotReachable): the queue does not reach a buffer, or copies
+    ///   [whole units](crate::driver::Properties::copy_unit) that its memory does not have.
     /// * [`OutOfMemory`](ErrorKind::OutOfMemory) of the host, and whatever the driver says.
     pub fn read(&self, parts: &[(&ReadableBuffer, Range<u64>)]) -> Result<Reading> {
         let mut total = 0_u64;
@@ -171,6 +175,8 @@ impl BufferReader {
         for (buffer, part) in parts.iter().filter(|(_, part)| !part.is_empty()) {
             let array = &buffer.array;
             if last.is_none_or(|last| !Shared::ptr_eq(last.tree(), array.tree())) {
+                let holder = || array.tree().open_device();
+                self.queue.require_units(array.device(), holder)?;
                 views.push(array.on(&self.queue).map_err(|error| error.at_step(step::ORDER))?);
                 last = Some(array);
             }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use arrow_device::{Batch, Buffer, Result};
+use arrow_device::{Array, Batch, Buffer, DataType, Result};
 use arrow_device_ipc::{
     Compression, FileReader, FileWriter, ReadOptions, StreamReader, StreamWriter, WriteOptions,
 };
@@ -53,6 +53,42 @@ fn golden_streams_go_straight_onto_every_device_and_back() {
                 let file = Buffer::from(file.finish().unwrap());
                 let file = FileReader::in_memory(file, ReadOptions::new()).unwrap();
                 assert_same(file.on(&row.queue).into_batches(), &expected, &what);
+            }
+        }
+    }
+}
+
+/// Columns of some hundred KiB that have to be changed where they are cut: bits, offsets, texts.
+fn large() -> Batch {
+    let rows = 20_000_i64;
+    let texts: Vec<String> = (0..rows).map(|row| format!("row {row}")).collect();
+    let flags = Array::from_values(DataType::Boolean, (0..rows).map(|row| Some(row % 3 == 0)));
+    let numbers = (0..rows).map(|row| (row % 7 > 0).then_some(row));
+    let columns = [
+        ("f", flags.unwrap()),
+        ("n", Array::from_values(DataType::Int64, numbers).unwrap()),
+        ("t", Array::from_texts(DataType::Utf8, texts.iter().map(|text| Some(&**text))).unwrap()),
+    ];
+    Batch::from_columns(columns).unwrap()
+}
+
+#[test]
+fn large_batches_are_written_from_every_device_in_small_windows() {
+    let (world, batch) = (World::new(27), large());
+    let schema = batch.schema().unwrap();
+    let write = |batch: &Batch, staging: u64| {
+        let options = WriteOptions::new().staging(staging);
+        let mut writer = StreamWriter::new(Vec::new(), &schema, options).unwrap();
+        writer.write(batch).unwrap();
+        writer.finish().unwrap()
+    };
+    for row in &world.places {
+        let there = batch.copy_to(&row.queue).unwrap();
+        for (start, rows) in [(0, 20_000), (1003, 17_501)] {
+            let slice = |batch: &Batch| batch.slice(start, rows).unwrap();
+            let expected = write(&slice(&batch), 1 << 20);
+            for staging in [4 << 10, 64 << 10] {
+                assert!(write(&slice(&there), staging) == expected, "{row:?} {start}+{rows}");
             }
         }
     }
