@@ -4,8 +4,8 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use arrow_device::abi::ArrowDeviceArray;
-use arrow_device::{Array, Batch, DataType, Queue, Result};
-use arrow_device_ipc::{Compression, FileWriter, StreamWriter, WriteOptions};
+use arrow_device::{Array, Batch, Buffer, DataType, Queue, Result, UnionMode};
+use arrow_device_ipc::{Compression, Encoder, FileWriter, StreamWriter, WriteOptions};
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::allocations::peak;
 use arrow_device_testkit::tally::watch;
@@ -275,6 +275,106 @@ fn an_output_that_fails_is_an_error() {
         assert!(error.to_string().contains("write IPC"), "{error}");
     }
     drop((there, queue));
+    let reports = sim.finish();
+    assert!(reports.is_empty(), "{reports:?}");
+}
+
+/// Columns of which each is changed where it is cut: bits, offsets, starts of lists, places in the
+/// children of a union, ends of runs.
+fn changed_columns(rows: usize) -> Batch {
+    let numbers = |count: usize| Array::from_values(DataType::Int32, (0..count as i32).map(Some));
+    let flags = (0..rows).map(|row| (row % 5 > 0).then_some(row % 3 == 0));
+    let texts: Vec<String> = (0..rows).map(|row| format!("row {row}")).collect();
+    let texts = |of: DataType| Array::from_texts(of, texts.iter().map(|text| Some(&**text)));
+    // Every seventh list is empty, and begins where no list does.
+    let place = |row: usize| if row % 7 == 0 { (0, 0) } else { (2 * row as i32, 2) };
+    let (starts, sizes): (Vec<i32>, Vec<i32>) = (0..rows).map(place).unzip();
+    let item = numbers(2 * rows).unwrap();
+    let views = Array::builder(DataType::list_view(item.field().clone()))
+        .len(rows)
+        .buffers([None, Some(starts.into()), Some(sizes.into())])
+        .children([item])
+        .finish_ready()
+        .unwrap();
+    let children = [numbers(rows).unwrap(), texts(DataType::LargeUtf8).unwrap()];
+    let fields = children.iter().map(|child| child.field().clone().with_name("f"));
+    let types: Vec<u8> = (0..rows).map(|row| u8::from(row % 3 == 0)).collect();
+    let places: Vec<i32> = (0..rows as i32).collect();
+    let union = Array::builder(DataType::union(UnionMode::Dense, fields))
+        .len(rows)
+        .buffers([Some(Buffer::from(types)), Some(places.into())])
+        .children(children)
+        .finish_ready()
+        .unwrap();
+    let ends: Vec<i32> = (1..=rows.div_ceil(2) as i32).map(|run| 2 * run).collect();
+    let count = ends.len();
+    let ends = Array::builder(DataType::Int32).len(count).buffers([None, Some(ends.into())]);
+    let of = DataType::run_end_encoded(DataType::Int32, DataType::Int32);
+    let runs = Array::builder(of)
+        .len(rows)
+        .buffers([])
+        .children([ends.finish_ready().unwrap(), numbers(count).unwrap()])
+        .finish_ready()
+        .unwrap();
+    let columns = [
+        ("flags", Array::from_bools(flags).unwrap()),
+        ("texts", texts(DataType::Utf8).unwrap()),
+        ("views", views),
+        ("union", union),
+        ("runs", runs),
+    ];
+    Batch::from_columns(columns).unwrap()
+}
+
+#[test]
+fn what_is_changed_is_right_where_a_window_ends() {
+    let rows = 20_000;
+    let whole = changed_columns(rows);
+    for kind in [Kind::Discrete, Kind::WholeUnits] {
+        let sim = Sim::builder().kind(kind).backtraces(false).build();
+        let queue = sim.device().open_queue().unwrap();
+        // A column alone begins each buffer in a window of its own.
+        for column in whole.columns().unwrap() {
+            let batch = Batch::from_columns([("c", column)]).unwrap();
+            let schema = batch.schema().unwrap();
+            let there = batch.copy_to(&queue).unwrap();
+            for (start, len) in [(0, rows), (1003, 18_001), (5, 19_990)] {
+                let here = batch.slice(start, len).unwrap();
+                let bytes = written(&schema, &[there.slice(start, len).unwrap()], options()[0]);
+                let (_, found) = read(&bytes).unwrap();
+                found[0].as_array().validate().unwrap();
+                let is_same = found[0].as_array().equals(here.as_array()).unwrap();
+                assert!(is_same, "{kind:?} {start}+{len} of {schema}");
+                assert!(bytes == written(&schema, &[here], options()[0]), "{start} {schema}");
+            }
+        }
+        drop(queue);
+        let reports = sim.finish();
+        assert!(reports.is_empty(), "{reports:?}");
+    }
+}
+
+#[test]
+fn a_message_is_sent_to_another_thread_and_written_there() {
+    let batch = changed_columns(3000);
+    let schema = batch.schema().unwrap();
+    let sim = Sim::builder().backtraces(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let there = batch.copy_to(&queue).unwrap();
+    let mut encoder = Encoder::new(&schema, options()[0]).unwrap();
+    let message = encoder.encode(&there).unwrap().pop().unwrap();
+    // The message keeps what it has not written yet.
+    drop((there, queue));
+    let body = std::thread::spawn(move || {
+        let body = message.body_bytes().unwrap();
+        assert_eq!(body.len() as u64, message.body_len());
+        assert!(message.body_bytes().unwrap() == body);
+        body
+    });
+    let body = body.join().unwrap();
+    let mut expected = Encoder::new(&schema, options()[0]).unwrap();
+    let expected = expected.encode(&batch).unwrap().pop().unwrap();
+    assert!(expected.body_bytes().unwrap() == body);
     let reports = sim.finish();
     assert!(reports.is_empty(), "{reports:?}");
 }

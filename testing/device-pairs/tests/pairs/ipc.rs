@@ -62,7 +62,7 @@ fn golden_streams_go_straight_onto_every_device_and_back() {
 fn large() -> Batch {
     let rows = 20_000_i64;
     let texts: Vec<String> = (0..rows).map(|row| format!("row {row}")).collect();
-    let flags = Array::from_values(DataType::Boolean, (0..rows).map(|row| Some(row % 3 == 0)));
+    let flags = Array::from_bools((0..rows).map(|row| Some(row % 3 == 0)));
     let numbers = (0..rows).map(|row| (row % 7 > 0).then_some(row));
     let columns = [
         ("f", flags.unwrap()),
