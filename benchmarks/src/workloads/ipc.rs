@@ -8,9 +8,9 @@ use arrow_device::{Array, Batch, Buffer, DataType, Device, Memory, Queue, Recycl
 use arrow_device_ipc::{ReadOptions, StreamReader, StreamWriter, WriteOptions};
 use arrow_ipc::reader::{StreamDecoder, StreamReader as RsReader};
 
-use super::copies::{DRIVER_CALLS_OF_A_COPY, count_on_device, count_simulated, integers, settle};
+use super::copies::{count_on_device, integers, settle};
 use crate::case::{Case, Peer, WorkloadKey};
-use crate::meter::{ALLOCATIONS, Counted, DRIVER_CALLS, Meter};
+use crate::meter::{ALLOCATIONS, Counted, Meter};
 
 const LARGE: &str = "8 columns of int64";
 const WIDE: &str = "1000 columns of int64";
@@ -20,25 +20,17 @@ const BATCHES: usize = 8;
 pub(super) const COUNTED: &[Counted] = &[
     Counted {
         name: "read IPC in memory/int64 batch of 16 rows/1000",
-        promised: &[(ALLOCATIONS, 20)],
+        promised: &[(ALLOCATIONS, 8100)],
         run: in_memory_counted,
     },
     Counted {
         name: "read IPC onto OpenCL/int64 batch of 512 rows/1000",
-        promised: &[("submissions", 5), ("handles", 0)],
+        promised: &[("submissions", 2), ("handles", 0)],
         run: |meter| {
             let (batch, bytes) = (integers(1000, 512), of_one(&integers(1000, 512)));
             count_on_device(arrow_device_opencl::open(0), &batch, meter, |queue| {
                 first_on(queue, &bytes)
             });
-        },
-    },
-    Counted {
-        name: "read IPC onto CUDA/int64 batch of 1024 rows/1000",
-        promised: &[(DRIVER_CALLS, DRIVER_CALLS_OF_A_COPY)],
-        run: |meter| {
-            let (batch, bytes) = (integers(1000, 1024), of_one(&integers(1000, 1024)));
-            count_simulated(&batch, meter, |queue| first_on(queue, &bytes));
         },
     },
 ];

@@ -21,9 +21,6 @@ const FIRST_HANDLES: &str = "handles, first copy";
 /// through, events.
 const FIRST_CALLS: &str = "driver calls, first copy";
 
-/// All calls of a driver of CUDA or ROCm for a copy of a batch, of however many columns.
-pub(in super::super) const DRIVER_CALLS_OF_A_COPY: u64 = 12;
-
 pub(in super::super) const COUNTED: &[Counted] = &[
     Counted {
         name: "plan of a copy/int64 batch/1000",
@@ -67,42 +64,42 @@ pub(in super::super) const COUNTED: &[Counted] = &[
     },
     Counted {
         name: "copy host to CUDA/int64 batch of 1024 rows/10",
-        promised: &[(DRIVER_CALLS, DRIVER_CALLS_OF_A_COPY)],
+        promised: &[(DRIVER_CALLS, 12)],
         run: |meter| simulated(Vendor::Cuda, &integers(10, 1024), meter),
     },
     Counted {
         name: "copy host to CUDA/int64 batch of 1024 rows/100",
-        promised: &[(DRIVER_CALLS, DRIVER_CALLS_OF_A_COPY)],
+        promised: &[(DRIVER_CALLS, 12)],
         run: |meter| simulated(Vendor::Cuda, &integers(100, 1024), meter),
     },
     Counted {
         name: "copy host to CUDA/int64 batch of 1024 rows/1000",
-        promised: &[(DRIVER_CALLS, DRIVER_CALLS_OF_A_COPY)],
+        promised: &[(DRIVER_CALLS, 12)],
         run: |meter| simulated(Vendor::Cuda, &integers(1000, 1024), meter),
     },
     Counted {
         name: "copy host to CUDA/text batch of 1024 rows/10",
-        promised: &[(DRIVER_CALLS, DRIVER_CALLS_OF_A_COPY)],
+        promised: &[(DRIVER_CALLS, 12)],
         run: |meter| simulated(Vendor::Cuda, &texts(10, 1024), meter),
     },
     Counted {
         name: "copy host to CUDA/text batch of 1024 rows/100",
-        promised: &[(DRIVER_CALLS, DRIVER_CALLS_OF_A_COPY)],
+        promised: &[(DRIVER_CALLS, 12)],
         run: |meter| simulated(Vendor::Cuda, &texts(100, 1024), meter),
     },
     Counted {
         name: "copy host to CUDA/text batch of 1024 rows/1000",
-        promised: &[(DRIVER_CALLS, DRIVER_CALLS_OF_A_COPY)],
+        promised: &[(DRIVER_CALLS, 12)],
         run: |meter| simulated(Vendor::Cuda, &texts(1000, 1024), meter),
     },
     Counted {
         name: "copy host to ROCm/int64 batch of 1024 rows/1000",
-        promised: &[(DRIVER_CALLS, DRIVER_CALLS_OF_A_COPY)],
+        promised: &[(DRIVER_CALLS, 12)],
         run: |meter| simulated(Vendor::Hip, &integers(1000, 1024), meter),
     },
     Counted {
         name: "copy host to ROCm/text batch of 1024 rows/1000",
-        promised: &[(DRIVER_CALLS, DRIVER_CALLS_OF_A_COPY)],
+        promised: &[(DRIVER_CALLS, 12)],
         run: |meter| simulated(Vendor::Hip, &texts(1000, 1024), meter),
     },
 ];
@@ -173,25 +170,12 @@ pub(in super::super) fn count_on_device(
 
 /// Counts all calls of a simulated driver.
 fn simulated(vendor: Vendor, batch: &Batch, meter: &mut Meter) {
-    count_calls(vendor, batch, meter, |queue| batch.copy_to(queue).unwrap());
-}
-
-/// Counts all calls of the simulated driver of CUDA until this batch is on its device.
-pub(in super::super) fn count_simulated(
-    batch: &Batch,
-    meter: &mut Meter,
-    bring: impl Fn(&Queue) -> Batch,
-) {
-    count_calls(Vendor::Cuda, batch, meter, bring);
-}
-
-fn count_calls(vendor: Vendor, batch: &Batch, meter: &mut Meter, bring: impl Fn(&Queue) -> Batch) {
     let (driver, device) = machine(vendor);
     let queue = device.open_queue().unwrap();
     let calls = [(); 2].map(|()| {
         settle();
         driver.clear_log();
-        let copied = bring(&queue);
+        let copied = batch.copy_to(&queue).unwrap();
         let calls = driver.calls();
         let back = copied.as_array().to_host().unwrap();
         assert!(back.equals(batch.as_array()).unwrap());

@@ -14,7 +14,7 @@ mod opencl;
 mod pairs;
 mod vulkan;
 
-pub(super) use counted::{COUNTED, DRIVER_CALLS_OF_A_COPY, count_on_device, count_simulated};
+pub(super) use counted::{COUNTED, count_on_device};
 
 use arrow_device::{Array, Batch, DataType};
 

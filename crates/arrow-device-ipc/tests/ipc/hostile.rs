@@ -96,16 +96,20 @@ fn the_fuzz_target_passes_its_corpus() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/ipc");
     let mut count = 0;
     for entry in std::fs::read_dir(corpus).unwrap() {
-        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
-        // Each way of reading, whichever one the input was kept for.
-        for how in 0..=255 {
-            let mut bytes = bytes.clone();
-            bytes[0] = how;
-            crate::target::ipc(&bytes);
+        let entry = entry.unwrap();
+        let bytes = std::fs::read(entry.path()).unwrap();
+        crate::target::ipc(&bytes);
+        // Those that were not found by a fuzzer are good, and are read in each way.
+        if entry.file_name().to_string_lossy().contains('-') {
+            for how in 0..=255 {
+                let mut bytes = bytes.clone();
+                bytes[0] = how;
+                crate::target::ipc(&bytes);
+            }
         }
         count += 1;
     }
-    assert!(count >= 6, "{count}");
+    assert!(count > 200, "{count}");
 }
 
 #[test]

@@ -23,11 +23,11 @@ use crate::{Array, BufferKind, Error, ErrorKind, Extent, Queue, Result};
 /// for nothing: whoever submits the next read before [waiting](Reading::wait) for the last one uses
 /// one part of the memory while the device fills the other.
 ///
-/// ```no_run
+/// ```
 /// use arrow_device::copy::BufferReader;
 /// # fn main() -> arrow_device::Result<()> {
-/// # let array: arrow_device::Array = todo!();
-/// // A buffer of an array on a GPU, a megabyte at a time.
+/// # let array = arrow_device::Array::from_values(arrow_device::DataType::Int8, [Some(1_i8)])?;
+/// // A buffer of an array, a megabyte at a time. On a GPU nothing is different.
 /// let reader = BufferReader::new(&array)?;
 /// let buffer = reader.buffer(&array, 1)?;
 /// for start in (0..buffer.len()).step_by(1 << 20) {
