@@ -1,7 +1,7 @@
 //! Reading Arrow IPC: to the host beside arrow-rs, and onto devices beside one copy of as many
-//! bytes; and writing it from devices.
+//! bytes.
 
-use std::io::{self, Cursor, Write};
+use std::io::Cursor;
 use std::sync::Arc;
 
 use arrow_device::{Array, Batch, Buffer, DataType, Device, Memory, Queue, Recycler};
@@ -69,15 +69,14 @@ pub(super) fn cases() -> Vec<Case> {
     let sizes = [(8, 1 << 10, LARGE), (8, 1 << 17, LARGE), (1000, 512, WIDE)];
     let mut cases: Vec<Case> = sizes.into_iter().flat_map(to_host).collect();
     let devices = [
-        ("read IPC onto OpenCL", "write IPC from OpenCL", arrow_device_opencl::open(0)),
-        ("read IPC onto Vulkan", "write IPC from Vulkan", arrow_device_vulkan::open(0)),
+        ("read IPC onto OpenCL", arrow_device_opencl::open(0)),
+        ("read IPC onto Vulkan", arrow_device_vulkan::open(0)),
     ];
-    for (read, write, device) in devices {
+    for (read, device) in devices {
         let Ok(device) = device else { continue };
         for (columns, rows, shape) in [(8, 1 << 17, LARGE), (1000, 512, WIDE)] {
             cases.extend(onto((read, shape, rows as u64), &device, columns, rows));
         }
-        cases.extend(from((write, LARGE, 1 << 20), &device));
     }
     cases
 }
@@ -159,36 +158,4 @@ fn onto(what: WorkloadKey, device: &Device, columns: usize, rows: usize) -> [Cas
         Case::step(what, Peer::ArrowDevice, || (), read, done).moving(moved as u64),
         Case::step(what, Peer::ByHand("one plain copy"), || (), copy, copied).moving(moved as u64),
     ]
-}
-
-/// What takes all and keeps nothing.
-struct Nowhere;
-
-impl Write for Nowhere {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(std::hint::black_box(bytes).len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A batch of 64 MiB, through windows and as a whole.
-fn from(what: WorkloadKey, device: &Device) -> [Case; 2] {
-    let queue = device.open_queue().unwrap();
-    [(Peer::ArrowDevice, 16 << 20), (Peer::ArrowDeviceFrom("copied as a whole"), 1 << 30)].map(
-        |(peer, staging)| {
-            let (queue, mut made) = (queue.clone(), None);
-            let options = WriteOptions::new().staging(staging);
-            let write = move || {
-                let there: &Batch =
-                    made.get_or_insert_with(|| integers(8, 1 << 20).copy_to(&queue).unwrap());
-                let schema = there.schema().unwrap();
-                let mut writer = StreamWriter::new(Nowhere, &schema, options).unwrap();
-                writer.write(there).unwrap();
-            };
-            Case::whole(what, peer, write).moving(64 << 20)
-        },
-    )
 }

@@ -49,6 +49,27 @@
 //!   columns are not read.
 //! * Data of machines with the other byte order is refused, with an error that says so.
 //!
+//! # Speed
+//!
+//! Two cores of a virtual machine that did other work meanwhile, PoCL and lavapipe as devices,
+//! `arrow-device-times --quick --only "read IPC"`, `"read IPC in memory"`, `"read IPC onto OpenCL"`
+//! and `"read IPC onto Vulkan"` of the crate `benchmarks`. A plain copy is one write of as many
+//! bytes to memory that was used before.
+//!
+//! | what | here | beside it |
+//! |---|---|---|
+//! | 8 messages of 8 columns, 8 MiB each, read piece by piece | 5.8 ms | arrow-rs 6.5 ms |
+//! | 8 messages of 1,000 columns, 4 MiB each, read piece by piece | 8.8 ms | arrow-rs 5.4 ms |
+//! | 8 messages of 8 columns in memory, which stay there | 53 µs | arrow-rs 17 µs |
+//! | 8 messages of 1,000 columns in memory, which stay there | 5.8 ms | arrow-rs 2.0 ms |
+//! | one message of 8 columns, 8 MiB, onto OpenCL | 0.68 ms | one plain copy 1.33 ms |
+//! | the same onto Vulkan | 0.57 ms | one plain copy 2.04 ms |
+//! | one message of 1,000 columns, 4 MiB, onto OpenCL | 1.9 ms | one plain copy 0.38 ms |
+//! | the same onto Vulkan | 1.8 ms | one plain copy 0.74 ms |
+//!
+//! What a column costs besides its bytes is three times what arrow-rs takes: an array of this
+//! library is made of each, with a schema of its own.
+//!
 //! # Hostile input
 //!
 //! Headers are verified before a number in them is believed, and lengths are compared with the

@@ -85,8 +85,8 @@ fn what_lies_on_a_device_is_written_as_a_copy_on_the_host_is() {
 /// Some megabytes: numbers with nulls, texts, and lists, each of which has to be cut where it is
 /// sliced.
 fn megabytes() -> Batch {
-    let rows = 200_000;
-    let numbers = (0..rows).map(|row| (row % 7 != 0).then_some(row as i64));
+    let rows = 200_000_usize;
+    let numbers = (0..rows).map(|row| (!row.is_multiple_of(7)).then_some(row as i64));
     let texts: Vec<String> = (0..rows).map(|row| format!("the text of row {row}")).collect();
     let offsets: Vec<i32> = (0..=rows as i32).map(|row| 2 * row).collect();
     let below = Array::from_values(DataType::Int32, (0..2 * rows as i32).map(Some)).unwrap();
@@ -283,11 +283,11 @@ fn an_output_that_fails_is_an_error() {
 /// children of a union, ends of runs.
 fn changed_columns(rows: usize) -> Batch {
     let numbers = |count: usize| Array::from_values(DataType::Int32, (0..count as i32).map(Some));
-    let flags = (0..rows).map(|row| (row % 5 > 0).then_some(row % 3 == 0));
+    let flags = (0..rows).map(|row| (!row.is_multiple_of(5)).then_some(row.is_multiple_of(3)));
     let texts: Vec<String> = (0..rows).map(|row| format!("row {row}")).collect();
     let texts = |of: DataType| Array::from_texts(of, texts.iter().map(|text| Some(&**text)));
     // Every seventh list is empty, and begins where no list does.
-    let place = |row: usize| if row % 7 == 0 { (0, 0) } else { (2 * row as i32, 2) };
+    let place = |row: usize| if row.is_multiple_of(7) { (0, 0) } else { (2 * row as i32, 2) };
     let (starts, sizes): (Vec<i32>, Vec<i32>) = (0..rows).map(place).unzip();
     let item = numbers(2 * rows).unwrap();
     let views = Array::builder(DataType::list_view(item.field().clone()))
@@ -298,7 +298,7 @@ fn changed_columns(rows: usize) -> Batch {
         .unwrap();
     let children = [numbers(rows).unwrap(), texts(DataType::LargeUtf8).unwrap()];
     let fields = children.iter().map(|child| child.field().clone().with_name("f"));
-    let types: Vec<u8> = (0..rows).map(|row| u8::from(row % 3 == 0)).collect();
+    let types: Vec<u8> = (0..rows).map(|row| u8::from(row.is_multiple_of(3))).collect();
     let places: Vec<i32> = (0..rows as i32).collect();
     let union = Array::builder(DataType::union(UnionMode::Dense, fields))
         .len(rows)
