@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Allocation, Driver, Filled, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
+    self, Allocation, Driver, EventNotice, Filled, Properties, Raw, Region, Route, Runtime, Spot,
+    SyncEvent, Waiting, WatchedPlace,
 };
 use arrow_device::{Device, DeviceId, Event, Memory, Queue, Result};
 
@@ -108,6 +109,10 @@ unsafe impl Driver for Watched {
         self.driver.reuse(memory, len);
     }
 
+    fn watch(&self, what: driver::Watched, places: &[WatchedPlace]) {
+        self.driver.watch(what, places);
+    }
+
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
         more(&self.tally.handles, 1);
         // SAFETY: UNS-22, which the caller keeps.
@@ -179,6 +184,11 @@ unsafe impl Driver for Watched {
         more(&self.tally.waits, 1);
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.wait_on_host(event, timeout) }
+    }
+
+    unsafe fn notify(&self, event: Raw<Event>, notice: EventNotice) -> Result<bool> {
+        // SAFETY: UNS-22, which the caller keeps.
+        unsafe { self.driver.notify(event, notice) }
     }
 
     fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
