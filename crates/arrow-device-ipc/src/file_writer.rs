@@ -7,9 +7,10 @@ use arrow_ipc as fb;
 use flatbuffers::FlatBufferBuilder;
 
 use crate::options::WriteOptions;
-use crate::problem::{not_written, refused};
+use crate::output::Output;
+use crate::problem::refused;
 use crate::schema_to;
-use crate::stream_writer::{Encoder, check_output, write_end, write_header};
+use crate::stream_writer::Encoder;
 
 /// What a file begins and ends with.
 pub(crate) const MAGIC: &[u8; 6] = b"ARROW1";
@@ -34,12 +35,8 @@ pub(crate) const MAGIC: &[u8; 6] = b"ARROW1";
 /// ```
 #[derive(Debug)]
 pub struct FileWriter<W: Write> {
-    output: W,
+    output: Output<W>,
     encoder: Encoder,
-    alignment: u64,
-    at: u64,
-    /// Whether the output failed in the middle of a message.
-    is_broken: bool,
     dictionaries: Vec<fb::Block>,
     batches: Vec<fb::Block>,
     metadata: Metadata,
@@ -47,18 +44,15 @@ pub struct FileWriter<W: Write> {
 
 impl<W: Write> FileWriter<W> {
     /// Writes the beginning and the schema.
-    pub fn new(mut output: W, schema: &Schema, options: WriteOptions) -> Result<Self> {
+    pub fn new(output: W, schema: &Schema, options: WriteOptions) -> Result<Self> {
         let encoder = Encoder::for_file(schema, options)?;
-        output.write_all(MAGIC).map_err(not_written)?;
-        output.write_all(&[0; 2]).map_err(not_written)?;
-        let alignment = options.alignment;
-        let at = 8 + write_header(&mut output, 8, &encoder.schema_message()?, alignment)?;
+        let mut output = Output::new(output, options.alignment);
+        output.write_bytes(MAGIC)?;
+        output.write_bytes(&[0; 2])?;
+        output.write_header(&encoder.schema_message()?)?;
         Ok(Self {
             output,
             encoder,
-            alignment,
-            at,
-            is_broken: false,
             dictionaries: Vec::new(),
             batches: Vec::new(),
             metadata: Metadata::EMPTY,
@@ -82,31 +76,23 @@ impl<W: Write> FileWriter<W> {
 
     /// [`write`](Self::write), and what the message of the batch says besides.
     pub fn write_with_metadata(&mut self, batch: &Batch, metadata: &Metadata) -> Result<()> {
-        check_output(self.is_broken)?;
+        self.output.check()?;
         let messages = self.encoder.encode_with_metadata(batch, metadata)?;
-        // Until all is written: an output may fail, or panic.
-        self.is_broken = true;
-        for message in messages {
-            let start = self.at;
-            let len = write_header(&mut self.output, start, message.header(), self.alignment)?;
-            message.write_body(&mut self.output)?;
-            self.at += len + message.body_len();
-            let header = i32::try_from(len).unwrap_or(i32::MAX);
+        self.output.write_messages(messages, |message, start, header| {
+            let header = i32::try_from(header).unwrap_or(i32::MAX);
             let block = fb::Block::new(start as i64, header, message.body_len() as i64);
             if message.is_dictionary() {
                 self.dictionaries.push(block);
             } else {
                 self.batches.push(block);
             }
-        }
-        self.is_broken = false;
-        Ok(())
+        })
     }
 
     /// Writes the table of messages and the end, and gives the output back.
     pub fn finish(mut self) -> Result<W> {
-        check_output(self.is_broken)?;
-        write_end(&mut self.output)?;
+        self.output.check()?;
+        self.output.write_end()?;
         let mut builder = FlatBufferBuilder::new();
         let schema = self.encoder.write_schema(&mut builder)?;
         let dictionaries = builder.create_vector(&self.dictionaries);
@@ -125,10 +111,9 @@ impl<W: Write> FileWriter<W> {
         let len = i32::try_from(footer.len()).map_err(|_| {
             refused(ErrorKind::LimitExceeded, "more batches than the table of a file has room for")
         })?;
-        self.output.write_all(footer).map_err(not_written)?;
-        self.output.write_all(&len.to_le_bytes()).map_err(not_written)?;
-        self.output.write_all(MAGIC).map_err(not_written)?;
-        self.output.flush().map_err(not_written)?;
-        Ok(self.output)
+        self.output.write_bytes(footer)?;
+        self.output.write_bytes(&len.to_le_bytes())?;
+        self.output.write_bytes(MAGIC)?;
+        self.output.finish()
     }
 }

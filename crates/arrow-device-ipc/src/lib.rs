@@ -88,6 +88,7 @@ mod file_reader;
 mod file_writer;
 mod framing;
 mod options;
+mod output;
 mod pieces;
 mod problem;
 mod ranges;

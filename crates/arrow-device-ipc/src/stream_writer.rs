@@ -11,10 +11,10 @@ use arrow_ipc as fb;
 use flatbuffers::FlatBufferBuilder;
 
 use crate::encode::Pieces;
-use crate::framing::CONTINUATION;
 use crate::options::{Compression, WriteOptions};
-use crate::pieces::{Piece, write_pieces, write_zeros};
-use crate::problem::{not_written, refused};
+use crate::output::Output;
+use crate::pieces::{Piece, write_pieces};
+use crate::problem::refused;
 use crate::schema_to;
 use crate::shape::{Shape, ShapeKind};
 use crate::source::{Node, Staged};
@@ -334,27 +334,6 @@ impl fmt::Debug for EncodedMessage {
     }
 }
 
-/// Writes a header so that its body begins at a multiple of the alignment. Tells how many bytes
-/// that took.
-pub(crate) fn write_header(
-    to: &mut impl Write,
-    at: u64,
-    header: &[u8],
-    alignment: u64,
-) -> Result<u64> {
-    let end = at + 8 + header.len() as u64;
-    let padding = end.next_multiple_of(alignment) - end;
-    let len = header.len() as u64 + padding;
-    let len = i32::try_from(len).map_err(|_| {
-        refused(ErrorKind::LimitExceeded, format!("a header of {len} bytes; IPC has 2 GiB at most"))
-    })?;
-    to.write_all(&CONTINUATION).map_err(not_written)?;
-    to.write_all(&len.to_le_bytes()).map_err(not_written)?;
-    to.write_all(header).map_err(not_written)?;
-    write_zeros(to, padding)?;
-    Ok(8 + u64::from(len.unsigned_abs()))
-}
-
 /// Writes the stream format.
 ///
 /// ```
@@ -372,20 +351,17 @@ pub(crate) fn write_header(
 /// ```
 #[derive(Debug)]
 pub struct StreamWriter<W: Write> {
-    output: W,
+    output: Output<W>,
     encoder: Encoder,
-    /// How many bytes were written.
-    at: u64,
-    /// Whether the output failed in the middle of a message.
-    is_broken: bool,
 }
 
 impl<W: Write> StreamWriter<W> {
     /// Writes the schema.
-    pub fn new(mut output: W, schema: &Schema, options: WriteOptions) -> Result<Self> {
+    pub fn new(output: W, schema: &Schema, options: WriteOptions) -> Result<Self> {
         let encoder = Encoder::new(schema, options)?;
-        let at = write_header(&mut output, 0, &encoder.schema_message()?, options.alignment)?;
-        Ok(Self { output, encoder, at, is_broken: false })
+        let mut output = Output::new(output, options.alignment);
+        output.write_header(&encoder.schema_message()?)?;
+        Ok(Self { output, encoder })
     }
 
     /// Writes a batch, wherever it lies.
@@ -401,41 +377,15 @@ impl<W: Write> StreamWriter<W> {
 
     /// [`write`](Self::write), and what the message of the batch says besides.
     pub fn write_with_metadata(&mut self, batch: &Batch, metadata: &Metadata) -> Result<()> {
-        check_output(self.is_broken)?;
+        self.output.check()?;
         let messages = self.encoder.encode_with_metadata(batch, metadata)?;
-        // Until all is written: an output may fail, or panic.
-        self.is_broken = true;
-        for message in messages {
-            let alignment = message.alignment;
-            self.at += write_header(&mut self.output, self.at, message.header(), alignment)?;
-            message.write_body(&mut self.output)?;
-            self.at += message.body_len();
-        }
-        self.is_broken = false;
-        Ok(())
+        self.output.write_messages(messages, |_, _, _| {})
     }
 
     /// Writes the end of the stream, and gives the output back.
     pub fn finish(mut self) -> Result<W> {
-        check_output(self.is_broken)?;
-        write_end(&mut self.output)?;
-        self.output.flush().map_err(not_written)?;
-        Ok(self.output)
+        self.output.check()?;
+        self.output.write_end()?;
+        self.output.finish()
     }
-}
-
-/// Whether more can be written behind what the output has.
-pub(crate) fn check_output(is_broken: bool) -> Result<()> {
-    if is_broken {
-        let message =
-            "the output failed in the middle of a message, and what was written is broken";
-        return Err(refused(ErrorKind::InvalidArgument, message));
-    }
-    Ok(())
-}
-
-/// What ends a stream.
-pub(crate) fn write_end(to: &mut impl Write) -> Result<()> {
-    to.write_all(&CONTINUATION).map_err(not_written)?;
-    to.write_all(&[0; 4]).map_err(not_written)
 }
