@@ -25,9 +25,10 @@ fn wrong(node: &Node, what: &str) -> Error {
     refused(ErrorKind::InvalidData, format!("{what} of {} lead outside", node.data_type()))
 }
 
-/// Numbers of 32 or of 64 bits.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The width of a number: 16 bits, which only ends of runs have, 32 or 64.
+#[derive(Clone, Copy)]
 pub(crate) enum Wide {
+    Two,
     Four,
     Eight,
 }
@@ -35,42 +36,28 @@ pub(crate) enum Wide {
 impl Wide {
     pub(crate) fn bytes(self) -> u64 {
         match self {
+            Self::Two => 2,
             Self::Four => 4,
             Self::Eight => 8,
         }
     }
 
     pub(crate) fn read(self, bytes: &[u8], index: usize) -> Option<i64> {
+        let rest = bytes.get(index.checked_mul(self.bytes() as usize)?..)?;
         match self {
-            Self::Four => {
-                let rest = bytes.get(index.checked_mul(4)?..)?;
-                rest.first_chunk().map(|bytes| i64::from(i32::from_ne_bytes(*bytes)))
-            }
-            Self::Eight => {
-                let rest = bytes.get(index.checked_mul(8)?..)?;
-                rest.first_chunk().map(|bytes| i64::from_ne_bytes(*bytes))
-            }
+            Self::Two => rest.first_chunk().map(|bytes| i64::from(i16::from_ne_bytes(*bytes))),
+            Self::Four => rest.first_chunk().map(|bytes| i64::from(i32::from_ne_bytes(*bytes))),
+            Self::Eight => rest.first_chunk().map(|bytes| i64::from_ne_bytes(*bytes)),
         }
     }
 
     /// Appends a number that fits, because it is no larger than one that was read.
     pub(crate) fn write(self, number: i64, to: &mut Vec<u8>) {
         match self {
+            Self::Two => to.extend_from_slice(&(number as i16).to_ne_bytes()),
             Self::Four => to.extend_from_slice(&(number as i32).to_ne_bytes()),
             Self::Eight => to.extend_from_slice(&number.to_ne_bytes()),
         }
-    }
-}
-
-/// Numbers that index ends of runs, of 16, 32 or 64 bits.
-pub(crate) fn read_run_end(width: u64, bytes: &[u8], index: usize) -> Option<i64> {
-    match width {
-        2 => {
-            let rest = bytes.get(index.checked_mul(2)?..)?;
-            rest.first_chunk().map(|bytes| i64::from(i16::from_ne_bytes(*bytes)))
-        }
-        4 => Wide::Four.read(bytes, index),
-        _ => Wide::Eight.read(bytes, index),
     }
 }
 
@@ -198,7 +185,7 @@ impl Pieces {
     fn add_offsets(&mut self, array: &Node, wide: Wide) -> Result<(usize, usize)> {
         let (offset, len) = (array.offset(), array.len());
         if len == 0 {
-            self.buffers.push(Piece::Own(vec![0; if wide == Wide::Four { 4 } else { 8 }]));
+            self.buffers.push(Piece::Own(vec![0; wide.bytes() as usize]));
             return Ok((0, 0));
         }
         let offsets = array.buffer(1)?;
@@ -363,11 +350,12 @@ impl Pieces {
     fn add_runs(&mut self, array: &Node, run_ends: &DataType) -> Result<()> {
         let (offset, len) = (array.offset() as i64, array.len() as i64);
         let (ends, values) = (array.child(0)?, array.child(1)?);
-        let width = match run_ends {
-            DataType::Int16 => 2,
-            DataType::Int32 => 4,
-            _ => 8,
+        let wide = match run_ends {
+            DataType::Int16 => Wide::Two,
+            DataType::Int32 => Wide::Four,
+            _ => Wide::Eight,
         };
+        let width = wide.bytes();
         let source = ends.buffer(1)?;
         let first = ends.offset();
         let (mut skipped, mut count) = (0_usize, 0_usize);
@@ -376,7 +364,7 @@ impl Pieces {
         let walk = Elements { first: (&source, width), second: None };
         let walked = walk.walk(first..first + runs, |elements, ends, _| {
             for index in 0..elements.len() {
-                let end = read_run_end(width, ends, index).ok_or_else(outside)?;
+                let end = wide.read(ends, index).ok_or_else(outside)?;
                 let end = end.saturating_sub(offset);
                 // Before the first one that counts; a later one is nonsense, and stays so.
                 if end <= 0 && count == 0 {
@@ -398,7 +386,7 @@ impl Pieces {
         } else {
             let start = (first + skipped) as u64 * width;
             let input = Input { source, start, width };
-            self.add_changed(Inputs::one(input), count, Change::Runs { width, offset, len });
+            self.add_changed(Inputs::one(input), count, Change::Runs { wide, offset, len });
         }
         self.add(&values.slice(skipped, count)?)
     }

@@ -6,9 +6,9 @@ use std::ops::Range;
 use arrow_device::copy::{ReadableBuffer, Reading};
 use arrow_device::{Error, ErrorKind, Result};
 
-use crate::encode::{Wide, read_run_end};
+use crate::encode::Wide;
 use crate::options::Compression;
-use crate::problem::{not_written, refused};
+use crate::problem::{gone, not_written, refused};
 use crate::source::{Place, Source, Staged};
 
 /// The bytes of a buffer.
@@ -20,7 +20,7 @@ pub(crate) enum Piece {
         source: Source,
         range: Range<u64>,
     },
-    /// The same with something changed, because the array is a slice.
+    /// Some of the elements of a buffer, or of two, changed because the array is a slice.
     Changed(Box<Changed>),
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Changed {
 /// A buffer that something is made of.
 pub(crate) struct Input {
     pub(crate) source: Source,
-    /// Where it begins.
+    /// Where in the buffer the first element begins, in bytes.
     pub(crate) start: u64,
-    /// So many bytes are needed for one.
+    /// How many bytes of the buffer one number or byte is made of.
     pub(crate) width: u64,
 }
 
@@ -53,17 +53,11 @@ pub(crate) enum Change {
     /// Places in the children of a dense union, of which so many elements are cut off, by type id.
     Places { lows: Vec<i64> },
     /// Ends of runs, of a slice.
-    Runs { width: u64, offset: i64, len: i64 },
+    Runs { wide: Wide, offset: i64, len: i64 },
 }
 
-/// So many are changed at a time.
+/// How many numbers or bytes are changed at a time.
 const STEP: usize = 8 << 10;
-
-/// A number is not there that was there before.
-#[cold]
-fn gone() -> Error {
-    refused(ErrorKind::InvalidData, "a buffer is shorter than it was")
-}
 
 impl Piece {
     pub(crate) fn len(&self) -> u64 {
@@ -189,9 +183,10 @@ impl Change {
     fn width(&self) -> u64 {
         match self {
             Self::Shift { .. } => 1,
-            Self::Offsets { wide, .. } | Self::Starts { wide, .. } => wide.bytes(),
+            Self::Offsets { wide, .. } | Self::Starts { wide, .. } | Self::Runs { wide, .. } => {
+                wide.bytes()
+            }
             Self::Places { .. } => 4,
-            Self::Runs { width, .. } => *width,
         }
     }
 
@@ -223,15 +218,10 @@ impl Change {
                     Wide::Four.write(at.wrapping_sub(*lows.get(id)?), to);
                 }
             }
-            Self::Runs { width, offset, len } => {
+            Self::Runs { wide, offset, len } => {
                 for index in 0..count {
-                    let end = read_run_end(*width, first, index)?;
-                    let end = end.saturating_sub(*offset).min(*len);
-                    match width {
-                        2 => to.extend_from_slice(&(end as i16).to_ne_bytes()),
-                        4 => Wide::Four.write(end, to),
-                        _ => Wide::Eight.write(end, to),
-                    }
+                    let end = wide.read(first, index)?;
+                    wide.write(end.saturating_sub(*offset).min(*len), to);
                 }
             }
         }
@@ -245,7 +235,7 @@ struct Window {
     reading: Option<Reading>,
 }
 
-/// Some of a piece.
+/// A part of a piece that one window brings.
 struct Stretch {
     piece: usize,
     which: Range<u64>,

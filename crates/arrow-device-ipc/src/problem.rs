@@ -49,3 +49,9 @@ pub(crate) fn within(error: Error, place: &str) -> Error {
 pub(crate) fn no_memory(len: u64) -> Error {
     Error::new(ErrorKind::OutOfMemory, format!("no memory for {len} bytes")).during("read IPC")
 }
+
+/// Bytes of a buffer are missing that were found before.
+#[cold]
+pub(crate) fn gone() -> Error {
+    refused(ErrorKind::InvalidData, "a buffer is shorter than it was")
+}

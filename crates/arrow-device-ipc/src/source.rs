@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_device::copy::{BufferReader, ReadableBuffer};
 use arrow_device::{Array, DataType, Error, ErrorKind, HostArray, Result};
 
-use crate::problem::refused;
+use crate::problem::{gone, refused};
 
 /// An array, and how its bytes are reached.
 #[derive(Clone)]
@@ -102,12 +102,6 @@ pub(crate) struct Source {
 pub(crate) enum Place {
     Host { array: HostArray, index: usize },
     Device { buffer: ReadableBuffer, reader: Arc<Staged> },
-}
-
-/// Bytes of a buffer are missing that were found before.
-#[cold]
-fn gone() -> Error {
-    refused(ErrorKind::InvalidData, "a buffer is shorter than it was")
 }
 
 fn short_range(range: &Range<u64>) -> Result<Range<usize>> {
