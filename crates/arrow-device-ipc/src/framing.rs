@@ -114,7 +114,8 @@ fn next_header(
 pub(crate) struct ReadMessages<R>(pub(crate) R);
 
 impl<R: Read> ReadMessages<R> {
-    /// So many bytes. Memory is taken as they come. `place` says more of the place where they end.
+    /// Reads `len` bytes of `what`, for which memory is taken as the bytes come. Where the input
+    /// ends before, `place` says more of the place, for the error.
     fn bytes(&mut self, len: u64, what: &str, place: impl Fn(u64) -> String) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < len {

@@ -88,7 +88,7 @@ pub struct WriteOptions {
     pub(crate) compression: Option<Compression>,
     pub(crate) alignment: u64,
     pub(crate) writes_deltas: bool,
-    /// A power of two.
+    /// Bytes of host memory for a batch on a device: a power of two.
     pub(crate) staging: u64,
 }
 

@@ -109,7 +109,8 @@ impl Tensor {
 
     #[inline(always)]
     pub(crate) fn of(make: impl FnOnce() -> TensorParts) -> Self {
-        // As everywhere where a value is made and no error can be told.
+        // Whoever makes a tensor has no error to return, so this ends the process, as `Box::new`
+        // does where there is no memory.
         let Ok(place) = Vacancy::new() else {
             std::alloc::handle_alloc_error(Layout::new::<TensorParts>())
         };

@@ -182,7 +182,7 @@ impl Block {
         unsafe { self.0.add(PREFIX) }
     }
 
-    /// Where it begins.
+    /// The address of the block's prefix, which lies before the bytes.
     #[inline(always)]
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.0
