@@ -10,6 +10,7 @@ use arrow_device::deferred::{held_back, release_finished};
 use arrow_device::types::Int64;
 use arrow_device::{Array, Buffer, DataType, Queue, Schema};
 use arrow_device_testkit::manual::Manual;
+use arrow_device_testkit::process::alone;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -76,8 +77,13 @@ fn a_subscriber_is_told_of_exchanges_copies_and_releases() {
     }
 }
 
+/// Alone: a release that another test begins ends here, and the other way round.
 #[test]
 fn a_subscriber_is_told_of_a_deferred_release_and_of_its_end() {
+    alone(releases_are_told);
+}
+
+fn releases_are_told() {
     let words = Words::default();
     // How many lines have all of these, since the last question.
     let told = |what: &[&str]| {
@@ -138,6 +144,11 @@ impl Subscriber for Panics {
 #[test]
 #[cfg(panic = "unwind")]
 fn a_subscriber_that_panics_releases_nothing_early_and_stops_no_release() {
+    alone(releases_though_a_subscriber_panics);
+}
+
+#[cfg(panic = "unwind")]
+fn releases_though_a_subscriber_panics() {
     let (manual, device) = Manual::open();
     let queue = device.open_queue().unwrap();
     let owners = [const { Vec::<()>::new() }; 3].map(Arc::new);

@@ -10,6 +10,7 @@ use arrow_device::copy::{Options, PolledCopy};
 use arrow_device::{
     Array, DeviceId, DeviceType, ErrorKind, Memory, Queue, Ready, Result, deferred,
 };
+use arrow_device_testkit::process::alone;
 use arrow_device_testkit::recipe::*;
 use arrow_device_testkit::release_until;
 
@@ -294,6 +295,11 @@ fn a_future_wakes_when_the_program_says_so() {
 
 #[test]
 fn on_a_driver_that_may_not_wait_polled_copies_work_and_the_others_say_so() {
+    // In a process of its own: what other tests hold back is waited for as well.
+    alone(nobody_waits);
+}
+
+fn nobody_waits() {
     let (device, state) =
         device::open_with(422, Abilities { not_wait: true, ..Abilities::default() });
     let queue = device.open_queue().unwrap();
