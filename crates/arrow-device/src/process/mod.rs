@@ -145,9 +145,6 @@ pub(crate) fn watch_end_of(runtime: &'static str) {
 /// A thread of the library that asks drivers in the background is in a call of one: what
 /// [`STATE`] was then, and one more.
 static ASKING: AtomicU32 = AtomicU32::new(0);
-/// How often, and for how long at a time, the end of the process waits for such a call.
-const LOOKS_AT_THE_END: u32 = 200;
-const PAUSE_AT_THE_END: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// Calls a driver on the one thread of the library that asks drivers by itself, or drops what may
 /// call one. The end of the process waits a moment for such a call: the libraries of drivers go
@@ -172,14 +169,17 @@ pub(crate) fn is_asking() -> bool {
 /// be gone by now, as threads are in a library of Windows that is unloaded.
 #[cfg(not(miri))]
 fn wait_for_asking() {
+    /// How often, and for how long at a time, the end of the process waits for such a call.
+    const LOOKS: u32 = 200;
+    const PAUSE: std::time::Duration = std::time::Duration::from_micros(100);
     std::sync::atomic::fence(Ordering::SeqCst);
     let this = (STATE.load(Ordering::Relaxed) & !EXITING) + 1;
-    for _ in 0..LOOKS_AT_THE_END {
+    for _ in 0..LOOKS {
         // A thread of the parent's does not come back in a child of `fork`.
         if ASKING.load(Ordering::SeqCst) != this {
             return;
         }
-        crate::clock::pause(PAUSE_AT_THE_END);
+        crate::clock::pause(PAUSE);
     }
 }
 
