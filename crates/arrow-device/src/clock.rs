@@ -60,9 +60,9 @@ mod tests {
     #[test]
     fn the_counted_clock_moves_when_it_is_looked_at_and_in_pauses() {
         let began = Instant::now();
-        let deadline = began.checked_add(Duration::from_millis(5)).unwrap();
+        let deadline = began.checked_add(Duration::from_micros(500)).unwrap();
         let looks = (0..).take_while(|_| Instant::now() < deadline).take(100_000).count();
-        assert!((1000..100_000).contains(&looks), "{looks}");
+        assert!((100..100_000).contains(&looks), "{looks}");
         pause(Duration::from_secs(3));
         assert!(began.elapsed() >= Duration::from_secs(3));
         assert_eq!(began.saturating_duration_since(deadline), Duration::ZERO);

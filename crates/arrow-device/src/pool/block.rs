@@ -389,7 +389,8 @@ mod tests {
 
     #[test]
     fn a_shelf_holds_blocks_of_one_size_and_wastes_little() {
-        for bytes in (1..5000).chain([100_000, LARGEST - 1, LARGEST]) {
+        let step = if cfg!(miri) { 37 } else { 1 };
+        for bytes in (1..5000).step_by(step).chain([100_000, LARGEST - 1, LARGEST]) {
             let (shelf, size) = shelf_of(bytes).unwrap();
             assert!(shelf < SHELVES, "{bytes}");
             assert!(size >= bytes);
