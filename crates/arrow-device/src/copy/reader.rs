@@ -24,7 +24,6 @@ use crate::{Array, BufferKind, Error, ErrorKind, Extent, Queue, Result};
 /// is one submission, and waits for nothing. A program that submits the next read before it
 /// [waits](Reading::wait) for the last one uses one part of the memory while the device fills the
 /// other.
-/// one part of the memory while the device fills the other.
 ///
 /// ```
 /// use arrow_device::copy::BufferReader;

@@ -437,9 +437,9 @@ impl Memory {
     /// On a device with handles each part gets a handle. Recycled memory that is divided as it was
     /// before uses its former handles again.
     ///
+    /// # Safety
     /// An array that is made of the parts is ready after the work that writes them. (The bytes
     /// between the parts stay hidden.)
-    /// the bytes between them.)
     pub(crate) unsafe fn into_parts(
         self,
         parts: impl ExactSizeIterator<Item = (u64, u64)> + DoubleEndedIterator + Clone,

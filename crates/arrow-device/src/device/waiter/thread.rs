@@ -6,7 +6,7 @@
 //! 1. wakes the tasks of announced events, and those whose time is over;
 //! 2. asks about the first event of each lane that no driver announces;
 //! 3. if none has passed, waits for one of them in its driver, each in its turn. The wait takes
-//!    from [`SHORTEST`] to [`LONGEST`], and longer rounds follow as long as nothing passes.
+//!    from [`SHORTEST`] to [`LONGEST`], and gets longer as long as no event passes.
 //!
 //! A single event is therefore waited for as well as its driver can. A slow event delays the wake
 //! of a quick one by at most a millisecond, and by [`SHARE`] times what it takes to ask about all
