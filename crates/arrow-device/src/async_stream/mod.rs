@@ -48,10 +48,10 @@
 //!
 //! # Inside
 //!
-//! Who may call what when is in `protocol`, which knows nothing of C. `handler`, `stream` and
-//! `task` are the consumer's side of the C structs, `outgoing` and `drive` the producer's.
-//! `tickets` and `slots` are why a callback that comes too late finds nothing instead of freed
-//! memory. `feed` and `blocking` lead to iterators and back.
+//! `protocol` decides who may call what and when, and knows nothing of C. `handler`, `stream` and
+//! `task` are the consumer's side of the C structs, `outgoing` and `drive` the producer's. Because
+//! of `tickets` and `slots`, a callback that comes too late finds nothing instead of freed memory.
+//! `feed` and `blocking` convert from iterators and to them.
 
 mod blocking;
 mod drive;
