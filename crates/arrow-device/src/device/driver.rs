@@ -63,6 +63,7 @@
 //! that need no lengths, exports with an event, [`is_ready`](crate::Array::is_ready) and
 //! [`release_finished`](crate::deferred::release_finished). [`PolledCopy`](crate::copy::PolledCopy)
 //! does what has to come to the host.
+//!
 //! # Runtimes that call back
 //!
 //! A task that awaits an event ([`AwaitedEvent`](crate::AwaitedEvent)) is woken by the driver where

@@ -88,6 +88,7 @@ impl Event {
     }
 
     /// Waits on the host until the event has passed.
+    ///
     /// # Errors
     /// [`NotReady`](crate::ErrorKind::NotReady) where the event has not passed and the driver [may
     /// not wait](crate::driver#drivers-that-may-not-wait) on this thread, and any error of the

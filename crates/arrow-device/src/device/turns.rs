@@ -38,6 +38,7 @@ use crate::{Error, ErrorKind, Result};
 /// assert_eq!(names.take_turn("the list")?.len(), 2);
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
+///
 /// If a `Turns` is dropped in a child of `fork`, and a thread of the parent had a turn at the fork,
 /// the value is leaked and counted as [`abandoned`](crate::deferred::HeldBack::abandoned).
 pub struct Turns<T> {

@@ -3,7 +3,6 @@
 //! All state is under one lock, which is never held while a producer, a task or a waker is called.
 //! Producers are of type `P`, tasks of type `T`, errors of type `E`. Dropping a task discards it,
 //! so no task is dropped under the lock either.
-//! is dropped under the lock either.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
