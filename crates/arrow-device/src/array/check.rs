@@ -67,7 +67,7 @@ const UNFILLED: DeviceType = DeviceType(0);
 #[cold]
 fn unfilled() -> Error {
     let message =
-        "the type of device is 0, which is none: whoever made the struct has not filled it";
+        "the type of device is 0, which no device has: the producer has not filled the struct";
     Error::new(ErrorKind::Malformed, message)
 }
 

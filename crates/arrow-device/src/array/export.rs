@@ -238,7 +238,7 @@ impl Array {
     fn no_single_event(&self) -> Error {
         let message = match &self.tree().ready {
             ReadyWhen::AfterAll(all) if self.may_show_events() && all.len() == 1 => {
-                "the event after which the data is ready is none that this device's arrays come with; name a queue, or settle it first".to_owned()
+                "the data is ready after an event of a kind that arrays on this device do not show; name a queue, or settle the array first".to_owned()
             }
             ReadyWhen::AfterAll(all) if self.may_show_events() => format!(
                 "the columns are ready after {} different events, and there is room for one; name a queue to join them",

@@ -243,7 +243,7 @@ fn refuse(shared: &StreamState, error: Error) -> Error {
 fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Fault(fault) => Failure::from(fault).error,
-        Refusal::Cancelled => Error::new(ErrorKind::Cancelled, "nobody wants the stream any more"),
+        Refusal::Cancelled => Error::new(ErrorKind::Cancelled, "the consumer dropped the stream"),
         Refusal::Late => Error::new(ErrorKind::Released, "the stream is over"),
     }
 }

@@ -145,7 +145,7 @@ fn require_no_wait(queue: &Queue, pace: Pace) -> Result<()> {
     if pace == Pace::Waits || device.properties().waiting_copies != WaitingCopies::All {
         return Ok(());
     }
-    let message = "copies on this device wait for its queue; copy without polling";
+    let message = "copies on this device wait for its queue, which a polled copy may not do; use a copy that waits";
     Err(Error::new(ErrorKind::Unsupported, message).on_device(device.id()))
 }
 

@@ -143,7 +143,7 @@ impl StagingBlock {
         if goes_on {
             return Ok(());
         }
-        let message = "copies of this memory may wait for the device's queue; copy without polling";
+        let message = "copies of this memory may wait for the device's queue, which a polled copy may not do; use a copy that waits";
         Err(Error::new(ErrorKind::Unsupported, message).on_device(with.id()))
     }
 }

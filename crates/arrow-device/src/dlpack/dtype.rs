@@ -147,7 +147,8 @@ impl Dtype {
         if is_known {
             return Ok(());
         }
-        let message = format!("nothing here knows what {self} of {} bits is", self.bits);
+        let message =
+            format!("{self} of {} bits is no element type that this library knows", self.bits);
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 }

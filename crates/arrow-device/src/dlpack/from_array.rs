@@ -205,7 +205,7 @@ impl TensorPlan {
         let start =
             width.bytes(self.leaf.offset() as u64).and_then(|bytes| bytes.checked_div(parts));
         let start = start.ok_or_else(|| {
-            Error::new(ErrorKind::LimitExceeded, "the array begins behind any memory")
+            Error::new(ErrorKind::LimitExceeded, "the array begins beyond the end of all memory")
         })?;
         let dims = Dims::compact(&[self.count().cast_signed()])?;
         let tensor = Tensor::new(

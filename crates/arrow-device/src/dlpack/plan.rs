@@ -48,7 +48,7 @@ impl TensorPlan {
         };
         if matches!(elements, Elements::View(_)) && !conversion.as_integers {
             let message = format!(
-                "a {} would lose its meaning as a tensor of integers; say `as_integers` if that is wanted",
+                "a {} would lose its meaning as a tensor of integers; allow that with `as_integers`",
                 leaf.data_type()
             );
             return Err(Error::new(ErrorKind::Unsupported, message));

@@ -299,7 +299,7 @@ fn nest(flat: Array, layout: &ListLayout) -> Result<Array> {
         let count = outer.chain([rows]).try_fold(1_i64, |count, size| count.checked_mul(*size));
         let count = count.and_then(|count| usize::try_from(count).ok()).ok_or_else(too_large)?;
         let size = i32::try_from(*size).map_err(|_| {
-            let message = format!("a list of {size} elements is longer than Arrow has them");
+            let message = format!("a list of {size} elements is longer than Arrow allows");
             Error::new(ErrorKind::LimitExceeded, message)
         })?;
         let item = array.field().clone().with_name("item");

@@ -273,7 +273,7 @@ fn read_type_ids(format: &[u8]) -> Result<Vec<i8>> {
         // The number of different ids is limited, so this also ends the loop.
         match i8::try_from(id) {
             Ok(id) if !type_ids.contains(&id) => type_ids.push(id),
-            _ => return Err(malformed(format, at, &"a type id that was not there before")),
+            _ => return Err(malformed(format, at, &"a type id that differs from those before it")),
         }
         if reader.is_at_end() {
             return Ok(type_ids);

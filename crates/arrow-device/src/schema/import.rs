@@ -491,7 +491,7 @@ fn refused(format: &CStr, children: usize, has_dictionary: bool) -> Error {
     let timezone = &mut |zone: &str| Text::from(zone);
     match format::parse(format.to_bytes(), below, dictionary, 0, timezone) {
         Err(error) => error,
-        Ok(data_type) => malformed(format!("what is below this does not make it a {data_type}")),
+        Ok(data_type) => malformed(format!("the fields below this do not fit a {data_type}")),
     }
 }
 

@@ -424,7 +424,7 @@ impl fmt::Display for RangeFault {
                     "its view names {length} bytes at {offset} of data buffer {buffer}, which are not there"
                 )
             }
-            Self::Prefix => f.write_str("its view begins otherwise than the bytes it names"),
+            Self::Prefix => f.write_str("the prefix in its view is not how its bytes begin"),
         }
     }
 }

@@ -104,7 +104,7 @@ impl Data {
     /// data buffer, and the place in it.
     fn view(&mut self, bytes: &[u8]) -> Result<[u8; 16]> {
         let length = i32::try_from(bytes.len())
-            .map_err(|_| refused(format!("a view of {} bytes is longer than any", bytes.len())))?;
+            .map_err(|_| refused(format!("{} bytes are too long for a view", bytes.len())))?;
         if bytes.len() <= INLINE {
             return Ok(view(length, bytes));
         }

@@ -264,7 +264,8 @@ impl<'array> PartBudget<'array> {
         }
         let left = self.bytes_left.checked_sub(len);
         self.bytes_left = left.ok_or_else(|| {
-            let message = "a value names its texts more often than can be read in one piece";
+            let message =
+                "a value has more bytes of text than can be read in one piece; read its parts";
             Error::new(ErrorKind::LimitExceeded, message).during("read")
         })?;
         Ok(())

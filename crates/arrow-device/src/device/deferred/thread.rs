@@ -44,7 +44,10 @@ impl ReleaseThread {
         };
         let builder = std::thread::Builder::new().name("arrow-device-release".into());
         let thread = builder.spawn(work).map_err(|error| {
-            Error::new(ErrorKind::OutOfMemory, format!("no thread to be had: {error}"))
+            Error::new(
+                ErrorKind::OutOfMemory,
+                format!("the release thread cannot be started: {error}"),
+            )
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread), number, made_in: MadeIn::this() })
     }

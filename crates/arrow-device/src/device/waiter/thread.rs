@@ -70,7 +70,7 @@ pub(super) fn start() -> Result<()> {
     let builder = std::thread::Builder::new().name("arrow-device-waiter".into());
     if let Err(error) = builder.spawn(work) {
         lock(&waiter.state).has_thread = false;
-        let message = format!("no thread to be had that waits for events: {error}");
+        let message = format!("the thread that waits for events cannot be started: {error}");
         return Err(Error::new(ErrorKind::OutOfMemory, message).during("await an event"));
     }
     Ok(())
