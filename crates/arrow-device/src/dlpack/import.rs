@@ -13,11 +13,11 @@
 //! 2. All other tensors, and all that are wrong, take the full checks ([`Checked`]), which also
 //!    find the words of an error.
 //!
-//! Why the first way is fast: it calls nothing but the deleter of a refused tensor, its members are
-//! read one by one (the producer wrote them just now, and a wider read would wait for these writes
-//! to reach the cache), and the result is written directly to its final place. What must stay true:
-//! a tensor that the first way accepts gets the same dimensions, width and place from the second
-//! way. A test compares them.
+//! Why the first way is fast: for one dimension it calls no function, so no value has to be kept
+//! across a call. Members are read one by one, because the producer wrote them just now and a wider
+//! read would wait for these writes to reach the cache. The result is written directly to its final
+//! place. What must stay true: a tensor that the first way accepts gets the same dimensions, width
+//! and place from the second way. A test compares them.
 
 use std::ffi::c_void;
 use std::mem::offset_of;

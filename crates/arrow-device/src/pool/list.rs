@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use super::block::Block;
 use crate::{Error, ErrorKind, Result};
 
-/// A list of entries that are copied, in a block of the [`pool`]. The value is one pointer; the
-/// length is in the block, before the entries.
+/// A list of entries that are copied, in a block of the [pool](super). The value is one pointer;
+/// the length is in the block, before the entries.
 pub(crate) struct List<T: Copy> {
     block: Block,
     entries: PhantomData<T>,

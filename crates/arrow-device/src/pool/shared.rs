@@ -1,8 +1,8 @@
 //! [`Shared`]: a counted reference like `Arc`, to a value in recycled memory.
 //!
 //! Values that are imported again and again, as in a stream, cost no call of the allocator: their
-//! memory comes from the [`pool`], and goes back to the thread that it came from, whichever thread
-//! drops the last share. There are no weak references.
+//! memory comes from the [pool](super), and goes back to the thread that it came from, whichever
+//! thread drops the last share. There are no weak references.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;

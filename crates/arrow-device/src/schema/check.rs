@@ -30,7 +30,7 @@ impl Nullability {
 /// A node of a schema: the number of its rule, and the numbers of the nodes below it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Check {
-    /// The number of the node's [`Rule`].
+    /// The number of the node's [`Rule`](super::rules::Rule).
     pub(crate) rule: u32,
     /// The number of the first child.
     pub(crate) first_child: u32,
