@@ -107,7 +107,7 @@ impl Array {
     /// ```
     ///
     /// # Safety
-    /// Those obligations that [`import_host`](Self::import_host) has, and UNS-8: `import_host`
+    /// The obligations of [`import_host`](Self::import_host), and UNS-8: `import_host`
     /// would find nothing wrong, and the pointer is not null.
     pub unsafe fn import_host_unchecked(array: *mut ArrowArray, schema: &Schema) -> Result<Self> {
         let is_row = schema.checks().first().is_some_and(Check::has_simple_columns);
@@ -167,7 +167,7 @@ fn refused(source: &mut ArrowArray, error: Error) -> Error {
 /// The array of a struct that was checked. Moves the struct to its place in the tree.
 ///
 /// # Safety
-/// Those obligations that [`Structs::new`] has, and UNS-5.
+/// The obligations of [`Structs::new`], and UNS-5.
 #[inline(always)]
 unsafe fn moved(
     source: &mut ArrowArray,

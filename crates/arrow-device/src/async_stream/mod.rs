@@ -6,7 +6,8 @@
 //! asked for. A task gives its array when it is [extracted](Task::extract), on the thread that
 //! wants the array.
 //!
-//! Both sides are here, on no particular runtime, with no thread of their own and without blocking:
+//! The module has both sides. They need no particular runtime and no thread of their own, and do
+//! not block:
 //!
 //! | to | use |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Device types and ids: which device memory is on.
 //!
-//! Both are open. An array of an unknown device type can still be imported, looked at and handed
-//! on. So a device type is an integer with names for the known values, and not an `enum`.
+//! Types and ids are open. An array of an unknown device type can still be imported, looked at and
+//! handed on. So a device type is an integer with names for the known values, and not an `enum`.
 
 mod parse;
 

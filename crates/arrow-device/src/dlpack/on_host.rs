@@ -47,7 +47,7 @@ struct Axis {
 }
 
 /// # Safety
-/// That of [`gather`], for elements of so many bytes.
+/// The obligations of [`gather`], for elements of `W` bytes.
 unsafe fn gather_wide<const W: usize>(dims: &Dims, from: *const u8, mut to: *mut u8) {
     let mut axes = axes::<W>(dims);
     let columns = axes.pop().unwrap_or(Axis { len: 1, step: 0 });
@@ -87,7 +87,7 @@ fn axes<const W: usize>(dims: &Dims) -> Vec<Axis> {
 }
 
 /// # Safety
-/// That of [`gather`], for these rows and columns.
+/// The obligations of [`gather`], for these rows and columns.
 unsafe fn gather_plane<const W: usize>(from: *const u8, rows: Axis, columns: Axis, to: *mut u8) {
     let is_across = columns.step.unsigned_abs() > rows.step.unsigned_abs() && rows.len > 1;
     match is_across {
@@ -103,7 +103,7 @@ unsafe fn gather_plane<const W: usize>(from: *const u8, rows: Axis, columns: Axi
 /// Copies rows in tiles. Neighbours in a row lie further apart than neighbours in a column.
 ///
 /// # Safety
-/// That of [`gather`], for these rows and columns.
+/// The obligations of [`gather`], for these rows and columns.
 unsafe fn gather_tiles<const W: usize, const SIDE: usize>(
     from: *const u8,
     rows: Axis,
@@ -146,7 +146,7 @@ unsafe fn gather_tiles<const W: usize, const SIDE: usize>(
 /// Copies a tile. Each of its columns lies in one piece.
 ///
 /// # Safety
-/// That of [`gather`], for this tile. A row of the target has so many bytes.
+/// The obligations of [`gather`], for this tile. A row of the target has so many bytes.
 #[inline]
 unsafe fn turn_tile<const W: usize, const SIDE: usize>(
     from: *const u8,
@@ -174,7 +174,7 @@ unsafe fn turn_tile<const W: usize, const SIDE: usize>(
 /// Copies row by row, into rows of `width` elements.
 ///
 /// # Safety
-/// That of [`gather`], for these rows and columns.
+/// The obligations of [`gather`], for these rows and columns.
 unsafe fn gather_rows<const W: usize>(
     from: *const u8,
     rows: Axis,
@@ -193,7 +193,7 @@ unsafe fn gather_rows<const W: usize>(
 }
 
 /// # Safety
-/// That of [`gather`], for this row.
+/// The obligations of [`gather`], for this row.
 #[inline]
 unsafe fn gather_row<const W: usize>(from: *const u8, row: Axis, to: *mut u8) {
     if row.step == W.cast_signed() {
@@ -248,7 +248,7 @@ pub(super) unsafe fn fill(gaps: &Gaps<'_>, pattern: &[u8], to: *mut u8, count: u
 }
 
 /// # Safety
-/// That of [`fill`], for elements of so many bytes.
+/// The obligations of [`fill`], for elements of `W` bytes.
 unsafe fn fill_wide<const W: usize>(
     gaps: &Gaps<'_>,
     pattern: &[u8],

@@ -22,7 +22,7 @@ pub enum Cut {
     Rebased {
         /// The offset that becomes 0.
         first: i64,
-        /// At least so many bytes stay behind.
+        /// The least number of bytes that stay behind.
         bytes: u64,
     },
     /// As [`Rebased`](Cut::Rebased), where the data does not pass through host memory: only the
@@ -30,9 +30,9 @@ pub enum Cut {
     Detour {
         /// The offset that becomes 0.
         first: i64,
-        /// At least so many bytes stay behind.
+        /// The least number of bytes that stay behind.
         bytes: u64,
-        /// So many bytes make the detour by the host instead.
+        /// How many bytes make the detour by the host instead.
         detour: u64,
     },
     /// The bytes before the first offset travel although nothing refers to them, because a detour
@@ -40,7 +40,7 @@ pub enum Cut {
     Untrimmed {
         /// The first offset.
         first: i64,
-        /// At least so many bytes travel in vain.
+        /// The least number of bytes that travel in vain.
         bytes: u64,
         /// How many bytes the detour would have moved.
         detour: u64,
