@@ -1,6 +1,7 @@
 //! Bits of a bitmap, many at a time.
 
-/// Up to 64 bits of a bitmap from one of them on, the first one lowest. Behind the end are zeros.
+/// Up to 64 bits of a bitmap from bit `first` on, which becomes the lowest bit. Bits behind the end
+/// are zeros.
 #[inline]
 pub(crate) fn word_at(bits: &[u8], first: usize) -> u64 {
     let (byte, shift) = (first / 8, first % 8);
@@ -20,13 +21,14 @@ pub(crate) fn word_at(bits: &[u8], first: usize) -> u64 {
     if shift == 0 { low } else { low >> shift | u64::from(next) << (64 - shift) }
 }
 
-/// A word of which so many bits from the lowest one on are set.
+/// A word whose lowest `count` bits are set.
 #[inline]
 pub(crate) fn low_bits(count: usize) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
 
-/// How many bits are set, of `count` from bit `start` on. Bits past the end of the bytes are not.
+/// How many of `count` bits from bit `start` on are set. Bits past the end of the bytes count as
+/// not set.
 pub(crate) fn count_ones(bytes: &[u8], start: usize, count: usize) -> usize {
     let end = start.saturating_add(count).min(bytes.len().saturating_mul(8));
     if start >= end {

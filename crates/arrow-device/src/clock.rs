@@ -1,7 +1,7 @@
 //! The clock of waits with a limit, and the pause between two looks.
 //!
-//! WebAssembly without an operating system has neither a clock nor other threads. The clock there
-//! moves when it is looked at and when somebody pauses, so that every wait with a limit ends.
+//! WebAssembly without an operating system has neither a clock nor other threads. There the clock
+//! advances whenever it is read and whenever a wait pauses, so every wait with a limit ends.
 
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 pub(crate) use std::{thread::sleep as pause, time::Instant};
@@ -14,10 +14,10 @@ mod counted {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    /// How far the clock moves when it is looked at.
+    /// How far the clock advances when it is read.
     const LOOK: Duration = Duration::from_micros(1);
 
-    /// Nanoseconds.
+    /// The time in nanoseconds.
     static NOW: AtomicU64 = AtomicU64::new(0);
 
     /// A time of the counted clock, with the functions of the standard library's type that are used

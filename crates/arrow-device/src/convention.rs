@@ -1,8 +1,8 @@
 //! What `buffers[i]`, `device_id` and `sync_event` mean on each type of device.
 //!
 //! The specification leaves much of this open, so two libraries that follow it can still
-//! misunderstand each other. This is the convention that everything here keeps to; the C header
-//! carries the same table.
+//! misunderstand each other. This library keeps to the convention below. Its C header has the same
+//! table.
 //!
 //! ```
 //! use arrow_device::{DeviceType, convention};
@@ -26,11 +26,11 @@ pub struct Convention {
     pub buffers: &'static str,
     /// What `device_id` counts.
     pub device_id: &'static str,
-    /// What `sync_event` points to; `None` where it is always null.
+    /// What `sync_event` points to. `None` where it is always null.
     pub event: Option<&'static str>,
-    /// How to wait.
+    /// How a consumer waits.
     pub waiting: &'static str,
-    /// What both sides have to share.
+    /// What producer and consumer have to share.
     pub shared: &'static str,
 }
 
@@ -39,21 +39,21 @@ pub fn of(device_type: DeviceType) -> Option<&'static Convention> {
     ALL.iter().find(|convention| convention.device_type == device_type)
 }
 
-/// Whether an array on this type of device may come with an event. Of a type that nobody here
-/// knows, it may.
+/// Whether an array on this type of device may come with an event. The answer is yes for unknown
+/// types.
 pub(crate) fn may_have_event(device_type: DeviceType) -> bool {
     of(device_type).is_none_or(|convention| convention.event.is_some())
 }
 
-/// Whether an array on this type of device may be ready in the order of its device's one queue: a
-/// null event then does not say that the data is there. Of types that nobody here knows, it may.
+/// Whether an array on this type of device may be ready in the order of its device's one queue. A
+/// null event then does not say that the data is ready. The answer is yes for unknown types.
 pub(crate) fn may_be_in_queue_order(device_type: DeviceType) -> bool {
     of(device_type).is_none()
         || matches!(device_type, DeviceType::METAL | DeviceType::WEBGPU | DeviceType::EXT_DEV)
 }
 
-/// Whether what `sync_event` points to is the same thing on both types of device, as on the kinds
-/// of memory of one runtime. Of types that nobody here knows nobody knows this either.
+/// Whether `sync_event` points to the same kind of event on both types of device, as on the kinds
+/// of memory of one runtime. The answer is no for unknown types.
 pub(crate) fn have_same_events(one: DeviceType, other: DeviceType) -> bool {
     let event = |device_type| of(device_type).and_then(|convention| convention.event);
     one == other || event(one).is_some_and(|this| event(other) == Some(this))

@@ -1,7 +1,7 @@
-//! The `errno` values that C callers get, on every target.
+//! The `errno` values for C callers, on every target.
 //!
 //! The values are those of the target's C library. WebAssembly without an operating system has no C
-//! library; the values there are those of WASI, which Emscripten uses as well.
+//! library. There the values are those of WASI, which Emscripten uses as well.
 
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 pub(crate) use libc::{
@@ -9,8 +9,8 @@ pub(crate) use libc::{
     EPROTO, ETIMEDOUT, EXDEV,
 };
 
-/// The value for work that has failed. The BSDs and WASI have no `ENODATA`, and `ENOMSG` stands for
-/// it there.
+/// The value for work that has failed. The BSDs and WASI have no `ENODATA`, so `ENOMSG` is used
+/// there.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple", windows))]
 pub(crate) use libc::ENODATA as NO_DATA;
 #[cfg(not(any(

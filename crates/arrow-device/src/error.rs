@@ -1,8 +1,8 @@
-//! What can go wrong, as one type.
+//! The one type of errors.
 //!
 //! An [`Error`] says what kind of mistake it is (and so whose), which device and which operation it
-//! was about, where in a tree of columns it was seen, and what the vendor's library said. It is one
-//! pointer wide, so a `Result` stays small.
+//! was about, where in a tree of columns it was seen, and what the vendor's library said. An error
+//! is one pointer wide, so a `Result` stays small.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,10 +11,10 @@ use crate::device::nesting;
 use crate::ffi::guard;
 use crate::{DeviceId, NodePath, errno};
 
-/// The result of everything here that can fail.
+/// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of mistake it was. The documentation of each says who can mend it.
+/// The kind of a mistake. The documentation of each kind says who can correct it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -22,7 +22,7 @@ pub enum ErrorKind {
     InvalidArgument,
     /// Another party's struct breaks a rule of the specification.
     Malformed,
-    /// A struct was passed that is released already.
+    /// A struct was passed that had been released already.
     Released,
     /// An array does not have the shape that its schema says.
     SchemaMismatch,
@@ -30,7 +30,7 @@ pub enum ErrorKind {
     InvalidData,
     /// A tree is deeper or larger than the limits allow.
     LimitExceeded,
-    /// This is legal, and this library, this device or this driver cannot do it.
+    /// The request is legal, but this library, this device or this driver cannot do it.
     Unsupported,
     /// A vendor's library or a function in it is missing. The message says what to install.
     DriverMissing,
@@ -42,7 +42,7 @@ pub enum ErrorKind {
     NotReady,
     /// A device or the host has no memory left.
     OutOfMemory,
-    /// The device stopped working; all that was on it is gone.
+    /// The device stopped working. All data on it is lost.
     DeviceLost,
     /// The vendor's library reported an error. [`Error::vendor`] has its code.
     Driver,
@@ -55,16 +55,16 @@ pub enum ErrorKind {
     Panicked,
     /// Another party reported an error of its own.
     Peer,
-    /// The process is about to end, and no driver is called any more. Nothing is known of what is
-    /// still in use, and so nothing of it is freed.
+    /// The process is about to end, and no driver is called any more. It is not known what is still
+    /// in use, so nothing is freed.
     ShutDown,
-    /// Work that a device had accepted has failed. Nothing of it runs any more, and what it was to
-    /// make is not there, nor is what was made behind it. Submit the work again on another queue.
+    /// Work that a device had accepted has failed. Nothing of it runs any more. Neither its results
+    /// nor those of work behind it exist. Submit the work again on another queue.
     WorkFailed,
 }
 
 impl ErrorKind {
-    /// Every kind there is today.
+    /// All kinds of this version.
     pub const ALL: &[Self] = &[
         Self::InvalidArgument,
         Self::Malformed,
@@ -88,11 +88,10 @@ impl ErrorKind {
         Self::WorkFailed,
     ];
 
-    /// The `errno` value that a C caller gets for this kind.
+    /// The `errno` value for C callers of this kind.
     ///
-    /// All mistakes in what was passed are `EINVAL`, as Arrow's own implementations have it; every
-    /// other kind has a value of its own, which [`from_errno`](Self::from_errno) leads back to the
-    /// kind.
+    /// All mistakes in what was passed are `EINVAL`, as in Arrow's own implementations. Every other
+    /// kind has a value of its own, from which [`from_errno`](Self::from_errno) finds the kind.
     pub fn errno(self) -> i32 {
         match self {
             Self::InvalidArgument
@@ -176,17 +175,17 @@ struct ErrorInner {
     device: Option<DeviceId>,
     place: Option<NodePath>,
     vendor: Option<Vendor>,
-    /// What another party returned.
+    /// The `errno` value that another party returned.
     errno: Option<i32>,
-    /// The error that this one stands for.
+    /// The error of another library that this one wraps.
     other: Option<OtherError>,
 }
 
 /// An error of another library, whose destructor is foreign code.
 ///
-/// The library drops errors between two steps that belong together, such as a question to a driver
-/// and what follows from the answer. A destructor that panics there must not cut the second step
-/// off, so the panic ends here (SAF-30).
+/// The library drops errors between steps that belong together, such as a question to a driver and
+/// what follows from the answer. A destructor that panics there must not prevent the second step,
+/// so the panic is stopped (SAF-30).
 struct OtherError(Option<Box<dyn std::error::Error + Send + Sync>>);
 
 impl OtherError {
@@ -198,7 +197,7 @@ impl OtherError {
 impl Drop for OtherError {
     fn drop(&mut self) {
         if let Some(error) = self.0.take() {
-            // It may own another error of this crate, and so on.
+            // The error may own another error of this crate, and so on.
             guard::silent(|| nesting::drop_owned(error));
         }
     }
@@ -207,14 +206,14 @@ impl Drop for OtherError {
 /// What a vendor's library said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vendor {
-    /// Its error code.
+    /// The library's error code.
     pub code: i64,
     /// The name or text that belongs to the code.
     pub text: Cow<'static, str>,
 }
 
 impl Error {
-    /// An error of this kind. The message says what was seen and, where it helps, what to do.
+    /// An error of this kind. The message says what was found and, where it helps, what to do.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
@@ -230,12 +229,12 @@ impl Error {
         }))
     }
 
-    /// An error of another library. What caused it is the [`source`](std::error::Error::source) of
-    /// this one.
+    /// Wraps an error of another library. The cause of that error becomes the
+    /// [`source`](std::error::Error::source) of this one.
     ///
-    /// One of this crate comes back as it was. The kind of any other is that of the first one among
-    /// it and its causes that has a kind here: an error of this crate, or of the operating system.
-    /// Where there is none, it is [`ErrorKind::Peer`].
+    /// An error of this crate is returned unchanged. For any other error, the kind is that of the
+    /// first error, among it and its causes, whose kind is known: errors of this crate and of the
+    /// operating system. If there is none, the kind is [`ErrorKind::Peer`].
     ///
     /// ```
     /// use arrow_device::{Error, ErrorKind};
@@ -255,7 +254,7 @@ impl Error {
             Ok(ours) => return *ours,
             Err(other) => other,
         };
-        // Before it is asked anything: where its text panics, its destructor may panic as well.
+        // Before the error is asked anything: if its text panics, its destructor may panic as well.
         let other = OtherError(Some(other));
         let told = other.get().map(|other| (chain(other).find_map(known), other.to_string()));
         let (known, text) = told.unwrap_or_default();
@@ -266,7 +265,7 @@ impl Error {
         error
     }
 
-    /// An error that another party reported with an `errno` value and, where it had one, a text.
+    /// An error that another party reported with an `errno` value and, if it had one, a text.
     #[cold]
     pub(crate) fn from_peer(errno: i32, text: Option<String>) -> Self {
         let kind = ErrorKind::from_errno(errno);
@@ -276,13 +275,13 @@ impl Error {
         error
     }
 
-    /// Says which operation failed.
+    /// Sets the operation that failed.
     pub fn during(mut self, operation: &'static str) -> Self {
         self.0.operation = Some(operation);
         self
     }
 
-    /// Says which step of a longer operation failed; what was said of the operation so far goes to
+    /// Sets the step of a longer operation that failed. The operation that was set before goes to
     /// the message.
     pub(crate) fn at_step(mut self, step: &'static str) -> Self {
         if let Some(operation) = self.0.operation.replace(step) {
@@ -297,52 +296,52 @@ impl Error {
         self
     }
 
-    /// Says which device the error is about, unless the error names one already: the device of a
+    /// Sets the device that the error is about, unless the error names one already: the device of a
     /// queue may fail where a value on another device is used.
     pub(crate) fn on_device_if_none(self, device: DeviceId) -> Self {
         if self.0.device.is_some() { self } else { self.on_device(device) }
     }
 
-    /// Says which device the error is about.
+    /// Sets the device that the error is about.
     pub fn on_device(mut self, device: DeviceId) -> Self {
         self.0.device = Some(device);
         self
     }
 
-    /// Says which node of a tree the error is about.
+    /// Sets the node of a tree that the error is about.
     pub fn at(mut self, place: NodePath) -> Self {
         self.0.place = Some(place);
         self
     }
 
-    /// Keeps the vendor's code and its text.
+    /// Sets the vendor's code and its text.
     pub fn from_vendor(mut self, code: i64, text: impl Into<Cow<'static, str>>) -> Self {
         self.0.vendor = Some(Vendor { code, text: text.into() });
         self
     }
 
-    /// What kind of mistake it was.
+    /// The kind of the mistake.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The `errno` value that a C caller gets: the one that another party returned, where it did,
-    /// else that of the [kind](ErrorKind::errno).
+    /// The `errno` value for C callers: the one that another party returned, if it did, and
+    /// otherwise that of the [kind](ErrorKind::errno).
     pub fn errno(&self) -> i32 {
         self.0.errno.filter(|errno| *errno != 0).unwrap_or_else(|| self.kind().errno())
     }
 
-    /// Whether another party reported this, so that the message is its own.
+    /// Whether another party reported this error, so that the message is its own.
     pub(crate) fn is_from_peer(&self) -> bool {
         self.0.errno.is_some() && self.0.other.is_none()
     }
 
-    /// The message without its surroundings.
+    /// The message, without the device, the operation and the place.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The operation that failed, where it has a name.
+    /// The operation that failed, if it has a name.
     pub fn operation(&self) -> Option<&'static str> {
         self.0.operation
     }
@@ -357,7 +356,7 @@ impl Error {
         self.0.place.as_ref()
     }
 
-    /// What the vendor's library said, where one was asked.
+    /// What the vendor's library said, if it said anything.
     pub fn vendor(&self) -> Option<&Vendor> {
         self.0.vendor.as_ref()
     }
@@ -392,13 +391,13 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // The message says what `other` says.
+        // The message repeats what `other` says.
         self.0.other.as_ref()?.get()?.source()
     }
 }
 
-/// An error, its cause, the cause of that, and so on: as many as somebody may want to read, because
-/// a cause may be its own cause.
+/// An error, its cause, the cause of the cause, and so on. The number is bounded, because an error
+/// may be its own cause.
 pub(crate) fn chain<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
@@ -411,14 +410,14 @@ fn known(error: &(dyn std::error::Error + 'static)) -> Option<(ErrorKind, Option
     if let Some(ours) = error.downcast_ref::<Error>() {
         return Some((ours.kind(), ours.0.errno));
     }
-    // Elsewhere these are not `errno` values.
+    // On other targets these are not `errno` values.
     let system =
         error.downcast_ref::<std::io::Error>().filter(|_| cfg!(any(unix, target_os = "wasi")));
     let errno = system.and_then(std::io::Error::raw_os_error)?;
     Some((ErrorKind::from_errno(errno), Some(errno)))
 }
 
-/// For conversions that cannot fail, where others of their kind can.
+/// For conversions that cannot fail, where similar ones can.
 impl From<std::convert::Infallible> for Error {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}

@@ -1,11 +1,11 @@
 //! Share Arrow data that lives on a device between any two runtimes in a process, without copying
 //! it.
 //!
-//! A query engine has a table on a GPU. A model in the same process wants to read it. Neither knows
-//! the other, and the data must not go through the host. The [Arrow C device data interface] says
-//! how: the producer fills a small C struct with device addresses, an event and a callback; the
-//! consumer waits for the event, uses the addresses and calls back. This crate is for both, for
-//! every Arrow type and all fourteen types of device.
+//! A query engine has a table on a GPU, and a model in the same process wants to read it. Neither
+//! knows the other, and the data must not pass through the host. The [Arrow C device data
+//! interface] says how: the producer fills a small C struct with device addresses, an event and a
+//! callback. The consumer waits for the event, uses the addresses, and calls the callback. This
+//! crate is for both sides, for every Arrow type and all fourteen types of device.
 //!
 //! ```text
 //!   producer                                                     consumer
@@ -20,9 +20,9 @@
 //!
 //! # In a minute
 //!
-//! A producer puts an array together from buffers and hands it over. A consumer that knows nothing
-//! of the producer takes the array over and reads it. Here both are on the host; for a GPU, open a
-//! device by the crate of its [backend](#other-crates) and use a queue of that device.
+//! A producer builds an array from buffers and exports it. A consumer that knows nothing of the
+//! producer imports the array and reads it. In this example both are on the host. For a GPU, open a
+//! device with the crate of its [backend](#other-crates) and use a queue of that device.
 //!
 //! ```
 //! use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
@@ -61,10 +61,10 @@
 //! 2. **No access without order.** Safe code gets a device address only by naming the queue that
 //!    will use it; that queue then waits for the array's event. Memory is not handed back while a
 //!    queue still uses it: dropping an array that was used on a queue defers its release until that
-//!    use has passed (see [`deferred`]).
-//!    A child of `fork` uses none of its parent's devices, and no driver is called once the process
-//!    has begun to end: a call that would need one is an error, and nothing is freed that a queue
-//!    may still use. Host arrays without events stay usable.
+//!    use has passed (see [`deferred`]). A child of `fork` uses none of its parent's devices, and
+//!    no driver is called once the process has begun to end. A call that would need a driver then
+//!    is an error, and nothing is freed that a queue may still use. Host arrays without events stay
+//!    usable.
 //! 3. **Somebody else's malformed struct is an error value**, with the place in the tree where the
 //!    mistake is. What was passed is released exactly once. No panic reaches a C caller, and no
 //!    panic of a driver or an owner leaves the library.

@@ -1,4 +1,4 @@
-//! Where in a tree of columns something is wrong.
+//! The place of a node in a tree of columns, for errors.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub enum Step {
     Dictionary,
 }
 
-/// A node of an array or schema tree, written as the way to it: `array.child[3].dictionary`.
+/// A node of an array or schema tree, as the path to it: `array.child[3].dictionary`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodePath {
     steps: Vec<Step>,

@@ -1,14 +1,14 @@
-//! Numbers of the library's own: of nodes, rules, pieces, and of places in tables.
+//! Lookups by the library's own numbers: of nodes, rules, pieces, and of places in tables.
 //!
-//! A number that comes from outside is checked, and one that names nothing is an error or `None`.
-//! A number that the library made names something, unless the library is wrong. There is no answer
-//! that is right then, so it panics: each default would be the wrong node, buffer or length, and
-//! would be used. No unsafe code is reached, and no panic passes through C, because every function
-//! that C calls is guarded.
+//! A number from outside is checked, and a wrong one is an error or `None`. A number that the
+//! library made is always right, unless the library has a bug. Then no answer would be right: each
+//! default would be the wrong node, buffer or length, and would be used. So the lookup panics. No
+//! unsafe code is reached, and no panic passes through C, because every function that C calls is
+//! guarded.
 
 use std::ops::Range;
 
-/// What a number of the library's own names.
+/// What was found by one of the library's own numbers. Panics if nothing was found.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn numbered<T>(found: Option<T>) -> T {
@@ -18,7 +18,7 @@ pub(crate) fn numbered<T>(found: Option<T>) -> T {
     }
 }
 
-/// What these numbers name. No numbers name nothing, wherever they begin.
+/// The items with these numbers. Without any number the result is empty, wherever the range begins.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn all_numbered<T>(all: &[T], numbers: Range<usize>) -> &[T] {
@@ -29,7 +29,7 @@ pub(crate) fn all_numbered<T>(all: &[T], numbers: Range<usize>) -> &[T] {
     }
 }
 
-/// That there is room, where the library has just made room.
+/// Panics if there is no room where the library has just made room.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn fitted(fits: bool) {

@@ -1,27 +1,27 @@
 //! Values that are made when they are first asked for, and then stay.
 //!
-//! No thread waits for another one that makes a value: both make one, the first to be done stores
-//! its own, and the other drops what it made. The standard library's `OnceLock` makes the second
-//! thread wait for the first, and a child of `fork` would wait for ever where the first is a thread
-//! of the parent. A value whose making is seen elsewhere does not belong in one of these.
+//! No thread waits for another one that makes a value. Both make one; the first to finish stores
+//! its value, and the other drops what it made. With the standard library's `OnceLock` the second
+//! thread waits for the first, and a child of `fork` would wait for ever where the first is a
+//! thread of the parent. A value whose making has effects elsewhere must not be in one of these.
 
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// A value in a box, or nothing yet: one pointer. Shared between threads where an `Arc` of the
+/// An optional value in a box: one pointer. Can be shared between threads where an `Arc` of the
 /// value could be, because a thread may drop what another thread has made.
 pub(crate) struct OnceBox<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
 
 impl<T> OnceBox<T> {
-    /// Nothing yet.
+    /// Without a value yet.
     #[inline(always)]
     pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
     }
 
-    /// The value, if there is one: one load.
+    /// The value, if there is one. Costs one load.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: the member is null, or a pointer of `Box::into_raw` that `store` has stored and
@@ -66,25 +66,25 @@ impl<T> Drop for OnceBox<T> {
     }
 }
 
-/// Values in a row, or nothing yet, without more memory than the values take.
+/// An optional row of values. Takes no more memory than the values and two words.
 pub(crate) struct OnceSlice<T> {
-    /// Null where there is nothing yet.
+    /// The address of the values. Null where there are none yet.
     start: AtomicPtr<T>,
-    /// How many values there are, plus one; 0 where nobody has said so yet. Never changed after
-    /// that, and said before `start` is.
+    /// The number of values plus one; 0 where it was not stored yet. Stored once, before `start`
+    /// is.
     count: AtomicUsize,
     owns: PhantomData<Arc<[T]>>,
 }
 
 impl<T> OnceSlice<T> {
-    /// Nothing yet.
+    /// Without values yet.
     #[inline(always)]
     pub(crate) const fn new() -> Self {
         let (start, count) = (AtomicPtr::new(ptr::null_mut()), AtomicUsize::new(0));
         Self { start, count, owns: PhantomData }
     }
 
-    /// The values, if they are there.
+    /// The values, if they exist.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&[T]> {
         let start = self.start.load(Ordering::Acquire);
@@ -99,7 +99,8 @@ impl<T> OnceSlice<T> {
         Some(unsafe { std::slice::from_raw_parts(start, count) })
     }
 
-    /// The values, which are made now if there are none: as many, whoever makes them.
+    /// The values, which are made now if there are none. Every thread has to make the same number
+    /// of values.
     #[inline(always)]
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Box<[T]>) -> &[T] {
         match self.get() {

@@ -1,6 +1,6 @@
-//! What most programs name: `use arrow_device::prelude::*`.
+//! The names that most programs need: `use arrow_device::prelude::*`.
 //!
-//! `Error` and `Result` are left out, since programs have their own.
+//! `Error` and `Result` are left out, because programs have their own.
 
 pub use crate::async_stream::ArraysExt;
 pub use crate::{

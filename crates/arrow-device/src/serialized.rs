@@ -1,7 +1,7 @@
-//! Schemas and ids of devices in the formats of serde.
+//! Schemas and ids of devices for serde.
 //!
-//! A schema is a list of its fields, each before those below it, with what an `ArrowSchema` says of
-//! each: no format nests as deep as types do, and no reader of a format has to.
+//! A schema is serialized as a list of its fields, each before the fields below it, with what an
+//! `ArrowSchema` says of it. So the serialized form is flat, however deep the type is nested.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::schema::MAX_NODES;
 use crate::{DataType, DeviceId, DeviceType, Error, ErrorKind, Field, Metadata, Result, Schema};
 
-/// A field as it is written.
+/// A field in its serialized form.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FieldForm {
@@ -19,10 +19,10 @@ struct FieldForm {
     flags: i64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     metadata: Vec<(Vec<u8>, Vec<u8>)>,
-    /// So many of the fields that follow, with all below them, are its children.
+    /// How many of the following fields are children. The fields below a child come right after it.
     #[serde(default, skip_serializing_if = "is_zero")]
     children: u32,
-    /// The one behind the children has the values of the dictionary.
+    /// Whether the field behind the children has the values of the dictionary.
     #[serde(default, skip_serializing_if = "is_false")]
     dictionary: bool,
 }
@@ -50,7 +50,7 @@ impl FieldForm {
         }
     }
 
-    /// The field, of which those below it are the last of `built`, in their order backwards.
+    /// Makes the field. The fields below it are the last ones of `built`, in reverse order.
     fn build(self, built: &mut Vec<Field>) -> Result<Field> {
         let too_few = || Error::new(ErrorKind::Malformed, "a field of the schema is missing");
         let count = self.children as usize;
@@ -70,7 +70,7 @@ impl Serialize for Schema {
         let mut open = vec![self.field()];
         while let Some(field) = open.pop() {
             forms.push(FieldForm::of(field));
-            // The first child is taken out first, and the dictionary last.
+            // The stack returns the first child first, and the dictionary last.
             open.extend(field.data_type().dictionary_values());
             open.extend(field.data_type().children().rev());
         }
@@ -91,7 +91,7 @@ fn schema_of(forms: Vec<FieldForm>) -> Result<Schema> {
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
     let mut built = Vec::new();
-    // Backwards: what is below a field is there before the field.
+    // In reverse order, so that the fields below a field exist before it.
     for form in forms.into_iter().rev() {
         let field = form.build(&mut built)?;
         built.push(field);

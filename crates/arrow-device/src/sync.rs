@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks. Everything guarded by a lock in this crate is whole between two statements, so a panic
-/// while it was held changes nothing.
+/// Locks a mutex. Everything guarded by a lock in this crate is consistent between two statements,
+/// so a panic while the lock was held does no harm.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

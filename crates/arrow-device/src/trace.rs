@@ -1,11 +1,12 @@
-//! What the feature `tracing` tells: nothing, and at no cost, without it.
+//! Messages to a subscriber of `tracing`, with the feature of that name. Without the feature they
+//! cost nothing.
 //!
-//! Everything has the target `arrow_device`. A subscriber is foreign code: it is called under no
-//! lock of the library (SAF-23), and may not use what it is told of. The library tells between two
-//! steps that belong together, such as the last look at the uses of an array and its release, so a
-//! panic of the subscriber ends here (SAF-30).
+//! All messages have the target `arrow_device`. A subscriber is foreign code. It is called under no
+//! lock of the library (SAF-23), and may not use the values in the message. The library sends
+//! messages between steps that belong together, such as the last look at the uses of an array and
+//! its release, so a panic of the subscriber is stopped (SAF-30).
 
-/// Tells of something that happened.
+/// Tells of an event.
 macro_rules! told {
     ($($what:tt)*) => {
         #[cfg(feature = "tracing")]
@@ -13,7 +14,7 @@ macro_rules! told {
     };
 }
 
-/// Tells of something that takes time, until the end of the block.
+/// Tells of something that takes time, as a span until the end of the block.
 macro_rules! told_while {
     ($($what:tt)*) => {
         #[cfg(feature = "tracing")]
@@ -25,7 +26,7 @@ macro_rules! told_while {
 
 pub(crate) use {told, told_while};
 
-/// A span, until this value is dropped. Nothing, where the subscriber panicked at the beginning.
+/// A span, until this value is dropped. `None` if the subscriber panicked when the span began.
 #[cfg(feature = "tracing")]
 pub(crate) struct Entered(Option<tracing::span::EnteredSpan>);
 

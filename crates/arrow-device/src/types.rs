@@ -1,4 +1,4 @@
-//! Types whose values the compiler knows: [`Array::of`] with the type in its name.
+//! Types whose values the compiler checks: [`Array::of`] with the type in its name.
 //!
 //! ```
 //! use arrow_device::types::{Float64, Int64};
@@ -19,14 +19,14 @@
 //! let ids = Array::of::<Int64>([Some(1_i32)]);
 //! ```
 //!
-//! Types that have parameters (times with a unit, decimals, dictionaries) are told as a
-//! [`DataType`] to [`Array::from_values`], which looks at the Rust type when it runs.
+//! Types with parameters (times with a unit, decimals, dictionaries) are given as a [`DataType`] to
+//! [`Array::from_values`], which checks the Rust type at run time.
 
 use crate::{Array, DataType, Native, Result};
 
-/// A type of arrays whose values are of one Rust type. Nobody else can implement it.
+/// A type of arrays whose values are of one Rust type. The trait is sealed.
 pub trait ValueType: sealed::KnownType {
-    /// The Rust type.
+    /// The Rust type of the values.
     type Value: Native;
     /// The type of the arrays.
     const DATA_TYPE: DataType;
@@ -67,8 +67,8 @@ value_types! {
 }
 
 impl Array {
-    /// An array of a type that the compiler knows: [`from_values`](Self::from_values), where other
-    /// values do not compile.
+    /// An array of a type that the compiler knows: [`from_values`](Self::from_values), where values
+    /// of another type do not compile.
     ///
     /// ```
     /// use arrow_device::Array;

@@ -1,11 +1,12 @@
-//! Panics of foreign code, stopped.
+//! Stops panics of foreign code.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Turns a panic into an error. What `body` captured is not to be looked at after a panic.
+/// Runs `body`, and turns a panic into an error. After a panic, do not look at values that `body`
+/// captured.
 #[inline(always)]
 pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -14,7 +15,7 @@ pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     }
 }
 
-/// Runs `body`, and returns whether it came to its end without a panic.
+/// Runs `body`, and returns whether it returned without a panic.
 #[inline(always)]
 pub(crate) fn is_well(body: impl FnOnce()) -> bool {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -33,8 +34,8 @@ fn panicked(payload: Box<dyn Any + Send>) -> Error {
     Error::new(ErrorKind::Panicked, message)
 }
 
-/// Drops what a panic carried. Its own `Drop` may panic as well: what that leaves behind is not
-/// dropped.
+/// Drops the payload of a panic. The drop may panic as well. The payload of that second panic is
+/// not dropped.
 #[cold]
 fn dispose(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {

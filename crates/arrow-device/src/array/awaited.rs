@@ -9,20 +9,20 @@ use super::Array;
 use super::readiness::Pending;
 use crate::{AwaitedEvent, Event, Result};
 
-/// Comes back when the data of an array may be used: made by [`Array::until_ready`].
+/// A future that completes when the data of an array may be used. [`Array::until_ready`] makes it.
 ///
-/// The events are awaited one after the other, as [`AwaitedEvent`] does. Dropped before the end,
-/// the future leaves nothing behind.
+/// The future awaits the array's events one after the other, each as [`AwaitedEvent`] does. A
+/// future that is dropped before it completes leaves nothing behind.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct ArrayReady {
     array: Array,
-    /// What is left, once the future was polled.
+    /// The events that are left. `None` until the future is polled for the first time.
     events: Option<VecDeque<AwaitedEvent>>,
 }
 
 impl Array {
-    /// Comes back when the data may be used, without a blocked thread: [`wait`](Self::wait), to be
-    /// awaited.
+    /// Returns a future that completes when the data may be used: [`wait`](Self::wait) without a
+    /// blocked thread.
     ///
     /// For an array that came with an event of its own this needs the device to be open in this
     /// process. Whoever has a queue uses [`on`](Self::on) instead, where the queue waits.
@@ -39,7 +39,7 @@ impl Array {
         ArrayReady { array: self.clone(), events: None }
     }
 
-    /// What the data is ready after, to be awaited.
+    /// The events after which the data is ready, each as a future.
     fn awaited_events(&self) -> Result<VecDeque<AwaitedEvent>> {
         let pending = self.tree().pending()?;
         let awaited = pending.iter().map(|pending| match pending {
@@ -72,7 +72,7 @@ impl Future for ArrayReady {
         };
         while let Some(first) = left.front_mut() {
             if let Err(error) = ready!(Pin::new(first).poll(context)) {
-                // Whoever polls once more asks the array again.
+                // After a failure, the next poll asks the array for its events again.
                 *events = None;
                 return Poll::Ready(Err(error));
             }

@@ -10,8 +10,8 @@ use crate::{DataType, DeviceId, Error, ErrorKind, Field, Queue, Result};
 
 /// A record batch: columns of one length on one device.
 ///
-/// In C it is a struct array. One that has an offset is fine: every column is given with it
-/// applied. One that has rows which are null as a whole is not a record batch, and is refused.
+/// In C a batch is a struct array. Where the struct array has an offset, every column is given with
+/// that offset applied. A struct array with null rows is not a record batch, and is refused.
 ///
 /// A batch is made of any iterator of columns: with their names, by
 /// [`from_columns`](Self::from_columns), or with their fields, by [`from_fields`](Self::from_fields),
@@ -53,7 +53,8 @@ impl IntoIterator for &Batch {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     fn into_iter(self) -> Self::IntoIter {
-        // Whoever made the batch saw that each field has a column, with the batch's rows at least.
+        // The constructor checked that each field has a column with at least as many rows as the
+        // batch.
         let column = |(number, field)| (field, numbered(self.column(number).ok()));
         let columns: Vec<_> = self.fields().iter().cloned().enumerate().map(column).collect();
         columns.into_iter()
@@ -70,7 +71,7 @@ impl IntoIterator for Batch {
 }
 
 impl Batch {
-    /// A batch of columns with names. All are nullable.
+    /// A batch of columns with names. All columns are nullable.
     pub fn from_columns<N: AsRef<str>>(
         columns: impl IntoIterator<Item = (N, Array)>,
     ) -> Result<Self> {
@@ -118,8 +119,8 @@ impl Batch {
         Self::try_from(rows)
     }
 
-    /// Takes a batch over from the producer that filled the struct: [`Array::import`], and the
-    /// conversion.
+    /// Takes a batch over from the producer that filled the struct, as [`Array::import`] does, and
+    /// makes the array a batch.
     ///
     /// # Safety
     /// UNS-1 and UNS-3 to UNS-6, as [`Array::import`] has them.
@@ -130,8 +131,9 @@ impl Batch {
 
     /// Hands the batch to a consumer: see [`Array::export`].
     ///
-    /// The struct has no offset, since shipped consumers refuse a batch with one: the columns of a
-    /// [slice](Self::slice) have it, and its length. So they do in a stream of batches.
+    /// The exported struct has no offset, because shipped consumers refuse a batch with one. The
+    /// columns of a [slice](Self::slice) have the offset and the length of the slice instead, in a
+    /// stream of batches too.
     pub fn export(&self, out: &mut ArrowDeviceArray) -> Result<()> {
         self.rows.export(out)
     }
@@ -203,8 +205,9 @@ impl Batch {
 impl TryFrom<Array> for Batch {
     type Error = Error;
 
-    /// A struct array without null rows is a batch. Rows that nobody has counted are counted where
-    /// the array is ready and in host memory; on a device they could be null, and are refused.
+    /// Makes a batch of a struct array without null rows. A null count that is not known is counted
+    /// where the array is ready and in host memory. On a device the rows are not counted: such an
+    /// array is refused, because its rows could be null.
     fn try_from(mut rows: Array) -> Result<Self> {
         if !matches!(rows.data_type(), DataType::Struct(_)) {
             let message = format!("a record batch is a struct, not a {}", rows.data_type());

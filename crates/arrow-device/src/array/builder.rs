@@ -20,12 +20,12 @@ use crate::{
 /// An array that is being put together; see [`Array::builder`].
 ///
 /// Buffers are in the order of the C data interface: for most types validity, then offsets where
-/// there are any, then data; `None` stands for a buffer that is not there. View types take their
-/// data buffers after the views; the sizes that the interface wants behind them are written by the
-/// builder. Children and dictionaries are arrays; a slice of one is taken as the slice it is.
+/// there are any, then data. `None` stands for a buffer that is absent. View types take their data
+/// buffers after the views; the builder writes the sizes that the interface wants behind them.
+/// Children and dictionaries are arrays. A slice that is given as a child stays a slice.
 ///
-/// What can be told without looking at the data is checked when it is finished: numbers of buffers
-/// and children, their types, lengths and devices.
+/// Finishing checks what can be told without reading the data: the numbers of buffers and children,
+/// their types, lengths and devices.
 #[derive(Debug)]
 #[must_use]
 pub struct ArrayBuilder {
@@ -63,40 +63,40 @@ impl ArrayBuilder {
         }
     }
 
-    /// How many elements. Where it is not said, a struct or sparse union has as many as its first
-    /// child.
+    /// Sets the number of elements. By default, a struct or a sparse union has as many elements as
+    /// its first child.
     pub fn len(mut self, length: usize) -> Self {
         self.window.length = i64::try_from(length).unwrap_or(i64::MAX);
         self.length_given = true;
         self
     }
 
-    /// How many elements of the buffers come before the first one.
+    /// Sets how many elements of the buffers come before the first element of the array.
     pub fn offset(mut self, offset: usize) -> Self {
         self.window.offset = i64::try_from(offset).unwrap_or(i64::MAX);
         self
     }
 
-    /// How many elements are null. Where it is not said, it is 0 without a validity bitmap and
+    /// Sets the number of null elements. By default the number is 0 without a validity bitmap, and
     /// unknown with one.
     pub fn null_count(mut self, null_count: usize) -> Self {
         self.window.null_count = i64::try_from(null_count).unwrap_or(i64::MAX);
         self
     }
 
-    /// The buffers.
+    /// Sets the buffers.
     pub fn buffers(mut self, buffers: impl IntoIterator<Item = Option<Buffer>>) -> Self {
         self.buffers = buffers.into_iter().collect();
         self
     }
 
-    /// The children.
+    /// Sets the children.
     pub fn children(mut self, children: impl IntoIterator<Item = Array>) -> Self {
         self.children = children.into_iter().collect();
         self
     }
 
-    /// The values of the dictionary.
+    /// Sets the values of the dictionary.
     pub fn dictionary(mut self, dictionary: Array) -> Self {
         self.dictionary = Some(dictionary);
         self
@@ -147,18 +147,19 @@ impl ArrayBuilder {
             others.into_iter().try_for_each(|other| queue.wait(&other.record()?))?;
             Ok(parts.after(queue)?.map_or(ReadyWhen::Now, ReadyWhen::After))
         });
-        // The queue may write the buffers, though the array was refused, and may wait for events of
-        // the arrays below.
+        // The array was refused, but work on the queue may still write the buffers, and the queue
+        // may wait for events of the arrays below.
         if finished.is_err() {
             self.keep_parts(|| QueueUse::until_now(queue));
         }
         finished
     }
 
-    /// The data is complete after this event. Children add theirs.
+    /// Makes the array of data that is complete after this event. Events of the children are added
+    /// to it.
     ///
-    /// An event of another runtime than that of the array's device orders the uses in this process.
-    /// Others are not shown it: see [`Array::export`].
+    /// The event may be of another runtime than that of the array's device. Such an event orders
+    /// the uses in this process, but is not exported: see [`Array::export`].
     ///
     /// # Safety
     /// UNS-32: when the event has passed, all work that writes the buffers has finished. (An event
@@ -175,8 +176,8 @@ impl ArrayBuilder {
         finished
     }
 
-    /// The data is complete after what other arrays wait for, whose memory the buffers are and
-    /// whose trees they keep.
+    /// Makes an array whose buffers are memory of other arrays. The buffers keep the trees of those
+    /// arrays, and the data is complete when the data of those arrays is.
     pub(crate) fn finish_with(
         mut self,
         others: impl IntoIterator<Item = Pending>,
@@ -190,8 +191,8 @@ impl ArrayBuilder {
         })
     }
 
-    /// Keeps what is left of the parts after a refusal until a use has ended that may write them or
-    /// wait for them.
+    /// After a refusal, keeps the remaining parts until the use ends that may write to them or wait
+    /// for them.
     #[cold]
     fn keep_parts(&mut self, used: impl FnOnce() -> QueueUse) {
         let owners: Vec<_> = self.take_owners().collect();
@@ -201,14 +202,14 @@ impl ArrayBuilder {
         }
     }
 
-    /// What owns the buffers, which are the builder's no more.
+    /// Takes the owners of the buffers out of the builder.
     fn take_owners(&mut self) -> impl Iterator<Item = BytesOwner> {
         let buffers = std::mem::take(&mut self.buffers);
         buffers.into_iter().filter_map(|buffer| buffer.and_then(Buffer::into_owner))
     }
 
-    /// The array. After a refusal the builder has the buffers still, unless a tree was made of
-    /// them, and all arrays below as its children.
+    /// Makes the array. After a refusal, the builder still has all arrays below as its children. It
+    /// still has the buffers too, unless a tree was made of them.
     fn finish(
         &mut self,
         ready: impl FnOnce(&ArrayParts<'_>) -> Result<ReadyWhen>,
@@ -221,7 +222,8 @@ impl ArrayBuilder {
         finished
     }
 
-    /// Puts the arrays below into `sources`, where they are left unless they become part of a tree.
+    /// Makes the array, with the arrays below in `sources`. They stay there unless they become part
+    /// of a tree.
     fn finish_over(
         &mut self,
         sources: &mut Vec<Array>,
@@ -264,7 +266,7 @@ impl ArrayBuilder {
         Ok(Array::from_tree(Shared::new(tree)?))
     }
 
-    /// The one device of everything that was given.
+    /// The device that all given parts are on. An error where they are on different devices.
     fn common_device(&self) -> Result<DeviceId> {
         let buffers =
             self.buffers.iter().flatten().filter(|buffer| !buffer.is_null()).map(Buffer::device);
@@ -289,15 +291,16 @@ impl ArrayBuilder {
         Ok(found.unwrap_or(DeviceId::CPU))
     }
 
-    /// Nothing in a child of `fork` is made of what lies on a device of its parent.
+    /// In a child of `fork`, refuses data that lies on a device of the parent.
     fn check_process(&self) -> Result<()> {
         self.buffers.iter().flatten().try_for_each(Buffer::check_process)?;
         let below = self.children.iter().chain(&self.dictionary);
         below.map(Array::tree).try_for_each(|tree| tree.check_process())
     }
 
-    /// Where several runtimes are open by one id, memory tells whose it is: an array's has to be of
-    /// one. Nobody is asked before that happens.
+    /// Where several runtimes are open by one id, the memory tells which runtime owns it. All
+    /// memory of an array has to be of one runtime. No driver is asked where only one runtime is
+    /// open.
     fn check_runtime(&self, device: DeviceId) -> Result<()> {
         if device.device_type == DeviceType::CPU || !Device::has_several_runtimes(device) {
             return Ok(());
@@ -333,7 +336,7 @@ impl ArrayBuilder {
         let below = below.into_iter().map(|(name, _, runtime)| (name, runtime));
         let mut parts = buffers.chain(below);
         let Some(first) = parts.next() else { return Ok(()) };
-        // Of two parts of which nobody can tell, nobody can tell that they are of one runtime.
+        // Two parts of which no runtime is known cannot be shown to be of the same runtime.
         let differs = |part: &(String, Option<Runtime>)| part.1 != first.1 || part.1.is_none();
         let Some(other) = parts.find(differs) else { return Ok(()) };
         let told = |(name, holder): &(String, Option<Runtime>)| match holder {
@@ -381,8 +384,8 @@ impl ArrayBuilder {
         Ok(())
     }
 
-    /// The interface wants the sizes of the data buffers of views as one more buffer, and this one
-    /// in host memory.
+    /// Adds the buffer with the sizes of the data buffers of views. The interface wants this last
+    /// buffer in host memory.
     fn add_variadic_sizes(&mut self) -> Result<()> {
         let sizes: Vec<i64> = self
             .buffers
@@ -489,8 +492,8 @@ impl ArrayBuilder {
         Ok(())
     }
 
-    /// Builds the tree: the root from the buffers, all below it from the arrays that were given,
-    /// whose tables are shared.
+    /// Builds the tree. The root is made of the buffers, and everything below the root of the given
+    /// arrays, whose tables are shared.
     fn assemble(
         &mut self,
         schema: Schema,
@@ -520,8 +523,8 @@ impl ArrayBuilder {
         });
         let (came, is_of_parts) = (self.came(device, sources), !sources.is_empty());
         let below: Box<[Array]> = sources.as_slice().into();
-        // Level by level, as the schema's nodes are numbered: an array is the node of the same
-        // place.
+        // Goes level by level, as the nodes of the schema are numbered: the array at a position of
+        // the list is the node at that position.
         let mut arrays = std::mem::take(sources);
         let mut next = 0;
         while let Some(array) = arrays.get(next).cloned() {
@@ -542,9 +545,10 @@ impl ArrayBuilder {
         Ok(tree)
     }
 
-    /// When the memory came; unknown where parts of it came at several moments between which a
-    /// device was opened or closed by the id. What has no memory tells nothing of that of others,
-    /// unless an event of a producer's comes with it, whose runtime only time tells.
+    /// When the memory came. The moment is unknown where parts came at different moments, and a
+    /// device was opened or closed by the id between them. Parts without memory are left out,
+    /// unless such a part has the event of a producer: only the moment tells which runtime the
+    /// event is of.
     fn came(&self, device: DeviceId, sources: &[Array]) -> Moment {
         let buffers = self.buffers.iter().flatten().filter(|buffer| !buffer.is_null());
         let buffers = buffers.map(|buffer| buffer.claimed().came);
@@ -562,10 +566,10 @@ impl ArrayBuilder {
     }
 }
 
-/// What decides when an array is ready.
+/// The parts of an array that decide when the array is ready.
 struct ArrayParts<'builder> {
     device: DeviceId,
-    /// Memory of a buffer of its own.
+    /// The memory of one of the array's own buffers.
     memory: Option<ClaimedMemory>,
     /// The arrays below.
     sources: &'builder [Array],
@@ -574,15 +578,15 @@ struct ArrayParts<'builder> {
 }
 
 impl ArrayParts<'_> {
-    /// What the arrays below wait for.
+    /// The events that the arrays below wait for.
     fn pending(&self) -> Result<impl Iterator<Item = Pending>> {
         let in_order = self.pending_in_order()?;
         let all = self.sources.iter().flat_map(|source| source.tree().ready.pending());
         Ok(all.cloned().chain(in_order.into_iter().map(|(_, one)| one)))
     }
 
-    /// What those of the arrays below wait for that are ready in the order of a queue, and came
-    /// without an event.
+    /// The events of those arrays below that came without an event and are ready in the order of a
+    /// queue.
     fn pending_in_order(&self) -> Result<Vec<(&Shared<Tree>, Pending)>> {
         if !Device::any_is_in_queue_order() {
             return Ok(Vec::new());
@@ -593,8 +597,8 @@ impl ArrayParts<'_> {
         events.filter_map(Result::transpose).collect()
     }
 
-    /// Whether work on the queue can have written the memory. What goes to host memory comes from
-    /// any device.
+    /// Refuses a queue whose work cannot have written the memory. Queues of all devices write to
+    /// host memory.
     fn require_reach(&self, queue: &Queue) -> Result<()> {
         if self.device.device_type == DeviceType::CPU {
             return Ok(());
@@ -604,7 +608,7 @@ impl ArrayParts<'_> {
         unsafe { queue.reaches_memory(self.device, || self.any_memory()) }
     }
 
-    /// Memory of the array that tells which runtime the array is of.
+    /// Memory of the array, which tells the runtime that the array is of.
     fn any_memory(&self) -> Option<ClaimedMemory> {
         let below = || self.sources.iter().find_map(|source| source.tree().any_memory());
         self.memory.or_else(below)
@@ -622,8 +626,8 @@ impl ArrayParts<'_> {
         unsafe { device.holds_on(self.device, claimed) }
     }
 
-    /// When what was submitted by now to a queue is done: after an event or, where the queue's
-    /// device has none to show, by a wait.
+    /// Stands for the work that was submitted to a queue by now: an event, or `None` after a wait
+    /// where the queue's device has no events.
     fn after(&self, queue: &Queue) -> Result<Option<Pending>> {
         match queue.device().properties().readiness {
             Readiness::Event => Ok(Some(Pending::Event(queue.record()?))),
@@ -634,12 +638,12 @@ impl ArrayParts<'_> {
         }
     }
 
-    /// Whether whoever gets the array finds in `sync_event` what the convention of its device says,
-    /// which on a device with one queue is nothing.
+    /// Whether the event may be the `sync_event` of the array, by the convention of the array's
+    /// device. On a device with one queue the convention shows no event.
     fn may_show(&self, event: &Event) -> bool {
         let of = event.device();
         if of.id() == self.device {
-            // Nothing says that an adopted event is of the one queue of its device.
+            // An adopted event need not be of the one queue of its device.
             return self.is_of(of) && (!of.is_in_queue_order() || event.is_of_its_device());
         }
         of.properties().readiness == Readiness::Event
@@ -664,10 +668,10 @@ fn check_run_ends(window: Window, run_ends: &Array, values: &Array) -> Result<()
     Ok(())
 }
 
-/// The null count of a builder that was not told one.
+/// The null count of a builder to which no null count was given.
 const UNTOLD: i64 = -2;
 
-/// All host memory is one device, whatever number it came with.
+/// Whether two ids name one device. All ids of host memory do.
 fn is_same_device(one: DeviceId, other: DeviceId) -> bool {
     one == other || (one.device_type == DeviceType::CPU && other.device_type == DeviceType::CPU)
 }

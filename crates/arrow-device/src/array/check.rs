@@ -1,8 +1,31 @@
-//! Looking at the structs of an array that comes in.
+//! Checks the C structs of an array that is imported.
 //!
-//! Whatever host memory can show to be wrong is found here, once, for every node, and nothing is
-//! copied. The fast way only tells that something is wrong; words and place come from a second
-//! look.
+//! Reads each struct of the tree once, and for most structs the table of its buffers. Nothing is
+//! copied but, for trees of several levels, the addresses of the structs.
+//!
+//! The steps:
+//!
+//! 1. The root is compared with the rule of its type: numbers of buffers and children, length,
+//!    offset, null count, and the buffers that have to be there.
+//! 2. Where the schema is a row of columns without anything below them, a loop over the columns is
+//!    all (`leaves`).
+//! 3. For deeper trees the nodes are visited level by level (`all`). Each node with children checks
+//!    its leaves, and appends the addresses of everything below it to a table. The table has the
+//!    numbers of the schema's nodes, so a node is found in it after its parent was visited.
+//!
+//! Why this is fast:
+//!
+//! 1. The loops are driven by the schema, whose rules are numbers (`Rule`). A cyclic or endless
+//!    tree of structs ends where the schema ends.
+//! 2. Columns next to each other often have one type. Its limits are looked up once (`Usual`), and
+//!    most structs pass after a few comparisons. A struct that does not pass these is checked by
+//!    its full rule.
+//! 3. A negative number is a large unsigned one, so one comparison checks both ends of a range.
+//! 4. The first look only tells that something is wrong. `explain` looks a second time for the
+//!    words.
+//!
+//! What must stay true: a struct that [`Usual::fits`] accepts is one that [`leaf_keeps`] accepts,
+//! and `explain` finds a fault in each struct that `keeps` or `leaf_keeps` refuses.
 
 use crate::numbered::{all_numbered, numbered};
 use std::ffi::c_void;
@@ -15,8 +38,8 @@ use crate::pool::list::List;
 use crate::schema::{Check, NO_BUFFER, Rule, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
-/// Checks everything that host memory shows, for every node, and takes nothing over. Tells where
-/// the structs below are. Also what [`validate::layout`](crate::validate::layout) does.
+/// Checks everything that host memory shows, for every node, and takes nothing over. Returns where
+/// the structs below the root are. [`validate::layout`](crate::validate::layout) calls this too.
 ///
 /// # Safety
 /// UNS-3, during the call, and `sync_event` keeps UNS-5.
@@ -38,17 +61,17 @@ pub(crate) unsafe fn check(
     unsafe { check_nodes(base, schema) }.map_err(|error| error.on_device(device))
 }
 
-/// The type of device in a struct of zeros, which is none that the specification has.
+/// The type of device in a struct of zeros. The specification has no such type.
 const UNFILLED: DeviceType = DeviceType(0);
 
 #[cold]
 fn unfilled() -> Error {
     let message =
-        "the type of device is 0, which is none: whoever made the struct has not filled it";
+        "the type of device is 0, which no device has: the producer has not filled the struct";
     Error::new(ErrorKind::Malformed, message)
 }
 
-/// Whether there is no event on a type of device that has none.
+/// Refuses an event on a type of device that has none.
 #[inline(always)]
 pub(crate) fn check_event(device: DeviceId, sync_event: *mut c_void) -> Result<()> {
     if sync_event.is_null() || convention::may_have_event(device.device_type) {
@@ -81,7 +104,8 @@ unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<StructsBelow
     }
     let walk = StructWalk { rules: schema.rules() };
     if check.has_simple_columns() {
-        // Nothing is noted of a row of columns, because the root's own table leads to them.
+        // A row of columns needs no table of nodes, because the root's own table leads to the
+        // columns.
         // SAFETY: UNS-3, which the caller promises, for a root that keeps to its rule.
         let found = unsafe { walk.leaves(root, schema.rule(0), rest) };
         found.map_err(|fault| fault.explain(schema, 0, root))?;
@@ -100,11 +124,11 @@ enum StructFault {
     Node,
     /// The child is not what the node needs, or breaks a rule of its own.
     Child(usize),
-    /// The child does not go together with the other one, of run ends and values.
+    /// The run ends and the values do not go together. The number is that of the child at fault.
     RunEnds(usize),
 }
 
-/// A look at the nodes of a tree.
+/// A walk over the structs of a tree.
 struct StructWalk<'schema> {
     rules: &'schema [Rule],
 }
@@ -114,9 +138,9 @@ impl StructWalk<'_> {
         numbered(self.rules.get(check.rule as usize))
     }
 
-    /// Looks at a tree of several levels, and notes where the structs of the nodes from 1 on are,
-    /// in the order in which they are found: level by level, as they are numbered. An error names a
-    /// node and its struct.
+    /// Checks a tree of several levels, and appends the addresses of the structs of the nodes from
+    /// 1 on to the table, level by level, as the nodes are numbered. An error names a node and its
+    /// struct.
     ///
     /// # Safety
     /// UNS-3; the root keeps to its rule.
@@ -128,14 +152,14 @@ impl StructWalk<'_> {
         table: &mut List<*const ArrowArray>,
     ) -> Result<(), (StructFault, u32, &'a ArrowArray)> {
         for (number, check) in checks.iter().enumerate() {
-            // Most nodes are leaves, and were looked at with their parent.
+            // Leaves were checked together with their parent.
             if check.is_leaf {
                 continue;
             }
             let rule = *self.rule(check);
             let noted = match number.checked_sub(1) {
                 None => ptr::from_ref(root),
-                // The parent comes before its children, and has noted all of them.
+                // The parent was visited before, and appended the addresses of all of its children.
                 Some(index) => *numbered(table.get(index)),
             };
             // SAFETY: the root, or what was seen not to be null in the table of its parent, and so
@@ -157,8 +181,9 @@ impl StructWalk<'_> {
         Ok(())
     }
 
-    /// Looks at the children and the dictionary of a node, and notes where they are. Of those that
-    /// are no leaves only that they are there, and long enough.
+    /// Checks the children and the dictionary of a node, and appends their addresses to the table.
+    /// Nodes that are not leaves are only checked for being there and long enough: the rest follows
+    /// when they are visited.
     ///
     /// # Safety
     /// UNS-3; the node's own struct keeps to its rules.
@@ -200,7 +225,7 @@ impl StructWalk<'_> {
         Ok(())
     }
 
-    /// Looks at the children of a node that are all leaves, and notes nothing.
+    /// Checks the children of a node whose children are all leaves.
     ///
     /// # Safety
     /// UNS-3; the node's own struct keeps to its rules,
@@ -219,7 +244,7 @@ impl StructWalk<'_> {
             std::slice::from_raw_parts(source.children.cast_const().cast(), checks.len())
         };
         let children: &[*const ArrowArray] = children;
-        // Columns that stand together are often of one type: its rule is looked up once for all of
+        // Columns next to each other often have one type: its limits are looked up once for all of
         // them.
         let (mut number, mut usual) = (u32::MAX, Usual::NOTHING);
         for (index, (check, &pointer)) in checks.iter().zip(children).enumerate() {
@@ -241,20 +266,20 @@ impl StructWalk<'_> {
     }
 }
 
-/// What most leaves of a rule look like, which is seen with few looks: a bitmap and one or two more
-/// buffers, of which the first has to be there, and as many elements as allowed. Whatever looks
-/// otherwise is looked at again.
+/// The limits that most leaves of a rule keep, which a few comparisons show: a bitmap and one or
+/// two more buffers, of which the first has to be there, and an allowed number of elements. A leaf
+/// outside of these limits is checked by [`leaf_keeps`].
 #[derive(Clone, Copy)]
 struct Usual {
     buffers: i64,
     least: i64,
     largest_end: i64,
-    /// How many elements more than the least there may be.
+    /// How many elements a leaf may have beyond `least`.
     room: u64,
 }
 
 impl Usual {
-    /// No leaf has so many buffers.
+    /// Limits that no leaf keeps, because no leaf has so many buffers.
     const NOTHING: Self = Self { buffers: i64::MIN, least: 0, largest_end: 0, room: 0 };
 
     #[inline(always)]
@@ -290,7 +315,7 @@ impl Usual {
     }
 }
 
-/// [`leaf_keeps`], apart from the loop over what is usual.
+/// [`leaf_keeps`] as a function of its own, which keeps the loop over the usual leaves short.
 ///
 /// # Safety
 /// UNS-3: the pointer is null or leads to a struct.
@@ -300,14 +325,14 @@ unsafe fn leaf_keeps_at_all(pointer: *const ArrowArray, rule: &Rule, least: i64)
     unsafe { leaf_keeps(pointer, rule, least) }
 }
 
-/// How many elements the children of a node have at least. No overflow: `largest_end` takes the
-/// elements into account.
+/// How many elements the children of a node must have at least. The product does not overflow:
+/// `largest_end` takes `elements_in_child` into account.
 fn least(source: &ArrowArray, rule: &Rule) -> i64 {
     (source.offset + source.length) * i64::from(rule.elements_in_child)
 }
 
-/// Whether there is a struct, with nothing below it and at least so many elements, that keeps to
-/// its rule.
+/// Whether the pointer leads to a struct that has nothing below it, has at least `least` elements,
+/// and keeps to its rule.
 ///
 /// # Safety
 /// UNS-3: the pointer is null or leads to a struct.
@@ -335,7 +360,8 @@ unsafe fn keeps(source: &ArrowArray, rule: &Rule, check: &Check) -> bool {
     unsafe { node_keeps(source, rule, 0, below_fits) }
 }
 
-/// [`keeps`], where somebody has looked below the node already.
+/// The part of [`keeps`] and [`leaf_keeps`] that does not look at what is below the node: the
+/// caller says in `below_fits` whether that was right.
 ///
 /// # Safety
 /// UNS-3.
@@ -348,8 +374,8 @@ unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: b
     if !below_fits || more > u64::from(rule.more_buffers) || (buffers.is_null() && expected > 0) {
         return false;
     }
-    // Each of these looks like one comparison to the processor: what is negative is a large number
-    // without a sign.
+    // Each comparison checks both ends of a range: as an unsigned number, a negative number is a
+    // large one.
     if length < least
         || length > largest_end
         || offset.cast_unsigned() > (largest_end - length).cast_unsigned()
@@ -378,7 +404,7 @@ unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: b
         if buffers.is_null() {
             return false;
         }
-        // What a null column has more is its producer's own, and is not looked at.
+        // More buffers of a null column are the producer's own, and are not looked at.
         if rule.has_sizes() {
             // SAFETY: the table is there; it has `n_buffers` entries, and that is at least one.
             let sizes = unsafe { buffers.wrapping_add(n_buffers as usize - 1).read() };
@@ -388,7 +414,7 @@ unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: b
     true
 }
 
-/// Which of the first buffers are null, as bits, and [`NO_BUFFER`].
+/// Which of the first buffers are null: a bit for each, [`NO_BUFFER`] among them.
 ///
 /// # Safety
 /// `buffers` has `count` entries.
@@ -402,7 +428,7 @@ unsafe fn missing(buffers: *const *const c_void, count: u8) -> u8 {
     (0..count).map(is_null).fold(NO_BUFFER, |all, one| all | one)
 }
 
-/// Run ends are not null, and there are as many as values.
+/// Checks that no run end is null, and that there are as many run ends as values.
 ///
 /// # Safety
 /// UNS-3; the struct has two children that are not null.
@@ -424,8 +450,8 @@ unsafe fn check_run_ends(source: &ArrowArray) -> Result<(), StructFault> {
 }
 
 impl StructFault {
-    /// Says in words what is wrong, looking a second time. `source` was read as far as the first
-    /// look went.
+    /// Says in words what is wrong, by a second look. Of `source`, only what the first look read is
+    /// read.
     #[cold]
     fn explain(self, schema: &Schema, number: u32, source: &ArrowArray) -> Error {
         let node = schema.node(number);
@@ -458,7 +484,7 @@ impl StructFault {
                     Some(child) if child.is_released() => {
                         (ErrorKind::Released, "this part of the array is released".to_owned())
                     }
-                    // It is what the node needs, so it breaks a rule of its own.
+                    // The child has the needed shape, so it breaks a rule of its own.
                     Some(child) if matches!(self, Self::Child(_)) && child.length >= least => {
                         return Self::Node.explain(schema, child_number, child);
                     }

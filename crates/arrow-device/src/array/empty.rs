@@ -3,10 +3,10 @@
 use crate::{Array, Buffer, BufferKind, Error, Field, Result, Schema};
 
 impl Array {
-    /// An array of no elements, in host memory: what a query gives that finds nothing.
+    /// An array of no elements in host memory, such as the result of a query that finds nothing.
     ///
-    /// A [`Batch`](crate::Batch) of no rows is made of the array of a
-    /// [batch's schema](Schema::batch).
+    /// For a [`Batch`](crate::Batch) of no rows, pass the [batch's schema](Schema::batch) and make
+    /// the array a batch.
     ///
     /// ```
     /// use arrow_device::{Array, Batch, DataType, Field, Schema};
@@ -26,12 +26,13 @@ impl Array {
 }
 
 fn of_schema(schema: Schema) -> Result<Array> {
-    // A schema is at most 64 levels deep, and that of a field below has one level less.
+    // The recursion ends: a schema has at most 64 levels, and the schema of a child has one level
+    // less.
     let of_field = |field: &Field| of_schema(Schema::new(field.clone())?);
     let data_type = schema.data_type();
     let children: Vec<_> = data_type.children().map(of_field).collect::<Result<_>>()?;
     let values = data_type.dictionary_values().map(of_field).transpose()?;
-    // Offsets have one entry more than there are elements, and shipped consumers read it.
+    // Even without elements, a buffer of offsets has one entry, which shipped consumers read.
     let zero = |kind: &BufferKind| match kind {
         BufferKind::Offsets32 | BufferKind::Offsets64 => Some(Buffer::from(vec![0_u64])),
         _ => None,

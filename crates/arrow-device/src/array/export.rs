@@ -1,8 +1,8 @@
 //! Writing an `ArrowDeviceArray`.
 //!
-//! One arena holds every struct of the tree; tables of buffers are those that the tree has. No
-//! device is called, nothing is counted, no null is looked for: what is known travels, and an event
-//! is handed on as it came.
+//! One arena holds every struct of the tree. The tables of buffers are not copied: the structs
+//! point to the tables of the tree. No device is called and no null is counted. The null counts
+//! that are known go out with the structs, and an event goes out as it came.
 
 use crate::numbered::{all_numbered, numbered};
 use std::ffi::c_void;
@@ -30,9 +30,9 @@ use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result
 impl Array {
     /// Hands the array to a consumer: fills the struct that the consumer allocated.
     ///
-    /// The struct is overwritten without being released, `reserved` included; on failure it is left
-    /// as it was. From then on the data is kept until the consumer calls `release`. The consumer's
-    /// call says that its own work on the data is done.
+    /// The struct is overwritten without being released, `reserved` included. On failure the struct
+    /// is left as it was. From then on the data is kept until the consumer calls `release`. By that
+    /// call the consumer says that its own work on the data is done.
     ///
     /// No device is called. The event that the array came with or was made with goes out unchanged;
     /// an array that is ready has none, nor has one that is ready [in the
@@ -84,16 +84,16 @@ impl Array {
         self.export_joined(queue, as_uninit(out))
     }
 
-    /// [`export`](Self::export) without an event, for consumers that are known to ignore them:
-    /// waits on the host first.
+    /// [`export`](Self::export) without an event, for consumers that are known to ignore events.
+    /// Waits on the host until the data is ready.
     pub fn export_settled(&self, out: &mut ArrowDeviceArray) -> Result<()> {
         self.export_waited_for(as_uninit(out))
     }
 
     /// Hands the array to a consumer that only knows plain `ArrowArray`s, which lie in host memory.
     ///
-    /// Such a struct has no event, so what is not ready yet, as a copy to the host may be, is
-    /// waited for first.
+    /// Such a struct has no event, so this waits on the host until the data is ready. A copy to the
+    /// host, for example, may still be on its way.
     pub fn export_host(&self, out: &mut ArrowArray) -> Result<()> {
         self.wait_for_host()?;
         self.fill(None, || self.tree().clone(), as_uninit(out))?;
@@ -105,8 +105,8 @@ impl Array {
         self.export_with(self.single_pending()?, || self.tree().clone(), out)
     }
 
-    /// [`export`](Self::export) of an array that nobody needs after this: the consumer gets its
-    /// share of the tree, and no count changes.
+    /// [`export`](Self::export) of an array that is not used any more. The consumer gets the
+    /// array's own share of the tree, so no reference count changes.
     #[inline(always)]
     pub(crate) fn export_away(self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
         let array = ManuallyDrop::new(self);
@@ -114,8 +114,8 @@ impl Array {
         unsafe { array.export_and_forget(out) }
     }
 
-    /// [`export_away`](Self::export_away) of an array that stays where it is, so that nothing is
-    /// moved.
+    /// [`export_away`](Self::export_away) of an array that stays in its place in memory, which
+    /// saves the move of the array.
     ///
     /// # Safety
     /// Whatever the outcome, the array is neither used nor dropped after this.
@@ -130,7 +130,7 @@ impl Array {
         self.export_with(self.single_pending()?, || share, out)
     }
 
-    /// [`export_host`](Self::export_host) of an array that nobody needs after this.
+    /// [`export_host`](Self::export_host) of an array that is not used any more.
     ///
     /// # Safety
     /// Whatever the outcome, the array is neither used nor dropped after this.
@@ -147,7 +147,7 @@ impl Array {
         Ok(())
     }
 
-    /// The array's share of its tree. What else it holds is dropped.
+    /// Takes the array's share of its tree out of the array, and drops the other fields.
     ///
     /// # Safety
     /// The array is never dropped, and not used any more when the share is gone.
@@ -200,8 +200,8 @@ impl Array {
         self.export_with(None, || self.tree().clone(), out)
     }
 
-    /// Waits until a struct without an event may go out. An error where it would not lie in host
-    /// memory.
+    /// Waits until a struct without an event may go out. An error where the struct's buffers would
+    /// not lie in host memory.
     fn wait_for_host(&self) -> Result<()> {
         if self.device().device_type != DeviceType::CPU {
             let message =
@@ -227,8 +227,7 @@ impl Array {
         }
     }
 
-    /// Whether the array is ready in the order of its device's queue, which nobody is told of by an
-    /// event.
+    /// Whether the array is ready in the order of its device's queue. No event tells a consumer so.
     fn is_in_queue_order(&self) -> bool {
         let tree = self.tree();
         let is_in_order = |event| tree.is_in_order_of(event);
@@ -239,7 +238,7 @@ impl Array {
     fn no_single_event(&self) -> Error {
         let message = match &self.tree().ready {
             ReadyWhen::AfterAll(all) if self.may_show_events() && all.len() == 1 => {
-                "the event after which the data is ready is none that this device's arrays come with; name a queue, or settle it first".to_owned()
+                "the data is ready after an event of a kind that arrays on this device do not show; name a queue, or settle the array first".to_owned()
             }
             ReadyWhen::AfterAll(all) if self.may_show_events() => format!(
                 "the columns are ready after {} different events, and there is room for one; name a queue to join them",
@@ -250,14 +249,14 @@ impl Array {
         Error::new(ErrorKind::NotReady, message).during("export").on_device(self.device())
     }
 
-    /// The struct, with no event.
+    /// The exported struct without an event.
     pub(crate) fn exported_ready(&self) -> Result<ArrowDeviceArray> {
         let mut out = ArrowDeviceArray::empty();
         self.export_with(None, || self.tree().clone(), as_uninit(&mut out))?;
         Ok(out)
     }
 
-    /// Writes the struct, ready after this. Nothing is written where there is an error.
+    /// Writes the struct with this readiness. Nothing is written where there is an error.
     #[inline(always)]
     fn export_with(
         &self,
@@ -266,8 +265,8 @@ impl Array {
         out: &mut MaybeUninit<ArrowDeviceArray>,
     ) -> Result<()> {
         let device = self.device();
-        // Host memory has no number, whatever it came with: -1 is what the specification
-        // recommends.
+        // Host memory has no device number, whatever number the array came with. The specification
+        // recommends -1.
         let is_host = device.device_type == DeviceType::CPU;
         let device_id = if is_host { DeviceId::CPU.id } else { device.id };
         let device_type = device.device_type.0;
@@ -278,7 +277,7 @@ impl Array {
     }
 
     /// Writes the base struct, and returns its `sync_event`. `share` gives the share of the tree
-    /// that keeps them. Nothing is written where there is an error.
+    /// that keeps both. Nothing is written where there is an error.
     #[inline(always)]
     fn fill(
         &self,
@@ -290,7 +289,7 @@ impl Array {
         let event = match &pending {
             None => Some(ptr::null_mut()),
             Some(Pending::Foreign(event)) => Some(event.as_ptr()),
-            // It is kept by an arena.
+            // An event of this library has to be kept by an arena.
             Some(Pending::Event(_)) => None,
         };
         match event {
@@ -302,8 +301,8 @@ impl Array {
         }
     }
 
-    /// Whether nothing is below. Where exports are counted every one has an owner, which a leaf
-    /// would not need.
+    /// Whether the struct can go out as a leaf, without an arena. The node has nothing below it, is
+    /// no batch, and nobody counts exports: each counted export has an owner in an arena.
     #[inline(always)]
     fn is_leaf(&self) -> bool {
         let checks = self.tree().schema.checks();
@@ -353,7 +352,7 @@ impl Array {
         }
     }
 
-    /// [`exported_tree`](Self::exported_tree), compiled for each kind of tree.
+    /// [`exported_tree`](Self::exported_tree), compiled once for each kind of table of nodes.
     #[inline(never)]
     fn exported_nodes(
         &self,
@@ -381,13 +380,14 @@ impl Array {
         Ok(shown.address(variable))
     }
 
-    /// What is below left aside.
+    /// The root node, without its children.
     #[inline(always)]
     fn exported_root(&self) -> ArrayNode {
         let window = self.window();
         if self.is_batch && window.offset != 0 {
-            // The columns of a batch have its offset. A bitmap would be that of other rows now. It
-            // says of none that it is null.
+            // The columns of a batch have the offset of the batch, so the root goes out without it.
+            // A bitmap of the root would now be read for other rows. No row of a batch is null, so
+            // the bitmap is left out.
             let window = Window { offset: 0, ..window };
             return ArrayNode {
                 window,
@@ -401,7 +401,7 @@ impl Array {
     }
 }
 
-/// The struct of a device array, seen as the base struct and the rest.
+/// The struct of a device array, as its base struct and its other fields.
 #[repr(C)]
 struct DeviceArrayParts {
     array: MaybeUninit<ArrowArray>,
@@ -439,25 +439,27 @@ impl DeviceArrayParts {
     }
 }
 
-/// The callbacks of all structs that are exported here.
+/// The release callbacks of all structs that are exported here.
 struct ReleaseCallbacks {
-    /// Of a leaf, whose `private_data` is a share of its tree.
+    /// The callback of a leaf, whose `private_data` is a share of its tree.
     of_leaf: unsafe extern "C" fn(*mut ArrowArray),
-    /// Of a node in an arena.
+    /// The callback of a node in an arena.
     of_node: unsafe extern "C" fn(*mut ArrowArray),
 }
 
-/// A static, because each use of a function's name may give another address, and [`age_of`]
-/// looks for these two.
+/// [`age_of`] compares the callbacks of imported structs with these two. They are in a static,
+/// because each use of a function's name may give another address.
 static RELEASE_CALLBACKS: ReleaseCallbacks = ReleaseCallbacks {
     of_leaf: release_share::<ArrowArray, Tree>,
     of_node: release::release::<ArrowArray>,
 };
 
-/// How old the memory of a struct is, where the struct was exported here as memory of this device.
+/// The age of the memory of a struct, where this library exported the struct as memory of this
+/// device.
 ///
-/// A function that has the address of one of these two callbacks does what they do, and so the
-/// struct's `private_data` is what they take.
+/// A struct of ours is known by its release callback, which has one of two addresses. A function at
+/// one of these addresses is that callback, so the struct's `private_data` is what the callback
+/// takes.
 ///
 /// # Safety
 /// The struct keeps UNS-6.
@@ -476,10 +478,10 @@ pub(super) unsafe fn age_of(source: &ArrowArray, device: DeviceId) -> Option<Mem
     origin.filter(|origin| origin.device == device).map(|origin| origin.age)
 }
 
-/// What `sync_event` is.
+/// The event that an exported struct shows.
 enum ShownEvent {
     Nothing,
-    /// The arena's own variable, which holds this handle.
+    /// A pointer to the arena's own variable, which holds this handle.
     Handle(*mut c_void),
     Address(NonNull<c_void>),
 }
@@ -511,7 +513,7 @@ impl ShownEvent {
 }
 
 impl Tree {
-    /// How many nodes there are from a node on downwards.
+    /// The number of nodes of the subtree that begins at a node.
     #[inline(always)]
     fn size_of(&self, root: u32) -> usize {
         if root == 0 { self.node_count() } else { self.size_below(root) }
@@ -568,14 +570,14 @@ impl TreeSource<ArrowArray> for ImportedNodes<'_> {
 /// The table of buffers of a struct without nulls.
 const NO_BITMAP: &[*const c_void; 1] = &[ptr::null()];
 
-/// The tables of a tree whose root is a record batch: each column has exactly its rows, and the
-/// struct around them no offset. Shipped consumers refuse an offset there, and take no notice of
-/// the length.
+/// The nodes of a tree whose root is a record batch. Each column has exactly the rows of the batch,
+/// and the struct around the columns has no offset. Shipped consumers refuse an offset there, and
+/// ignore the length.
 struct BatchRows<S> {
     tables: S,
     /// The numbers of the columns.
     columns: Range<u32>,
-    /// Of the batch.
+    /// The window of the batch.
     window: Window,
 }
 
@@ -597,24 +599,24 @@ impl<S: TreeSource<ArrowArray>> TreeSource<ArrowArray> for BatchRows<S> {
     }
 }
 
-/// Whether the columns have the rows of the batch and no others, as they usually do: then they go
-/// out as they are.
+/// Whether the columns have exactly the rows of the batch, as they usually do. Such columns go out
+/// unchanged.
 #[inline(always)]
 fn has_just(tables: &impl TreeSource<ArrowArray>, columns: Range<u32>, rows: Window) -> bool {
     let are_rows = |node: ArrayNode| node.window.length == rows.length;
     rows.offset == 0 && tables.children(columns).all(are_rows)
 }
 
-/// The owner of an exported tree. Its event is dropped before the data.
+/// The owner of an exported tree. Its event is dropped before its data.
 pub(crate) struct ExportedTree {
     _event: Option<Event>,
     _counted: Option<CountedBytes>,
     tree: Shared<Tree>,
 }
 
-/// What keeps one node alive that was moved out: the array that it came from.
+/// Keeps one node alive that a consumer moved out of an exported tree: the array that was exported.
 pub(crate) struct OfNode {
-    /// The numbers are those of the tree that was exported.
+    /// The schema of the exported tree, whose numbers the nodes of the arena have.
     schema: Schema,
     source: u32,
     array: Array,

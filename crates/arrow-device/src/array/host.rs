@@ -46,8 +46,8 @@ impl Array {
 }
 
 impl Array {
-    /// Counts the null elements by the bitmap of this array, where nobody has and the array is
-    /// ready and in host memory. Calls no driver and waits for nothing.
+    /// Counts the null elements by the bitmap of this array, where the count is not known and the
+    /// array is ready and in host memory. Calls no driver and waits for nothing.
     pub(crate) fn count_nulls_on_host(&mut self) -> Result<()> {
         let is_known = self.null_count().is_some();
         let has_bitmap = self.buffer_kind(0) == Some(BufferKind::Validity);
@@ -91,7 +91,7 @@ impl Array {
 #[derive(Clone)]
 pub struct HostArray {
     array: Array,
-    /// Shows the memory to the host; `None` where it is host memory.
+    /// The device that shows its memory to the host. `None` for host memory.
     device: Option<Device>,
 }
 
@@ -131,7 +131,7 @@ impl HostArray {
         Some(self.of(self.array.dictionary()?))
     }
 
-    /// A child that knows its place in this tree, for errors that name it.
+    /// A child in this tree, so that errors can name the child's place in the tree.
     pub(crate) fn node_child(&self, index: usize) -> Result<Self> {
         Ok(self.of(self.array.node_child(index)?))
     }
@@ -141,17 +141,18 @@ impl HostArray {
         Some(self.of(self.array.node_dictionary()?))
     }
 
-    /// Another part of the same data, which is as ready and as readable.
+    /// Another array of the same data, which is ready and readable for the same reasons.
     pub(crate) fn of(&self, array: Array) -> Self {
         Self { array, device: self.device.clone() }
     }
 
-    /// The bytes of a buffer, from the first one on, up to what the last element needs. Empty where
-    /// there is no buffer.
+    /// The bytes of a buffer, from its first byte to the last one that the elements of the array
+    /// need. Empty where there is no buffer.
     ///
-    /// The length of the data of strings and lists is read from the last offset. One that is
-    /// negative, or past the end of a buffer whose length is known, is
-    /// [`InvalidData`](ErrorKind::InvalidData); any other is trusted, as [`Array::import`] says.
+    /// The length of the data of strings and lists is read from the last offset. A last offset that
+    /// is negative, or past the end of a buffer whose length is known, is
+    /// [`InvalidData`](ErrorKind::InvalidData). Any other last offset is trusted, as
+    /// [`Array::import`] says.
     pub fn buffer(&self, index: usize) -> Result<HostBytes<'_>> {
         let len = self.buffer_len(index)?;
         self.first_bytes(index, len)
@@ -167,15 +168,16 @@ impl HostArray {
         if short == 0 {
             return Ok(HostBytes::empty());
         }
-        // No slice is longer than this; were the length not read from the data, it would not need
-        // to be said.
+        // A slice has at most `isize::MAX` bytes. A length that was read from the data may be
+        // larger.
         if isize::try_from(len).is_err() || address.addr().get().checked_add(short).is_none() {
             return Err(self.invalid(format!("buffer {index} cannot have {len} bytes")));
         }
         let Some(device) = &self.device else {
             return Ok(HostBytes { address, len: short, mapping: None, array: PhantomData });
         };
-        // The sizes of the data buffers of views are host memory wherever the rest is.
+        // The sizes of the data buffers of views are in host memory, wherever the other buffers
+        // are.
         if self.is_sizes(index) {
             return Ok(HostBytes { address, len: short, mapping: None, array: PhantomData });
         }
@@ -191,7 +193,7 @@ impl HostArray {
         self.array.schema_node().layout.is_variadic() && index + 1 == self.array.buffer_count()
     }
 
-    /// How many bytes the elements up to the end of the array need of this buffer.
+    /// How many bytes of this buffer the elements up to the end of the array need.
     fn buffer_len(&self, index: usize) -> Result<u64> {
         let array = &self.array;
         if array.node().buffer(index).is_null() {
@@ -207,7 +209,7 @@ impl HostArray {
         }
     }
 
-    /// The last offset, which is the length of what the offsets point into.
+    /// The last offset: the length of the buffer that the offsets point into.
     fn variable_len(&self, index: usize) -> Result<u64> {
         if self.array.is_empty() {
             return Ok(0);
@@ -231,9 +233,9 @@ impl HostArray {
     }
 }
 
-/// What a last offset says of the length of the buffer behind the offsets, which has `there` bytes
-/// as far as that is known. It is another party's number: it may be negative, or more than there
-/// is.
+/// The length of the buffer behind the offsets, as the last offset says. The buffer has `there`
+/// bytes where its length is known. A last offset is written by another party: it may be negative,
+/// or larger than the buffer.
 #[inline]
 pub(crate) fn check_last_offset(
     last: i64,
@@ -245,7 +247,7 @@ pub(crate) fn check_last_offset(
         (Ok(last), Some(len)) if last > len => {
             Err(format!("the last offset is {last}, and buffer {index} has {len} bytes"))
         }
-        // No slice is longer than this.
+        // A slice has at most `isize::MAX` bytes.
         (Ok(_), _) if isize::try_from(last).is_err() => {
             Err(format!("the last offset is {last}, which no memory holds"))
         }
@@ -279,8 +281,8 @@ pub struct HostBytes<'array> {
     array: PhantomData<&'array HostArray>,
 }
 
-/// What the mapping of a device's memory needs until the mapping ends. Bytes that are forgotten are
-/// mapped for ever, and so the memory and its device stay.
+/// What the mapping of a device's memory needs until the mapping ends. Bytes that are forgotten
+/// stay mapped for ever, and keep the memory and its device.
 struct BytesMapping {
     _array: Array,
     device: Device,
@@ -292,13 +294,13 @@ impl HostBytes<'_> {
         Self { address: NonNull::dangling(), len: 0, mapping: None, array: PhantomData }
     }
 
-    /// Where the first byte is, and how many there are, where there may be some among them that
-    /// nobody wrote.
+    /// The address of the first byte and the number of bytes. For bytes of which some may never
+    /// have been written, and which are therefore no slice.
     pub(crate) fn place(&self) -> (*const u8, usize) {
         (self.address.as_ptr(), self.len)
     }
 
-    /// Some of the bytes, where there may be others beside them that nobody wrote, as between the
+    /// Some of the bytes, where other bytes beside them may never have been written, as between the
     /// columns that a tensor lies over.
     pub(crate) fn part(&self, range: Range<usize>) -> Option<&[u8]> {
         let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len)?;

@@ -4,8 +4,9 @@
 //! structs below it stay where they are and are the table of nodes; [`check`](super::check) looks
 //! at each of them once. No buffer is read, nothing is waited for, and no driver is called.
 //!
-//! Memory on a device counts as new, but in structs that were exported here as memory of that
-//! device: their memory came when the tree came that was exported.
+//! The age of memory: memory on a device counts as new when it is imported. The exception are
+//! structs that this library exported as memory of that device: their memory has the age of the
+//! exported tree.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -86,9 +87,9 @@ impl Array {
         unsafe { import(source, DeviceId::CPU, ptr::null_mut(), schema) }
     }
 
-    /// [`import_host`](Self::import_host) of a struct that the caller wrote. Where the schema is a
-    /// row of columns that have nothing below them, none of their structs is looked at, but in
-    /// builds with debug assertions.
+    /// [`import_host`](Self::import_host) of a struct that the caller wrote itself. Where the
+    /// schema is a row of columns without children, the structs of the columns are not checked.
+    /// Builds with debug assertions check them.
     ///
     /// ```
     /// use arrow_device::abi::ArrowArray;
@@ -106,7 +107,7 @@ impl Array {
     /// ```
     ///
     /// # Safety
-    /// Those obligations that [`import_host`](Self::import_host) has, and UNS-8: `import_host`
+    /// The obligations of [`import_host`](Self::import_host), and UNS-8: `import_host`
     /// would find nothing wrong, and the pointer is not null.
     pub unsafe fn import_host_unchecked(array: *mut ArrowArray, schema: &Schema) -> Result<Self> {
         let is_row = schema.checks().first().is_some_and(Check::has_simple_columns);
@@ -129,8 +130,8 @@ impl Array {
     }
 }
 
-/// Moves a base structure out: "the consumer can *move* the structure by bitwise copying", and then
-/// the source "MUST" be marked as released.
+/// Moves a base structure out of the producer's struct: "the consumer can *move* the structure by
+/// bitwise copying". The source "MUST" then be marked as released.
 #[inline(always)]
 fn take(source: &mut ArrowArray) -> ForeignArray {
     let moved = ArrowArray { ..*source };
@@ -156,17 +157,17 @@ unsafe fn import(
     }
 }
 
-/// Releases what is not taken over after all.
+/// Releases a struct that was refused.
 #[cold]
 fn refused(source: &mut ArrowArray, error: Error) -> Error {
     drop(take(source));
     error.during("import")
 }
 
-/// The array of a struct that was checked, which is moved to its place.
+/// The array of a struct that was checked. Moves the struct to its place in the tree.
 ///
 /// # Safety
-/// Those obligations that [`Structs::new`] has, and UNS-5.
+/// The obligations of [`Structs::new`], and UNS-5.
 #[inline(always)]
 unsafe fn moved(
     source: &mut ArrowArray,
@@ -189,8 +190,8 @@ unsafe fn moved(
     unsafe { placed(source, below, (device, age), sync_event, schema) }
 }
 
-/// [`moved`], of a struct that was exported here. Another party may have put an event of its own
-/// there, which says nothing of its age where there is no memory.
+/// [`moved`], of a struct that was exported here and came back. Another party may have put its own
+/// event there. Where the array has no memory, the age of the struct says nothing of that event.
 ///
 /// # Safety
 /// As of [`moved`].
@@ -210,7 +211,7 @@ unsafe fn came_back(
     unsafe { placed(source, below, (device, age), sync_event, schema) }
 }
 
-/// The array of a struct that was checked, whose memory is so old.
+/// The array of a struct that was checked, whose memory has this age.
 ///
 /// # Safety
 /// As of [`moved`].
@@ -226,8 +227,8 @@ unsafe fn placed(
         Ok(place) => place,
         Err(error) => return Err(refused(source, error)),
     };
-    // All that needs the struct or touches a count comes first, so that the move is one from place
-    // to place.
+    // Everything that reads the struct or changes a count comes first, so that the compiler can
+    // move the struct to its place in one step.
     let schema = schema.clone();
     let root = Structs::root(source, schema.checks());
     let ready = ReadyWhen::foreign(sync_event);
@@ -240,7 +241,7 @@ unsafe fn placed(
     Ok(Array::of_root(tree, root))
 }
 
-/// Whether a struct that was checked has a buffer with memory of its device.
+/// Whether a struct that was checked has a buffer in memory of its device.
 ///
 /// # Safety
 /// UNS-3; `below` leads to the structs of the nodes from 1 on, and each keeps to its rule.
@@ -252,7 +253,7 @@ unsafe fn has_memory(base: &ArrowArray, below: &StructsBelow, schema: &Schema) -
     structs.zip(schema.nodes()).any(|(source, node)| {
         // SAFETY: UNS-3, which the caller promises: each entry is a struct.
         let source = unsafe { &*source };
-        // The sizes of views, which come behind these, lie on the host.
+        // The sizes of views come behind these buffers, and lie on the host.
         (0..node.layout.buffers().len()).any(|index| {
             // SAFETY: a node that keeps to its rule has so many buffers at least.
             let buffer = unsafe { source.buffers.wrapping_add(index).read() };

@@ -48,8 +48,8 @@ pub(crate) use window::Window;
 
 /// An Arrow array on a device: immutable, shared, ready now or after an event.
 ///
-/// Made by [`import`](Self::import) from a C struct, or by a [`builder`](Self::builder). A clone is
-/// a count.
+/// Made by [`import`](Self::import) from a C struct, or by a [`builder`](Self::builder). A clone
+/// shares the data: cloning increments a reference count.
 ///
 /// ```
 /// use arrow_device::{Array, Buffer, DataType};
@@ -67,11 +67,11 @@ pub struct Array {
     tree: Shared<Tree>,
     node: u32,
     window: Window,
-    /// Where the array has its name, nullability and metadata from, if not from its tree: a column
-    /// that was picked out of a batch lies in the tree that it came from, and is called what the
-    /// batch calls it.
+    /// The schema and the node that give the array its name, nullability and metadata, where these
+    /// are not those of its tree. A column that was picked out of a batch lies in the tree that it
+    /// came from, and has the name that the batch gives it.
     named: Option<(Schema, u32)>,
-    /// A record batch, or a part of one: see [`Batch`].
+    /// Whether the array is a record batch, or a part of one: see [`Batch`].
     is_batch: bool,
 }
 
@@ -139,7 +139,7 @@ impl Array {
                 format!("elements {offset}+{length} are not inside an array of {}", self.len());
             return Err(Error::new(ErrorKind::InvalidArgument, message).during("slice"));
         }
-        // Both are at most the length, which is an `i64`.
+        // Offset and length are at most the array's length, which is an `i64`.
         let window = self.window.part(offset as i64, length as i64);
         Ok(Self { window, ..self.clone() })
     }
@@ -200,14 +200,14 @@ impl Array {
         self.named.as_ref().map_or((&self.tree.schema, self.node), |(schema, node)| (schema, *node))
     }
 
-    /// Whether its schema is that of its tree.
+    /// Whether the array is the root of its tree and has the schema of the tree.
     pub(crate) fn is_whole(&self) -> bool {
         self.node == 0 && self.named.is_none()
     }
 
-    /// Whether the type is that of a schema, its extension types too: what is read by the schema
-    /// would be taken for them. Other metadata and the root's own name and nullability make no
-    /// difference.
+    /// Whether the array has the type of a schema, extension types included: whoever reads the
+    /// array by the schema would take it for these. Other metadata, and the name and nullability of
+    /// the root, make no difference.
     pub(crate) fn fits(&self, schema: &Schema) -> bool {
         (self.is_whole() && self.tree.schema.is_same(schema))
             || (schema.data_type().equals_ignoring_metadata(self.data_type())
@@ -222,7 +222,7 @@ impl Array {
         self.tree.node(self.node)
     }
 
-    /// A child in the same tree.
+    /// A child, as a node of the same tree.
     pub(crate) fn node_child(&self, index: usize) -> Result<Self> {
         let children = self.tree.schema.children(self.node);
         let number = u32::try_from(index).ok().and_then(|index| children.start.checked_add(index));
@@ -244,7 +244,7 @@ impl Array {
         }
     }
 
-    /// The dictionary in the same tree.
+    /// The dictionary, as a node of the same tree.
     pub(crate) fn node_dictionary(&self) -> Option<Self> {
         let number = self.tree.schema.dictionary(self.node)?;
         let named = self
@@ -260,7 +260,7 @@ impl Array {
         Self { tree, node, window, named: None, is_batch: false }
     }
 
-    /// The same, to be exported as a record batch.
+    /// Marks this array as a record batch.
     pub(crate) fn into_rows(self) -> Self {
         Self { is_batch: true, ..self }
     }
@@ -292,9 +292,9 @@ impl Array {
         })
     }
 
-    /// The same elements in the tree that they came from, so that a column of a batch that was put
-    /// together keeps its own memory alive and not the batch's. Its name stays the one that it has
-    /// here.
+    /// The array as the one that it was built from, where its tree was put together of other
+    /// arrays. A column of a batch then keeps its own memory alive, and not all of the batch. The
+    /// array keeps the name that it has here.
     pub(crate) fn at_its_source(self) -> Self {
         let Storage::Built(Built { below, .. }) = self.tree.storage() else { return self };
         let schema = &self.tree.schema;
@@ -316,8 +316,8 @@ impl Array {
 }
 
 impl Tree {
-    /// The extent of a buffer: known for buffers that were given here, else what the elements up to
-    /// `end` need.
+    /// The length of a buffer. The length is known for a buffer that was given here. For any other
+    /// buffer it is what the elements up to `end` need.
     pub(crate) fn extent(&self, number: u32, index: usize, end: i64) -> Extent {
         let node = self.node(number);
         if let Some(extent) = self.given_extent(&node, index) {
@@ -358,7 +358,7 @@ const _: () = {
     thread_safe::<Error>();
 };
 
-/// Whether two fields of one type, which are in schemas, name the same extension types.
+/// Whether two fields of one type name the same extension types. Both fields are parts of schemas.
 fn have_same_extensions(one: &Field, other: &Field) -> bool {
     let (of_one, of_other) = (one.data_type(), other.data_type());
     let values = of_one.dictionary_values().into_iter().zip(of_other.dictionary_values());

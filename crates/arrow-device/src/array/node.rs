@@ -13,18 +13,18 @@ use crate::schema::Nullability;
 #[derive(Clone, Copy)]
 pub(crate) struct ArrayNode {
     pub(crate) window: Window,
-    /// `n_buffers` pointers.
+    /// A table of `n_buffers` pointers.
     pub(crate) buffers: *const *const c_void,
     pub(crate) n_buffers: u32,
-    /// Where in [`Tables::extents`] those of its buffers begin.
+    /// Where the lengths of this node's buffers begin in [`Tables::extents`].
     pub(crate) extents: u32,
 }
 
 impl ArrayNode {
-    /// The lengths of the buffers were not given.
+    /// The value of `extents` where no lengths of buffers were given.
     pub(crate) const NO_EXTENTS: u32 = u32::MAX;
 
-    /// A node without anything.
+    /// A node without buffers and elements.
     pub(crate) const EMPTY: Self = Self {
         window: Window { length: 0, offset: 0, null_count: 0 },
         buffers: std::ptr::null(),
@@ -32,7 +32,7 @@ impl ArrayNode {
         extents: Self::NO_EXTENTS,
     };
 
-    /// What a struct says that was seen to keep to its rule.
+    /// The node of a struct that was seen to keep to its rule.
     #[inline(always)]
     pub(super) fn of(source: &ArrowArray, nulls: Nullability) -> Self {
         let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
@@ -43,7 +43,8 @@ impl ArrayNode {
             // Without a bitmap nothing is null, counted or not.
             Nullability::InBitmap if null_count != 0 && node.buffer(0).is_null() => (n_buffers, 0),
             Nullability::InBitmap => (n_buffers, null_count),
-            // What `buffers_of` says. Calling it here takes two instructions more for each node.
+            // The same number that `buffers_of` gives. A call of it here takes two instructions
+            // more for each node.
             Nullability::All => (0, length),
             Nullability::None => (n_buffers, 0),
         };
@@ -63,8 +64,8 @@ impl ArrayNode {
     }
 }
 
-/// How many buffers of a struct are data. A null column has none: one that its producer has is the
-/// producer's own, and is neither looked at nor passed on.
+/// How many buffers of a struct hold data. A null column has none: a buffer that its producer left
+/// there is neither looked at nor passed on.
 #[inline(always)]
 pub(super) fn buffers_of(n_buffers: i64, nulls: Nullability) -> u32 {
     if nulls == Nullability::All { 0 } else { n_buffers as u32 }
@@ -98,7 +99,7 @@ impl From<Vec<ArrayNode>> for Nodes {
 /// Buffer tables of nodes that were made here, and the lengths of the buffers.
 pub(crate) struct Tables {
     pub(crate) extents: Box<[Extent]>,
-    /// Never read through this: it keeps the tables that nodes point to.
+    /// Keeps the tables that nodes point to, and is never read through.
     pub(crate) _pointers: Arc<[BufferPointer]>,
 }
 

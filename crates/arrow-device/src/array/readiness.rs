@@ -11,8 +11,8 @@ use crate::device::driver::Runtime;
 pub(crate) enum ReadyWhen {
     Now,
     After(Pending),
-    /// Columns with different events were put together; or there is one event that is not of the
-    /// kind that arrays on the device show to others.
+    /// The data is ready after all of these. Columns with different events were put together, or
+    /// there is one event of a kind that arrays on the device do not show to consumers.
     AfterAll(Box<[Pending]>),
 }
 
@@ -48,7 +48,7 @@ impl Pending {
         }
     }
 
-    /// What is equal for two that are the same, and for no others.
+    /// A key that is equal for two values that stand for one event, and for no others.
     fn key(&self) -> PendingKey {
         match self {
             Self::Event(event) => {
@@ -60,7 +60,7 @@ impl Pending {
     }
 }
 
-/// A handle, and the runtime that it is of where that is known.
+/// The handle of an event, and its runtime where that is known.
 type PendingKey = (usize, Option<(&'static str, usize)>);
 
 impl ReadyWhen {
@@ -74,7 +74,7 @@ impl ReadyWhen {
         }
     }
 
-    /// The same, where an event only goes out with the array if this says that it may.
+    /// This readiness, with the event kept back from consumers unless `may_show` allows it.
     pub(crate) fn shown_on(self, may_show: impl Fn(&Event) -> bool) -> Self {
         match self {
             Self::After(Pending::Event(event)) if !may_show(&event) => {
@@ -92,7 +92,7 @@ impl ReadyWhen {
         }
     }
 
-    /// After all of these.
+    /// The readiness of data that is ready after all of these.
     #[inline]
     pub(crate) fn join(all: impl IntoIterator<Item = Pending>) -> Self {
         let mut all = all.into_iter();
@@ -115,24 +115,25 @@ impl ReadyWhen {
     }
 }
 
-/// Each of these once, with one of those that wait for it.
+/// Each distinct event once, with one of the arrays that wait for it.
 pub(super) fn distinct_pending<'all, T>(
     all: impl IntoIterator<Item = (T, &'all Pending)>,
 ) -> Vec<(T, &'all Pending)> {
     distinct(all, |one, other| one.1.is_same(other.1), |one| one.1.key())
 }
 
-/// So many are compared with each other; more have their keys in order.
+/// Up to so many values are compared with each other. Beyond that, a sorted set of keys finds the
+/// duplicates.
 const FEW: usize = 8;
 
-/// Each of several once, in their order. Equal keys are those of what is the same.
+/// Drops duplicates and keeps the order. Values with equal keys are duplicates.
 fn distinct<T, K: Ord>(
     all: impl IntoIterator<Item = T>,
     is_same: impl Fn(&T, &T) -> bool,
     key: impl Fn(&T) -> K,
 ) -> Vec<T> {
     let mut distinct: Vec<T> = Vec::new();
-    // Filled where there are more than a few.
+    // Filled once there are more than `FEW` values.
     let mut known = BTreeSet::new();
     for one in all {
         let is_new = if distinct.len() <= FEW {

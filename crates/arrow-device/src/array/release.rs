@@ -26,22 +26,22 @@ impl Tree {
             let mut uses = self.notes.lock(|notes| &notes.uses);
             (uses.note(used), uses.questions())
         };
-        // Its event is destroyed without the lock.
+        // The event of a use that is not kept is destroyed after the lock was given back.
         drop(not_needed);
         if let Some(questions) = questions {
             self.forget_ended_uses(questions);
         }
     }
 
-    /// Asks about each of many uses, and forgets those that have ended: an array may live long, and
-    /// be used on very many queues.
+    /// Asks about each of the questions, and forgets the uses that have ended. An array may live
+    /// long, and be used on very many queues.
     #[cold]
     fn forget_ended_uses(&self, questions: Vec<Question<OfDrivers>>) {
         for (timeline, point, end) in &questions {
             timeline.ask(*point, end);
         }
         let ended = self.notes.lock(|notes| &notes.uses).take_ended();
-        // Events are destroyed, and queues closed, without the lock.
+        // Events are destroyed and queues closed after the lock was given back.
         drop((questions, ended));
     }
 }
@@ -50,7 +50,7 @@ impl Drop for Tree {
     #[inline]
     fn drop(&mut self) {
         if self.is_of_the_parents_device() {
-            // Forgotten: the release is the business of the process that made it.
+            // Not released: the release is the business of the process that made the tree.
             deferred::count_abandoned();
             return;
         }
@@ -68,7 +68,7 @@ impl Drop for Tree {
 }
 
 impl Tree {
-    /// Drops what may still be in use.
+    /// Drops the storage of a tree whose data may still be in use, after the uses.
     #[inline(never)]
     fn drop_after_its_uses(&mut self) {
         let (mut uses, mut counted, mut watched) = (Vec::new(), None, Vec::new());
@@ -87,8 +87,8 @@ impl Tree {
             }
         }
         if matches!(*self.storage, Storage::Built(_)) {
-            // The work that makes the data may still run. (For an array that was imported this is
-            // the producer's to know.)
+            // The work that makes the data may still run, and counts as a use. (Of an imported
+            // array the producer knows about that work.)
             uses.extend(
                 self.ready
                     .pending()
@@ -103,14 +103,14 @@ impl Tree {
         let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
         if uses.is_empty() {
             told!(device = %self.device, "release");
-            // Counted until the release.
+            // The bytes stay counted until the release.
             let mut both = ManuallyDrop::new((watched, storage, counted));
             // SAFETY: dropped once, here.
             unsafe { nesting::drop_bounded(&mut both) }
             deferred::tick();
         } else {
             told!(device = %self.device, uses = uses.len(), "deferred release");
-            // Counted until the release, which is later.
+            // The bytes stay counted until the release, which comes later.
             let frees_host_memory = self.device.device_type == DeviceType::CPU;
             deferred::defer((watched, storage, counted), uses, frees_host_memory);
         }

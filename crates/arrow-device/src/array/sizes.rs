@@ -35,12 +35,12 @@ impl Array {
         Ok(found)
     }
 
-    /// Whether there may be such sizes on devices of this type.
+    /// Whether arrays on devices of this type may have sizes in the memory of the device.
     pub(crate) fn may_have_sizes_on_device(&self) -> bool {
         classifies_addresses(self.device().device_type)
     }
 
-    /// A size that was read.
+    /// A size that was read, refused where it is negative.
     pub(crate) fn checked_size(&self, number: usize, size: i64) -> Result<u64> {
         u64::try_from(size).map_err(|_| {
             let message = format!("the size of data buffer {number} is {size}");
@@ -48,8 +48,9 @@ impl Array {
         })
     }
 
-    /// One of the sizes, which lies at this address of host memory, or of the array's device. A
-    /// queue that reaches the memory tells which it is; without one, the array's device does.
+    /// Reads one of the sizes at this address, which is host memory or memory of the array's
+    /// device. A queue that reaches the memory tells which of the two it is. Without a queue, the
+    /// array's device does.
     pub(super) fn read_size(&self, address: *const i64, queue: Option<&Queue>) -> Result<i64> {
         if let Some(queue) = self.queue_to_read(address.cast(), queue)? {
             return self.read_size_on(&queue, address);
@@ -59,7 +60,7 @@ impl Array {
         Ok(unsafe { address.read_unaligned() })
     }
 
-    /// A queue to read there with, if that is memory of a device.
+    /// A queue to read the size with, where the size lies in memory of a device.
     fn queue_to_read(
         &self,
         address: *const c_void,
@@ -77,8 +78,8 @@ impl Array {
         };
         // SAFETY: a buffer of this array, which is alive.
         let found = unsafe { queue.device().driver().locate(Raw::from_ptr(address.cast_mut())) }?;
-        // What lies in pinned memory was there before the array, as what lies in plain memory. What
-        // lies in managed memory may be data that work still writes.
+        // What lies in pinned memory was there before the array was, as in plain memory. What lies
+        // in managed memory may be data that work still writes.
         let is_on_device = found.is_some_and(|found| {
             !matches!(found.device.device_type, DeviceType::CUDA_HOST | DeviceType::ROCM_HOST)
         });
@@ -103,7 +104,7 @@ impl Array {
     }
 }
 
-/// Whether the runtime can be asked about any address, of host memory too.
+/// Whether the runtime can be asked about any address, host memory included.
 fn classifies_addresses(device_type: DeviceType) -> bool {
     matches!(
         device_type,

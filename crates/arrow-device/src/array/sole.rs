@@ -1,7 +1,7 @@
 //! Whether one value alone keeps data, and which imported structs it keeps.
 //!
-//! A tree is kept by its shares. One that was put together here keeps others: the trees below it,
-//! and those that own its buffers.
+//! A tree is kept by its shares. A tree that was put together here keeps other trees: those below
+//! it, and those that own its buffers.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use crate::abi::ArrowArray;
 use crate::device::BytesOwner;
 use crate::pool::shared::Shared;
 
-/// So many levels of trees are looked at, each of which takes stack. What is deeper counts as
-/// shared.
+/// How many levels of trees are looked at. Each level takes stack. Deeper trees count as shared.
 const LEVELS: usize = 64;
 
 impl Array {
@@ -21,7 +20,7 @@ impl Array {
     /// view, tensor or exported struct has one, also of a part of the data. Where more than 64
     /// arrays own one another, the answer is no.
     ///
-    /// Another thread that has the same array can change that meanwhile.
+    /// Another thread that has a share of the data can change the answer meanwhile.
     ///
     /// ```
     /// use arrow_device::{Array, Batch, DataType};

@@ -19,10 +19,10 @@ pub(crate) struct Structs {
 
 /// Where the structs below the base are.
 pub(crate) enum StructsBelow {
-    /// They are its children and no more, so its own table leads to all of them, in the order of
-    /// their numbers.
+    /// The structs are the children of the base and no others, so the base's own table leads to all
+    /// of them in the order of their numbers.
     Children,
-    /// A table of what lies deeper, too.
+    /// A table of the structs on all levels below the base.
     Table(List<*const ArrowArray>),
 }
 
@@ -59,7 +59,7 @@ impl Structs {
         &self.base.0
     }
 
-    /// Which elements a base has that keeps to its rule.
+    /// Which elements a base struct has. The struct was seen to keep to its rule.
     #[inline(always)]
     pub(crate) fn root(base: &ArrowArray, checks: &[Check]) -> Window {
         ArrayNode::of(base, numbered(checks.first()).nulls).window
@@ -72,7 +72,7 @@ impl Structs {
         unsafe { self.below.of(self.base()) }
     }
 
-    /// A node. The checks are those of the whole schema.
+    /// A node. `checks` are those of the whole schema.
     #[inline(always)]
     pub(crate) fn node(&self, number: u32, checks: &[Check]) -> ArrayNode {
         ArrayNode::of(self.get(number), numbered(checks.get(number as usize)).nulls)

@@ -1,8 +1,9 @@
 //! What an array is made of: one shared tree of nodes, imported or built here.
 //!
-//! A tree's nodes are numbered as its schema's are, so a number leads to both. Of an imported tree
-//! the producer's own structs are the table of nodes; of one that was put together here it is a
-//! table of ours. An [`Array`](super::Array) is a tree, the number of a node, and a window on it.
+//! A tree's nodes have the numbers of its schema's nodes, so one number leads to both. The table of
+//! nodes of an imported tree are the producer's own structs. A tree that was put together here has
+//! a table of its own. An [`Array`](super::Array) is a tree, the number of a node, and a window on
+//! that node.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -30,30 +31,31 @@ pub(crate) struct Tree {
     pub(crate) device: DeviceId,
     pub(crate) ready: ReadyWhen,
     made_in: MadeIn,
-    /// When the memory came; unknown where parts of it came at several moments between which a
-    /// device was opened or closed by the id.
+    /// When the memory came. The moment is unknown where parts of the memory came at different
+    /// moments, and a device was opened or closed by the id between them.
     came: Moment,
-    /// Whether the tree, or the tree that was exported as its structs, was put together of several.
+    /// Whether the tree was put together of several, here or before it was exported and came back.
     is_of_parts: bool,
     pub(super) storage: ManuallyDrop<Storage>,
-    /// What is noted later. Most trees pass through without.
+    /// What is noted after the tree was made. Most trees are used without any note.
     pub(super) notes: PerFork<Notes>,
 }
 
 /// What is noted of a tree in the course of its life.
 #[derive(Default)]
 pub(super) struct Notes {
-    /// Queues that wait for the data already.
+    /// The numbers of queues that wait for the data already.
     pub(super) waited: Mutex<Vec<u64>>,
     /// The last use on each queue.
     pub(super) uses: Mutex<LastQueueUses>,
-    /// Counted as imported, where somebody counts.
+    /// The bytes that are counted as imported, where the device's bytes are counted.
     pub(super) counted: Mutex<Option<CountedBytes>>,
     /// What drivers that watch are told when the tree is released.
     pub(super) watched: Mutex<Vec<WatchedRelease>>,
-    /// Behind the work that makes the data, where that is known from the order of a queue alone.
+    /// An event behind the work that makes the data, where only the order of a queue says when that
+    /// work ends.
     pub(super) in_order: Mutex<Option<Event>>,
-    /// What keeps buffers alive that were made of this tree, while there are any.
+    /// The owner of buffers that were made of this tree, while there are such buffers.
     pub(super) as_owner: Mutex<Weak<Shared<Tree>>>,
 }
 
@@ -67,9 +69,9 @@ impl Locks for Notes {
 
 /// What keeps a tree's data alive.
 pub(crate) enum Storage {
-    /// Structs of a producer's. Released once, when dropped.
+    /// The structs of a producer, which are released once, when they are dropped.
     Foreign(Structs),
-    /// Buffers of the root, and other arrays.
+    /// The buffers of the root, and the arrays below it.
     Built(Built),
 }
 
@@ -78,7 +80,7 @@ pub(crate) struct Built {
     pub(crate) nodes: Nodes,
     /// The owners of the root's buffers.
     pub(crate) owners: Box<[BytesOwner]>,
-    /// The arrays right below the root, the dictionary as the last one.
+    /// The arrays right below the root. The dictionary comes last.
     pub(crate) below: Box<[Array]>,
     pub(crate) tables: Tables,
 }
@@ -97,8 +99,8 @@ unsafe impl Send for Storage {}
 /// Where and when the memory of a tree that was exported came into the process.
 #[derive(Clone, Copy)]
 pub(crate) struct MemoryOrigin {
-    /// The device that the memory is on. What comes back as memory of another device came there
-    /// anew.
+    /// The device that the memory is on. Memory that comes back as memory of another device counts
+    /// as new there.
     pub(super) device: DeviceId,
     pub(super) age: MemoryAge,
 }
@@ -112,14 +114,14 @@ pub(crate) struct MemoryAge {
 }
 
 impl MemoryAge {
-    /// That of memory which comes now.
+    /// The age of memory that comes now.
     #[inline(always)]
     pub(super) fn new_on(device: DeviceId) -> Self {
         let (made_in, came) = (MadeIn::with_memory_on(device), Moment::now());
         Self { made_in, came, is_of_parts: false }
     }
 
-    /// The same, of which nobody knows the moment.
+    /// This age, with an unknown moment.
     pub(super) fn without_moment(self) -> Self {
         Self { came: Moment::UNKNOWN, ..self }
     }
@@ -136,7 +138,7 @@ impl Tree {
         Self::of_age(schema, device, ready, storage, MemoryAge::new_on(device))
     }
 
-    /// [`new`](Self::new), of memory that is so old.
+    /// [`new`](Self::new), of memory that has this age.
     #[inline(always)]
     pub(super) fn of_age(
         schema: Schema,
@@ -157,7 +159,7 @@ impl Tree {
         MemoryOrigin { device, age: MemoryAge { made_in, came, is_of_parts } }
     }
 
-    /// Says that the data was there earlier than the tree was made, perhaps in another process.
+    /// Records that the data is older than the tree, and perhaps came into another process.
     pub(crate) fn set_made(&mut self, made_in: MadeIn, came: Moment) {
         (self.made_in, self.came) = (made_in, came);
     }
@@ -199,7 +201,7 @@ impl Tree {
         tree
     }
 
-    /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which
+    /// A share of the tree as the owner of a buffer. All buffers at a time get one owner, which
     /// tells that they are of one allocation.
     pub(crate) fn owner(tree: &Shared<Self>) -> BytesOwner {
         let mut known = tree.notes.lock(|notes| &notes.as_owner);
@@ -211,7 +213,7 @@ impl Tree {
         owner
     }
 
-    /// Counts it for its device, where somebody counts.
+    /// Adds the tree's bytes to the account of its device, where the device's bytes are counted.
     #[inline]
     pub(crate) fn count(&self, direction: Direction) -> Option<CountedBytes> {
         if account::any_counts() { self.count_for_device(direction) } else { None }
@@ -226,7 +228,7 @@ impl Tree {
         device.account().count(direction, || self.known_bytes())
     }
 
-    /// Counts it as imported until its release, where somebody counts.
+    /// Counts the tree's bytes as imported until the release, where the device's bytes are counted.
     #[inline(always)]
     pub(crate) fn count_as_imported(&self) {
         if account::any_counts() {
@@ -236,7 +238,7 @@ impl Tree {
         }
     }
 
-    /// How many bytes the buffers have together, as far as nobody has to be asked.
+    /// The length of all buffers together, as far as it is known without asking a device.
     fn known_bytes(&self) -> u64 {
         let of_node = |(number, node): (u32, ArrayNode)| -> u64 {
             let buffers = 0..node.n_buffers as usize;
@@ -255,7 +257,7 @@ impl Tree {
         (0..self.node_count() as u32).map(|number| self.node(number))
     }
 
-    /// A node.
+    /// The node with this number.
     #[inline]
     pub(crate) fn node(&self, number: u32) -> ArrayNode {
         match self.storage() {
@@ -264,7 +266,7 @@ impl Tree {
         }
     }
 
-    /// A node's table of buffers, and how many they are.
+    /// A node's table of buffers, and the number of buffers.
     #[inline(always)]
     pub(crate) fn table(&self, number: u32) -> (*const *const c_void, u32) {
         match self.storage() {
@@ -294,17 +296,18 @@ impl Tree {
         Some(*numbered(tables.extents.get(node.extents as usize + index)))
     }
 
-    /// Memory that tells which of several devices with its id this is, where one has to ask.
+    /// Memory of the tree, where several devices are open by its id: the memory tells which one it
+    /// is of.
     pub(crate) fn telling_memory(&self) -> Option<ClaimedMemory> {
         if Device::ids_are_ambiguous() { self.any_memory() } else { None }
     }
 
-    /// The open device that has the data. Nothing where none is open, or where several runtimes
-    /// have its id and it cannot be told which one has the memory.
+    /// The open device that has the data. `None` where no device is open by the id, and where
+    /// several runtimes are and the data does not tell which one has it.
     pub(crate) fn open_device(&self) -> Option<Device> {
         if !Device::ids_are_ambiguous() {
             let found = Device::find(self.device);
-            // A second runtime may have been opened by the id just now, and found.
+            // A second runtime may have been opened by the id just now, and been found instead.
             if !Device::ids_are_ambiguous() {
                 return found;
             }
@@ -318,14 +321,13 @@ impl Tree {
         }
     }
 
-    /// Whether the tree has memory or an event of a producer's, which tells of which of several
-    /// runtimes the tree is.
+    /// Whether the tree has memory, or the event of a producer, by which its runtime can be told.
     pub(super) fn tells_runtime(&self) -> bool {
         self.telling_memory().is_some() || self.has_telling_event()
     }
 
-    /// Whether the tree has nothing but an event of a producer's, and when that came, to tell of
-    /// which runtime it is: there is no memory, and the id has stood for several runtimes.
+    /// Whether only the event of a producer, and the moment at which it came, can tell the runtime
+    /// of the tree. There is no memory, and several runtimes were open by the id.
     pub(crate) fn has_telling_event(&self) -> bool {
         let is_foreign = |pending: &Pending| pending.event().is_none();
         Device::ids_are_ambiguous()
@@ -334,15 +336,15 @@ impl Tree {
             && self.any_memory().is_none()
     }
 
-    /// The first buffer that is there, of memory that is not the host's.
+    /// The first buffer of the tree that is not null and not host memory.
     pub(crate) fn any_memory(&self) -> Option<ClaimedMemory> {
         if self.device.device_type == DeviceType::CPU { None } else { self.memories().next() }
     }
 
-    /// All buffers that are there, node by node.
+    /// All buffers that are not null, node by node.
     fn memories(&self) -> impl Iterator<Item = ClaimedMemory> {
         let of_node = |(number, node): (usize, ArrayNode)| {
-            // The sizes of views, which come behind these, lie on the host.
+            // The sizes of views come behind these buffers, and lie on the host.
             let fixed = self.schema.node(number as u32).layout.buffers().len();
             (0..fixed).map(move |index| node.buffer(index)).filter(|buffer| !buffer.is_null())
         };
@@ -352,8 +354,8 @@ impl Tree {
         })
     }
 
-    /// Whether a queue's device has the data: not where the data is on another device, or in
-    /// another runtime's memory on the same one.
+    /// Whether a queue's device has the data. The answer is no for data on another device, and for
+    /// data in the memory of another runtime with the same device id.
     pub(crate) fn is_with(&self, queue: &Queue) -> bool {
         let holds = |claimed| {
             // SAFETY: this tree keeps it.
@@ -364,8 +366,8 @@ impl Tree {
             && !self.is_mixed()
     }
 
-    /// Whether the tree was put together of memory of several runtimes, which nobody could tell
-    /// then because one of them alone was open by the id.
+    /// Whether the tree was put together of memory of several runtimes. When it was, only one of
+    /// them was open by the id, so nothing could tell.
     pub(super) fn is_mixed(&self) -> bool {
         self.is_of_parts && Device::ids_are_ambiguous() && self.has_several_holders()
     }

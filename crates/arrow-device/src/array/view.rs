@@ -12,15 +12,16 @@ use crate::pool::shared::Shared;
 
 use crate::{DataType, Error, ErrorKind, Extent, Queue, Result};
 
-/// A promise to keep a tree until a queue has passed what was submitted before this is dropped.
+/// Keeps a tree until a queue has passed the work that was submitted before the lease is dropped.
 struct Lease {
     tree: Shared<Tree>,
     end: Option<PreparedEvent>,
 }
 
 impl Lease {
-    /// Orders the queue behind the data, and prepares the event that will stand for the end of the
-    /// use: before any work is submitted, so that noting the end cannot fail for want of one.
+    /// Orders the queue behind the data, and makes the event that will stand for the end of the
+    /// use. The event is made before any work is submitted, so that noting the end cannot fail for
+    /// want of an event.
     fn take(tree: &Shared<Tree>, queue: &Queue) -> Result<Self> {
         let end = queue.prepare_event()?;
         tree.order(queue)?;
@@ -45,10 +46,10 @@ impl Drop for Lease {
 /// An array, for work on one queue: the only thing that tells where its buffers are.
 ///
 /// The queue is ordered behind the array's data when the view is made. Dropping the view says that
-/// all work that uses the places it told has been submitted; the memory is kept until the queue has
-/// passed that work. Forgetting a view ([`std::mem::forget`]) keeps the memory for ever.
+/// all work that uses the addresses of the view has been submitted. The memory is kept until the
+/// queue has passed that work. Forgetting a view ([`std::mem::forget`]) keeps the memory for ever.
 pub struct View {
-    // Dropped first: the use has to be noted before the array's share is given up.
+    // Dropped first: the use has to be noted before the share of the tree is given up.
     lease: Lease,
     array: Array,
     queue: Queue,
@@ -111,12 +112,12 @@ impl<'view> NodeView<'view> {
         self.array.data_type()
     }
 
-    /// Elements before the first one, in every buffer.
+    /// How many elements come before the first one, in every buffer.
     pub fn offset(&self) -> i64 {
         self.array.window().offset
     }
 
-    /// Elements.
+    /// How many elements.
     pub fn len(&self) -> i64 {
         self.array.window().length
     }
@@ -136,11 +137,11 @@ impl<'view> NodeView<'view> {
         place(&self.array, index)
     }
 
-    /// How long a data buffer of a view type is, by the sizes that the producer gave along; data
-    /// buffers have the numbers from 2 on. 0 for a number that no data buffer has.
+    /// How long a data buffer of a view type is, by the sizes that the producer gave. Data buffers
+    /// have the numbers from 2 on. 0 for a number that no data buffer has.
     ///
-    /// The sizes are host memory, or memory of the device where its runtime tells so: then this
-    /// waits until they are read.
+    /// The sizes are host memory, or memory of the device where its runtime tells so. This waits
+    /// until sizes on the device are read.
     pub fn data_buffer_len(&self, index: usize) -> Result<u64> {
         self.array.data_buffer_len(index, Some(&self.view.queue))
     }

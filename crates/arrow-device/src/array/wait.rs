@@ -10,20 +10,20 @@ use crate::device::driver::Driver;
 use crate::device::has_not_passed;
 use crate::{Device, DeviceType, Error, ErrorKind, Event, Queue, Result, convention, process};
 
-/// How many queues an array remembers that wait for its data already.
+/// How many of the queues that wait for its data an array remembers.
 const MOST_WAITED: usize = 64;
 
 /// When an array's data may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ready {
-    /// At once.
+    /// The data may be used at once.
     Now,
-    /// After one event. (Work on the one queue of a device whose arrays are ready
-    /// [in its order](crate::driver::Readiness::QueueOrder) need not wait for it.)
+    /// The data may be used after one event. (Work on the one queue of a device whose arrays are
+    /// ready [in its order](crate::driver::Readiness::QueueOrder) need not wait for the event.)
     AfterEvent,
-    /// After several: columns with different events were put together. [`Array::export_on`] joins
-    /// them.
+    /// The data may be used after so many events: columns with different events were put together.
+    /// [`Array::export_on`] joins the events.
     AfterEvents(usize),
 }
 
@@ -111,7 +111,7 @@ impl Array {
 }
 
 impl Tree {
-    /// An error in a child of `fork` for data on a device of its parent.
+    /// An error in a child of `fork`, for data on a device of the parent.
     pub(crate) fn check_process(&self) -> Result<()> {
         if self.is_of_the_parents_device() {
             return Err(process::of_the_parent().on_device(self.device));
@@ -119,7 +119,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes a queue wait until the data is ready, unless it does already.
+    /// Makes a queue wait until the data is ready, unless the queue waits already.
     pub(crate) fn order(&self, queue: &Queue) -> Result<()> {
         self.require_reach(queue)?;
         self.check_process()?;
@@ -138,9 +138,9 @@ impl Tree {
         Ok(())
     }
 
-    /// [`order`](Self::order) without a wait: says no where the host has to wait for something that
-    /// has not passed yet. So many of the events, from the first on, are seen to already; they are
-    /// counted here.
+    /// [`order`](Self::order) without a wait on the host. Returns false where the host would have
+    /// to wait for an event that has not passed. `seen_to` counts the events that the queue is
+    /// behind already, from the first one on; the call adds to the count.
     pub(crate) fn is_ordered(&self, queue: &Queue, seen_to: &mut usize) -> Result<bool> {
         self.require_reach(queue)?;
         self.check_process()?;
@@ -155,7 +155,8 @@ impl Tree {
             ordered = self.is_behind(queue, next);
             *seen_to += usize::from(matches!(ordered, Ok(true)));
         }
-        // The tree is kept for what the queue waits for already, whatever becomes of the copy.
+        // The queue may wait for some events already, so the tree is kept for it, whatever becomes
+        // of the copy.
         if *seen_to > before {
             self.note_use(QueueUse::until_now(queue));
         }
@@ -169,7 +170,7 @@ impl Tree {
     fn note_waiting(&self, queue: &Queue) {
         let mut waited = self.notes.lock(|notes| &notes.waited);
         if !waited.contains(&queue.number()) {
-            // To forget one costs another wait.
+            // A queue that is forgotten waits once more.
             if waited.len() == MOST_WAITED {
                 waited.remove(0);
             }
@@ -177,8 +178,8 @@ impl Tree {
         }
     }
 
-    /// Makes a queue wait where it can, and says whether the event has passed where the host has
-    /// to.
+    /// Makes a queue wait for the event where the queue can. Where the host would have to wait,
+    /// says whether the event has passed.
     fn is_behind(&self, queue: &Queue, pending: &Pending) -> Result<bool> {
         match pending {
             Pending::Event(event) => Ok(queue.waits_by_itself(event)? || event.is_complete()?),
@@ -189,7 +190,7 @@ impl Tree {
         }
     }
 
-    /// Whether nothing tells that a producer's event is of the runtime of this queue.
+    /// Whether nothing shows that the event of a producer is of this queue's runtime.
     fn is_unknown_to(&self, queue: &Queue) -> bool {
         self.any_memory().is_none() && !queue.device().has_events_of(self.device, self.came())
     }
@@ -199,14 +200,14 @@ impl Tree {
         Error::new(ErrorKind::NotReachable, message).on_device(self.device)
     }
 
-    /// Whether nothing has to pass before the data may be used.
+    /// Whether the data may be used at once.
     #[inline(always)]
     pub(crate) fn waits_for_nothing(&self) -> bool {
         self.ready.pending().is_empty()
             && !(Device::any_is_in_queue_order() && self.is_in_queue_order())
     }
 
-    /// What has to pass before the data may be used.
+    /// The events that have to pass before the data may be used.
     pub(crate) fn pending(&self) -> Result<Cow<'_, [Pending]>> {
         if Device::any_is_in_queue_order()
             && let Some(event) = self.event_in_order()?
@@ -216,9 +217,9 @@ impl Tree {
         Ok(Cow::Borrowed(self.ready.pending()))
     }
 
-    /// An event behind the work that makes the data, where the array came without one from a device
-    /// whose arrays are ready in the order of its queue. Whoever made the array has submitted that
-    /// work before.
+    /// An event behind the work that makes the data, for an array without an event on a device
+    /// whose arrays are ready in the order of its queue. The maker of the array submitted that work
+    /// before the array was made.
     #[cold]
     pub(crate) fn event_in_order(&self) -> Result<Option<Event>> {
         if !self.may_be_in_queue_order() {
@@ -229,16 +230,16 @@ impl Tree {
         if let Some(known) = &*self.notes.lock(|notes| &notes.in_order) {
             return Ok(Some(known.clone()));
         }
-        // Of two threads that come here at once each records an event, and both are right.
+        // Two threads may both record an event here. Either event is right.
         let event = device.open_queue()?.record()?;
         let other = self.notes.lock(|notes| &notes.in_order).replace(event.clone());
-        // The other thread's is destroyed without the lock.
+        // The event that is not needed is destroyed after the lock was given back.
         drop(other);
         Ok(Some(event))
     }
 
-    /// [`event_in_order`](Self::event_in_order), where the queue needs one: not the queue whose
-    /// order it is (DRV-4).
+    /// [`event_in_order`](Self::event_in_order), where the queue needs the event. The queue whose
+    /// order it is needs none (DRV-4).
     #[cold]
     fn event_in_order_for(&self, queue: &Queue) -> Result<Option<Event>> {
         let device = queue.device();
@@ -248,23 +249,24 @@ impl Tree {
         self.event_in_order()
     }
 
-    /// The device of which only the order of its queue says when the data is complete.
+    /// The device, where only the order of its queue says when the data is complete.
     fn device_in_order(&self) -> Option<Device> {
         let is_told = || self.open_device().filter(Device::is_in_queue_order);
         if self.may_be_in_queue_order() { is_told() } else { None }
     }
 
-    /// Whether only the order of a queue says when the data is complete, as far as anybody can tell
-    /// here: in a child of `fork`, of data on a device of the parent, nobody can.
+    /// Whether only the order of a queue says when the data is complete, as far as can be told
+    /// here. In a child of `fork` nothing can be told of data on a device of the parent.
     #[cold]
     fn is_in_queue_order(&self) -> bool {
         self.may_be_in_queue_order()
             && (self.is_of_the_parents_device() || self.device_in_order().is_some())
     }
 
-    /// Whether the data came without an event, so that it may be ready in the order of a queue, and
-    /// there was ever a device with such a queue. Who builds an array here says so by events; but
-    /// the device of what the array was built of may have been opened later.
+    /// Whether the data may be ready in the order of a queue: the data came without an event, and a
+    /// device with such a queue was open at some time. Arrays that are built here have events for
+    /// their data. But a built array may consist of imported ones, whose device may have been
+    /// opened later.
     fn may_be_in_queue_order(&self) -> bool {
         Device::any_is_in_queue_order()
             && self.device.device_type != DeviceType::CPU
@@ -301,8 +303,8 @@ impl Tree {
         Err(Error::new(ErrorKind::DeviceMissing, message).on_device(self.device))
     }
 
-    /// Whether the event stands for work of the array's own device, which is ready in the order of
-    /// its queue: whoever gets the array needs to be told nothing.
+    /// Whether the event stands for work of the array's own device, whose data is ready in the
+    /// order of its queue. A consumer then needs no event.
     pub(crate) fn is_in_order_of(&self, event: &Event) -> bool {
         let of = event.device();
         let holds = |claimed| {
@@ -326,8 +328,9 @@ impl Tree {
         unsafe { queue.reaches_memory(self.device, || self.any_memory()) }
     }
 
-    /// An event on this queue behind all of these. A producer's own event stays until the release,
-    /// and no longer (UNS-5): so the tree is kept until the queue has passed it.
+    /// Records an event on this queue that is behind all of these. The event of a producer stays
+    /// until the release and no longer (UNS-5), so the tree is kept until the queue has passed the
+    /// new event.
     pub(crate) fn joined(&self, queue: &Queue, all: &[Pending]) -> Result<Event> {
         self.wait_for_all(queue, all)?;
         match queue.record() {
@@ -342,8 +345,8 @@ impl Tree {
         }
     }
 
-    /// Makes a queue wait for all of these. Where that fails, the tree is kept for those that it
-    /// waits for.
+    /// Makes a queue wait for all of these. Where that fails, the tree is kept for the events that
+    /// the queue waits for already.
     fn wait_for_all(&self, queue: &Queue, all: &[Pending]) -> Result<()> {
         for (number, pending) in all.iter().enumerate() {
             if let Err(error) = self.wait_for(queue, pending) {

@@ -9,8 +9,8 @@ use crate::device::watch::WatchedRelease;
 use crate::{Device, Queue};
 
 impl Tree {
-    /// Tells the queue's driver that somebody was told the places of the tree, or that nobody uses
-    /// them there any more.
+    /// Tells the queue's driver that somebody was told the addresses of the tree's buffers, or that
+    /// nobody uses these addresses on the queue any more.
     #[cold]
     pub(super) fn tell_of_use(&self, queue: &Queue, what: fn(Raw<Queue>, PlaceOwner) -> Watched) {
         let driver = queue.device().driver();
@@ -43,7 +43,8 @@ impl Tree {
         self.open_device().filter(|device| device.properties().watches)
     }
 
-    /// Where all buffers of the tree are, but for the sizes of views, which lie on the host.
+    /// The addresses of all buffers of the tree. The sizes of views are left out: they lie on the
+    /// host.
     fn places(&self) -> Box<[WatchedPlace]> {
         let of_node = |(number, node): (u32, ArrayNode)| {
             let place = move |index: usize| {

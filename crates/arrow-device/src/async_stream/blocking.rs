@@ -13,18 +13,19 @@ use crate::device::waiter;
 use crate::process::{self, MadeIn};
 use crate::sync::lock;
 
-/// An iterator over a stream, which blocks the thread that asks for the next item until it is
+/// An iterator over a stream. It blocks the thread that asks for the next item until the item is
 /// there.
 ///
-/// With [`Arrays`](super::Arrays) it is an iterator of results of arrays, as an
-/// [`ArrayStream`](crate::ArrayStream) wants one. Do not use it on the thread of an executor that
+/// Over [`Arrays`](super::Arrays) it is an iterator of results of arrays, from which an
+/// [`ArrayStream`](crate::ArrayStream) can be made. Do not use it on the thread of an executor that
 /// has to drive the producer.
 ///
 /// # Panics
-/// In a child of `fork`, where the loop was made before the fork and the stream has nothing yet:
-/// whoever would wake the loop is a thread of the parent's. The streams of this crate give an error
-/// there instead. And in a waker that a consumer's call wakes, if the stream polls a
-/// [`Drive`](super::Drive), which does nothing there.
+/// * In a child of `fork`, where the iterator was made before the fork and the stream has no item
+///   yet: the thread that would wake it is one of the parent's. The streams of this crate give an
+///   error there instead.
+/// * In a waker that a consumer's call wakes, if the stream polls a [`Drive`](super::Drive), which
+///   does nothing there.
 ///
 /// ```
 /// use arrow_device::async_stream::{AsyncStream, Blocking, block_on};
@@ -42,18 +43,19 @@ use crate::sync::lock;
 /// ```
 #[derive(Debug)]
 pub struct Blocking<S> {
-    /// Nothing any more after the end.
+    /// The stream. `None` after the end.
     stream: Option<S>,
     sleeper: Sleeper,
 }
 
 impl<S: Stream + Unpin> Blocking<S> {
-    /// Reads this stream. One that is not `Unpin` is boxed first: `Box::pin(stream)`.
+    /// Makes an iterator over this stream. Box a stream that is not `Unpin` first:
+    /// `Box::pin(stream)`.
     pub fn new(stream: S) -> Self {
         Self { stream: Some(stream), sleeper: Sleeper::new() }
     }
 
-    /// The stream again, unless it is over.
+    /// The stream, unless it is over.
     pub fn into_inner(self) -> Option<S> {
         self.stream
     }
@@ -74,13 +76,14 @@ impl<S: Stream + Unpin> Iterator for Blocking<S> {
 
 impl<S: Stream + Unpin> FusedIterator for Blocking<S> {}
 
-/// Runs a future on this thread, and blocks it where there is nothing to do.
+/// Runs a future on this thread, and blocks the thread while the future has nothing to do.
 ///
 /// # Panics
-/// Where the future forks the process, and has nothing to do in the child: whoever would wake it is
-/// a thread of the parent's. And in a waker that a consumer's call wakes, if the future waits for a
-/// [`Drive`](super::Drive): no consumer is called from inside the call of any consumer, so that the
-/// `Drive` cannot go on before the waker returns.
+/// * Where the future forks the process and has nothing to do in the child: the thread that would
+///   wake it is one of the parent's.
+/// * In a waker that a consumer's call wakes, if the future waits for a [`Drive`](super::Drive). No
+///   consumer is called from inside the call of any consumer, so the `Drive` cannot go on before
+///   the waker returns.
 ///
 /// ```
 /// assert_eq!(arrow_device::async_stream::block_on(async { 7 }), 7);
@@ -90,12 +93,12 @@ pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
     Sleeper::new().wait(|context| future.as_mut().poll(context))
 }
 
-/// How often a thread looks whether it was woken before it sleeps. What comes from another thread
-/// of a busy stream is there within this time, and to sleep and be woken takes longer.
+/// How often a thread looks whether it was woken before it sleeps. In a busy stream, the next item
+/// comes from another thread within this time, and sleeping and waking would take longer.
 const LOOKS: u32 = 50;
 
-/// A thread that waits, and what wakes it. (Not by unparking it: the thread may be another
-/// language's.)
+/// A thread that waits, and what wakes it. (Unparking would not do, because the thread may belong
+/// to another language.)
 #[derive(Debug)]
 struct Sleeper {
     bell: Arc<Bell>,
@@ -108,10 +111,10 @@ impl Sleeper {
         Self { waker: Waker::from(bell.clone()), bell }
     }
 
-    /// Polls until there is something, and sleeps in between.
+    /// Polls until there is a result, and sleeps between the polls.
     ///
     /// # Panics
-    /// Where this thread would wait for itself, and in a child of the process that has made this.
+    /// Where this thread would wait for itself, and in a child of the process that made this value.
     fn wait<T>(&mut self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
         let mut context = Context::from_waker(&self.waker);
         loop {
@@ -136,7 +139,7 @@ impl Sleeper {
 struct Bell {
     made_in: MadeIn,
     rang: AtomicBool,
-    /// Somebody sleeps, or is about to.
+    /// Whether a thread sleeps, or is about to.
     sleeps: AtomicBool,
     lock: Mutex<()>,
     changed: Condvar,
@@ -153,13 +156,13 @@ impl Bell {
         }
     }
 
-    /// Waits until it has rung since the last time.
+    /// Waits until the bell has rung since the last wait.
     ///
     /// # Panics
-    /// In a child of the process that has made it, unless it has rung already.
+    /// In a child of the process that made the bell, unless it has rung already.
     fn wait(&self) {
         for _ in 0..LOOKS {
-            // A look that changes nothing is cheap for whoever rings.
+            // A load first, because it does not disturb the threads that ring.
             if self.rang.load(Ordering::Relaxed) && self.rang.swap(false, Ordering::Acquire) {
                 return;
             }
@@ -167,8 +170,9 @@ impl Bell {
         }
         assert!(self.made_in.is_this(), "{}", process::of_the_parent());
         let mut locked = lock(&self.lock);
-        // In one order with `ring`: either this thread sees that it rang, or that one sees that
-        // somebody sleeps, and then it gets the lock only once this thread waits.
+        // Sequentially consistent with `ring`: either this thread sees that it rang, or the ringing
+        // thread sees that this one sleeps. The ringing thread then gets the lock only once this
+        // one waits.
         self.sleeps.store(true, Ordering::SeqCst);
         while !self.rang.swap(false, Ordering::SeqCst) {
             locked = self.changed.wait(locked).unwrap_or_else(PoisonError::into_inner);
@@ -178,7 +182,7 @@ impl Bell {
 
     fn ring(&self) {
         let rang = self.rang.swap(true, Ordering::SeqCst);
-        // Whoever slept at a fork sleeps in the parent alone.
+        // A thread that slept at a fork sleeps only in the parent.
         if !rang && self.sleeps.load(Ordering::SeqCst) && self.made_in.is_this() {
             drop(lock(&self.lock));
             self.changed.notify_one();

@@ -1,8 +1,11 @@
 //! The producer's side: a future that takes arrays out of a stream and pushes them into a handler.
 //!
-//! The future makes all calls of the handler, one after the other, and the last one on every path
-//! is `release`, its own drop included. The consumer's calls only leave a wish and wake the future,
-//! on whatever thread they come.
+//! The future makes all calls of the handler, one after the other. On every path, its own drop
+//! included, the last call is `release`. The calls of the consumer only record a wish and wake the
+//! future, on whatever thread they come.
+//!
+//! What must stay true: a consumer is never called from inside a call of a consumer, nothing is
+//! called after `release`, and a child of `fork` calls nothing.
 
 use std::ffi::{CString, c_char, c_int};
 use std::fmt;
@@ -32,7 +35,7 @@ use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 static PRODUCERS: PerProcess<Tickets<Arc<Outlet>>> = PerProcess::new(Tickets::new());
 static PLACES: PerProcess<Places<ArrowAsyncProducer>> = PerProcess::new(Places::new());
 
-/// So many tasks are sent before other futures of the executor get their turn.
+/// How many tasks are sent before other futures of the executor get their turn.
 const TURN: usize = 32;
 
 /// A stream of arrays that is about to be produced for another party.
@@ -48,13 +51,13 @@ pub struct AsyncProducer<S> {
 }
 
 impl<S> AsyncProducer<S> {
-    /// Produces what the source gives.
+    /// Makes a producer of what the source gives.
     pub fn new(schema: Schema, device_type: DeviceType, source: S) -> Self {
         let promise = StreamPromise { schema, device_type };
         Self { source, promise, metadata: Metadata::EMPTY }
     }
 
-    /// Says something about the stream as a whole: how many rows there will be, for instance.
+    /// Sets the metadata of the stream as a whole, such as the number of its rows.
     pub fn with_metadata(mut self, metadata: Metadata) -> Self {
         self.metadata = metadata;
         self
@@ -62,13 +65,13 @@ impl<S> AsyncProducer<S> {
 
     /// Takes a consumer's handler over, and makes the future that fills it.
     ///
-    /// Nothing happens until the future is polled; then it calls the handler from the threads that
-    /// poll it, and `release` when the source ends, fails or panics, when the consumer cancels or
+    /// Nothing happens until the future is polled. It calls the handler from the threads that poll
+    /// it. It calls `release` when the source ends, fails or panics, when the consumer cancels or
     /// refuses something, or when the future is dropped.
     ///
     /// # Errors
-    /// [`Malformed`](ErrorKind::Malformed), if a callback of the handler is missing. It is released
-    /// before this returns, where it can be.
+    /// [`Malformed`](ErrorKind::Malformed), if a callback of the handler is missing. The handler is
+    /// then released before this returns, if it has a `release`.
     ///
     /// # Safety
     /// UNS-10: `handler` is null, or points to a handler that
@@ -115,35 +118,38 @@ pub enum Ending {
     Cancelled,
 }
 
-/// The future that fills a consumer's handler. Made by [`AsyncProducer::drive`].
+/// The future that fills a consumer's handler. [`AsyncProducer::drive`] makes it.
 ///
-/// Its result says how the stream ended: the error is the source's, or what the consumer answered.
-/// In a child of `fork` the future ends with [`ErrorKind::Unsupported`], and calls nobody: the
-/// consumer is the parent's.
+/// Its result says how the stream ended. The error is that of the source, or what the consumer
+/// answered. In a child of `fork` the future ends with [`ErrorKind::Unsupported`], and calls
+/// nobody: the consumer belongs to the parent.
 ///
-/// It looks one array ahead, once the consumer has asked for the first, so that the consumer learns
-/// of the end without asking for more. It is woken from inside the consumer's calls. An executor
-/// whose wakers poll right there, which few do, gets nothing done in that poll, because no consumer
-/// is called back from inside the call of any consumer; a short-lived thread then wakes once more.
-/// A future that is dropped in such a call tells its consumer the end from a short-lived thread. A
-/// waker must not wait for a poll of this future or of another `Drive`: the poll may be about to
-/// release the consumer, which waits for the call that the waker was woken in. Nor may a waker wait
-/// for all [releases](crate::deferred::wait_until_released), one of which may drop a `Drive`.
-/// [`block_on`](super::block_on) and [`Blocking`](super::Blocking) panic where they would wait for
-/// a `Drive` in a waker.
+/// Once the consumer has asked for its first array, the future reads one array ahead, so that the
+/// consumer learns of the end without asking for more.
 ///
-/// The source may read from another `Drive`, and so on: 128 streams at most, and then the stream
-/// ends with an error of the kind [`LimitExceeded`](ErrorKind::LimitExceeded).
+/// The future is woken from inside the consumer's calls. No consumer is called back from inside the
+/// call of any consumer, so a poll in such a waker does nothing. Few executors poll in their
+/// wakers; for these, a short-lived thread wakes the future once more. A future that is dropped in
+/// such a call tells its consumer the end from a short-lived thread.
+///
+/// A waker must not wait for a poll of this future or of another `Drive`: the poll may be about to
+/// release the consumer, and would wait for the call that the waker runs in. A waker must not wait
+/// for all [releases](crate::deferred::wait_until_released) either, because one of them may drop a
+/// `Drive`. [`block_on`](super::block_on) and [`Blocking`](super::Blocking) panic where they would
+/// wait for a `Drive` in a waker.
+///
+/// The source may read from another `Drive`, and that one from a third. Through more than 128
+/// streams, the stream ends with an error of the kind [`LimitExceeded`](ErrorKind::LimitExceeded).
 pub struct Drive<S: 'static> {
     calls: HandlerCalls,
-    /// Nothing any more after the end.
+    /// The source. `None` after the end.
     source: Option<DriveSource<S>>,
-    /// Taken out of the source, and waiting for credit.
+    /// An array that was taken out of the source and waits for credit.
     ahead: Option<Outgoing>,
     stage: DriveStage,
 }
 
-/// What a stream produces from, which may own another stream, and so on.
+/// The source of a stream, which may own another stream, and so on.
 struct DriveSource<S: 'static>(ManuallyDrop<Pin<Box<S>>>);
 
 impl<S: 'static> Drop for DriveSource<S> {
@@ -182,7 +188,7 @@ where
         }
         let mut turn = TURN;
         loop {
-            // Each time: a callback of the consumer may have forked.
+            // Checked each time, because a callback of the consumer may have forked.
             if !this.calls.outlet.made_in.is_this() {
                 this.stage = DriveStage::Over;
                 return Poll::Ready(Err(process::of_the_parent()));
@@ -210,7 +216,8 @@ where
             }
             let Some(next) = this.ahead.take() else {
                 match this.poll_source(context) {
-                    // Credit and cancelling are somebody else's to tell of than the source.
+                    // Credit and cancelling do not come from the source, so they need a waker of
+                    // their own.
                     Poll::Pending => match this.calls.look(context, Need::Waking) {
                         Next::Fail(failure) => return Poll::Ready(this.fail(failure)),
                         Next::Stop => return Poll::Ready(this.finish(Ok(Ending::Cancelled))),
@@ -219,7 +226,7 @@ where
                     Poll::Ready(Some(Ok(next))) => this.ahead = Some(next),
                     Poll::Ready(Some(Err(failure))) => return Poll::Ready(this.fail(failure)),
                     Poll::Ready(None) => {
-                        // No error may follow the end, so what went wrong meanwhile comes first.
+                        // No error may follow the end, so an error that came meanwhile goes first.
                         if let Next::Fail(failure) = this.calls.look(context, Need::Leave) {
                             return Poll::Ready(this.fail(failure));
                         }
@@ -252,7 +259,7 @@ where
     T: Into<Outgoing>,
     E: Into<Failure>,
 {
-    /// The next array of the source, if it keeps the promise.
+    /// The next array of the source. An error where the array is not what the stream has promised.
     fn poll_source(
         &mut self,
         context: &mut Context<'_>,
@@ -290,17 +297,17 @@ impl<S: 'static> Drive<S> {
         self.finish(Err(failure.error))
     }
 
-    /// The consumer answered with an error.
+    /// Ends the stream, because the consumer answered with an error.
     fn refused(&mut self, code: c_int, callback: &'static str) -> Result<Ending> {
         let message = format!("the consumer returned {code}");
         self.finish(Err(Error::from_peer(code, Some(message)).during(callback)))
     }
 
-    /// The last thing, on every path.
+    /// Ends the stream: the last step on every path.
     fn finish(&mut self, ending: Result<Ending>) -> Result<Ending> {
         self.stage = DriveStage::Over;
         self.calls.release();
-        // The source's own `Drop` may panic, and then all is done.
+        // The drop of the source may panic. Everything else is done by then.
         self.ahead = None;
         self.source = None;
         ending
@@ -311,7 +318,7 @@ impl<S: 'static> Drop for Drive<S> {
     fn drop(&mut self) {
         let outlet = &self.calls.outlet;
         if !outlet.made_in.is_this() {
-            // A share that is never given back: the parent's waker is not the child's to drop.
+            // A share that is never given back: the child must not drop the parent's waker.
             std::mem::forget(outlet.clone());
             return;
         }
@@ -320,16 +327,16 @@ impl<S: 'static> Drop for Drive<S> {
         }
         let last_calls = LastCalls(self.calls.take());
         if is_waking() {
-            // The drop comes in a call of a consumer, which is not to be called back. Where there
-            // is no thread to be had, it is called back all the same, or it would never be
-            // released.
+            // This drop is inside a call of a consumer, which must not be called back. If no thread
+            // can be started, the consumer is called back nevertheless: it would never be released
+            // otherwise.
             let thread = thread::Builder::new().name("arrow-device release".into());
             let _ = thread.spawn(move || drop(last_calls));
         }
     }
 }
 
-/// The calls that end a stream before its end, made by the drop, in the process of the consumer.
+/// The calls that end a stream that is dropped before its end. Made in the process of the consumer.
 struct LastCalls(HandlerCalls);
 
 impl Drop for LastCalls {
@@ -355,10 +362,10 @@ impl<S: 'static> fmt::Debug for Drive<S> {
 /// A consumer's handler, and the producer that was shown to it.
 struct HandlerCalls {
     handler: Handler,
-    /// Nothing any more after the release.
+    /// The producer's struct. `None` after the release.
     place: Option<Pinned<ArrowAsyncProducer>>,
     outlet: Arc<Outlet>,
-    /// What the producer's `additional_metadata` points to.
+    /// The metadata that the producer's `additional_metadata` points to.
     _metadata: Metadata,
 }
 
@@ -388,7 +395,7 @@ unsafe impl Send for Handler {}
 unsafe impl Sync for Handler {}
 
 impl Handler {
-    /// Reads a handler, or releases it if it cannot be used.
+    /// Reads a handler. A handler that cannot be used is released.
     ///
     /// # Safety
     /// UNS-10.
@@ -421,7 +428,7 @@ impl Handler {
         read
     }
 
-    /// Writes down which producer the handler has.
+    /// Writes the producer's address into the handler.
     fn show(&self, place: &Pinned<ArrowAsyncProducer>) {
         // SAFETY: the producer "must be populated by the producer"; the handler stays until its
         // release.
@@ -463,7 +470,7 @@ impl HandlerCalls {
         unsafe { (self.handler.on_error)(self.handler.address, code, text.as_ptr(), metadata) };
     }
 
-    /// What makes the calls from now on, in the place of this.
+    /// Takes the right to make calls out of this value.
     fn take(&mut self) -> Self {
         let (handler, place) = (self.handler, self.place.take());
         Self { handler, place, outlet: self.outlet.clone(), _metadata: self._metadata.clone() }

@@ -1,16 +1,16 @@
-//! [`Failure`]: an error of a stream, with what its producer said along with it.
+//! [`Failure`]: an error of a stream, with metadata of its producer.
 
 use crate::{Error, Metadata};
 
-/// An error with the pairs that the producer said along with it.
+/// An error with metadata of the producer.
 ///
-/// What an [`AsyncProducer`](super::AsyncProducer)'s source fails with; a plain [`Error`] becomes
-/// one without pairs.
+/// The source of an [`AsyncProducer`](super::AsyncProducer) fails with such an error. A plain
+/// [`Error`] becomes one without metadata.
 #[derive(Debug)]
 pub struct Failure {
     /// What went wrong.
     pub error: Error,
-    /// What else the producer has to say about it.
+    /// What else the producer says about the error.
     pub metadata: Metadata,
 }
 

@@ -1,5 +1,5 @@
-//! From synchronous to asynchronous: an iterator that runs on a thread of the user's choice, with a
-//! bound on what it is ahead.
+//! From synchronous to asynchronous: an iterator that runs on a thread of the user's choice. A
+//! bound limits how far it runs ahead.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,16 +14,15 @@ use crate::ffi::guard;
 use crate::process::{self, ForkMutex, MadeIn, OfProcess};
 use crate::{Error, ErrorKind, Result};
 
-/// Makes an iterator a stream: [`Feeder::run`] calls the iterator, and [`Fed`] is the stream of
-/// what it gave.
+/// Makes a stream of an iterator. [`Feeder::run`] calls the iterator, and [`Fed`] is the stream of
+/// its items.
 ///
-/// At most `in_flight` items wait between the two; a bound of 0 is one of 1. The feeder stops, and
-/// its thread with it, after the end of the iterator, after an error, or when the stream is
-/// dropped.
+/// At most `in_flight` items wait between the two; 0 counts as 1. The feeder returns after the end
+/// of the iterator, after an error, or when the stream is dropped.
 ///
-/// In a child of `fork` the other end may be a thread of the parent's. There the stream gives the
+/// In a child of `fork` the other end may be a thread of the parent. There the stream gives the
 /// items that were waiting at the fork, and then one error, [`ErrorKind::Unsupported`], instead of
-/// what was still to come; and the feeder returns at once.
+/// the remaining items. The feeder returns at once in the child.
 ///
 /// ```
 /// use arrow_device::async_stream::{Blocking, feed};
@@ -63,7 +62,7 @@ where
 
 /// The end of [`feed`] that calls the iterator.
 ///
-/// One that is dropped without having been run ends the stream with an error.
+/// A feeder that is dropped without having been run ends the stream with an error.
 pub struct Feeder<I, T> {
     iterator: I,
     bound: usize,
@@ -73,7 +72,7 @@ pub struct Feeder<I, T> {
 /// The end of [`feed`] that is a [`Stream`].
 pub struct Fed<T> {
     channel: Arc<Channel<T>>,
-    /// Refused in a child of `fork`.
+    /// Set in a child of `fork` once the error was given.
     is_over: bool,
 }
 
@@ -86,7 +85,7 @@ struct Channel<T> {
 impl<T> Drop for Channel<T> {
     fn drop(&mut self) {
         if self.state.get_mut().is_none() {
-            // A child of `fork`, where a thread of the parent has the items for ever.
+            // This is a child of `fork`, and a thread of the parent holds the items for ever.
             deferred::count_abandoned();
         }
     }
@@ -106,8 +105,8 @@ impl<T> Default for FeedState<T> {
 }
 
 impl<T, I: Iterator<Item = Result<T>>> Feeder<I, T> {
-    /// Calls the iterator until it ends, and blocks this thread while enough is waiting. A panic of
-    /// the iterator becomes an error of the stream.
+    /// Calls the iterator until it ends, and blocks this thread while `in_flight` items are
+    /// waiting. A panic of the iterator becomes an error of the stream.
     ///
     /// Returns at once in a child of the process that has made the feeder.
     pub fn run(mut self) {
@@ -134,12 +133,12 @@ impl<T, I: Iterator<Item = Result<T>>> Feeder<I, T> {
 }
 
 impl<T> Channel<T> {
-    /// Locks the state. Nothing in a child of the process that has made the channel.
+    /// Locks the state. `None` in a child of the process that made the channel.
     fn lock_here(&self) -> Option<MutexGuard<'_, FeedState<T>>> {
         if self.made_in.is_this() { self.state.lock().ok() } else { None }
     }
 
-    /// Puts an item in, and returns whom to wake.
+    /// Adds an item, and returns the waker that is to be woken.
     fn push(&self, item: Option<Result<T>>, is_last: bool) -> Option<OfProcess<Waker>> {
         let mut state = self.lock_here()?;
         state.finished |= is_last;
@@ -162,7 +161,7 @@ impl<I, T> Drop for Feeder<I, T> {
             let message = "the iterator was dropped before its end";
             let error = Error::new(ErrorKind::Cancelled, message);
             if let Some(waker) = self.channel.push(Some(Err(error)), true) {
-                // It may own another feeder, and so on.
+                // The waker may own another feeder, and so on.
                 nesting::drop_owned(waker.woken());
             }
         }
@@ -193,7 +192,7 @@ impl<T> Stream for Fed<T> {
 }
 
 impl<T> Fed<T> {
-    /// What the parent's feeder has left.
+    /// In a child of `fork`: the next item that the parent's feeder had left, and then the error.
     #[cold]
     fn next_in_a_child(&mut self) -> Option<Result<T>> {
         if self.is_over {
@@ -220,7 +219,7 @@ impl<T> Drop for Fed<T> {
         drop(state);
         self.channel.room.notify_one();
         drop(items);
-        // It may own another stream, in which somebody waits, and so on.
+        // The waker may own another stream, in which a task waits, and so on.
         nesting::drop_owned(waker);
     }
 }

@@ -1,5 +1,4 @@
-//! What the consumer holds of another party: the producer that showed itself, and a task that was
-//! moved in.
+//! The consumer's copies of another party's structs: the producer, and a task that was moved in.
 
 use std::ptr;
 
@@ -7,7 +6,7 @@ use super::protocol::consumer::ProducerCalls;
 use crate::abi::{ArrowAsyncProducer, ArrowAsyncTask, ArrowDeviceArray};
 use crate::{Metadata, errno};
 
-/// What was read of a producer, once, when it showed itself.
+/// The members of a producer's struct, read once.
 #[derive(Clone, Copy)]
 pub(super) struct ForeignProducer {
     pub(super) address: *mut ArrowAsyncProducer,
@@ -33,7 +32,7 @@ impl ProducerCalls for ForeignProducer {
     }
 }
 
-/// A task that was moved in. Extracted with NULL when dropped.
+/// A task that was moved in. Dropping it extracts it with NULL.
 pub(super) struct ForeignTask {
     pub(super) c_task: Option<ArrowAsyncTask>,
     pub(super) metadata: Metadata,
@@ -47,12 +46,12 @@ unsafe impl Send for ForeignTask {}
 unsafe impl Sync for ForeignTask {}
 
 impl ForeignTask {
-    /// A struct of a producer, whose `extract_data` is there.
+    /// A task of a producer, whose `extract_data` is there.
     pub(super) fn new(c_task: ArrowAsyncTask, metadata: Metadata) -> Self {
         Self { c_task: Some(c_task), metadata }
     }
 
-    /// Leaves it to the producer.
+    /// Leaves the task to the producer.
     pub(super) fn leave(mut self) {
         self.c_task = None;
     }

@@ -1,8 +1,7 @@
 //! The consumer's callbacks, as C sees them.
 //!
-//! Each is a step of the protocol between two pieces of reading: what the producer shows is read
-//! once and checked first, and then the protocol says what becomes of it. Nothing that a producer
-//! shows is kept but what was moved or copied.
+//! Each callback reads what the producer passes once, checks it, and then lets the protocol decide.
+//! Nothing of the producer is kept but what was moved or copied.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -22,10 +21,10 @@ use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 static HANDLERS: PerProcess<Tickets<Arc<StreamState>>> = PerProcess::new(Tickets::new());
 static PLACES: PerProcess<Places<ArrowAsyncDeviceStreamHandler>> = PerProcess::new(Places::new());
 
-/// The handler of an [`AsyncStream`](super::AsyncStream), for one producer to be given.
+/// The handler of an [`AsyncStream`](super::AsyncStream), to be given to one producer.
 ///
-/// One that is dropped and not given away ends the stream with an error, as a producer does that
-/// releases it at once.
+/// A handler that is dropped and not given away ends the stream with an error, as if a producer had
+/// released it at once.
 pub struct StreamHandler {
     place: Option<Pinned<ArrowAsyncDeviceStreamHandler>>,
 }
@@ -43,10 +42,10 @@ impl StreamHandler {
         Self { place: Some(PLACES.get().put(handler)) }
     }
 
-    /// The C struct, to be given to a producer, which calls `release` on it in the end.
+    /// The C struct, to be given to a producer. The producer calls `release` on it in the end.
     ///
-    /// Whoever calls through the pointer must keep to what the Arrow C device interface says of
-    /// memory (UNS-11):
+    /// Callers through the pointer have to keep to what the Arrow C device interface says of memory
+    /// (UNS-11):
     ///
     /// * `producer` is null or points to a producer until `release` is entered, and its callbacks,
     ///   where they are not null, can be called on any thread;
@@ -57,9 +56,9 @@ impl StreamHandler {
     /// * texts end with a NUL byte and metadata is encoded as in an `ArrowSchema`, or they are
     ///   null.
     ///
-    /// The order and number of calls need not be right: what is wrong ends the stream with an
-    /// error, and calls after the release find nothing to do as long as fewer than 64 other streams
-    /// have ended since.
+    /// The order and number of calls may be wrong: a wrong call ends the stream with an error. A
+    /// call after the release does nothing, as long as fewer than 64 other streams have ended
+    /// since.
     pub fn into_raw(mut self) -> *mut ArrowAsyncDeviceStreamHandler {
         match self.place.take() {
             Some(place) => place.as_ptr(),
@@ -96,7 +95,7 @@ unsafe extern "C" fn on_schema(
         // SAFETY: UNS-11: it is our handler, and this is its call of `on_schema`.
         let opened = unsafe { open(handler, schema) };
         let producer = opened.map(|(producer, info)| {
-            // The second of two schemas changes nothing: the protocol refuses it.
+            // A second schema changes nothing: the protocol refuses it.
             let _ = shared.info.set(Arc::new(info));
             producer
         });
@@ -109,7 +108,7 @@ unsafe extern "C" fn on_schema(
     })
 }
 
-/// Reads what a producer shows of itself together with the schema.
+/// Reads the producer's struct, which comes with the schema.
 ///
 /// # Safety
 /// UNS-11; this is the call of `on_schema`.
@@ -204,7 +203,7 @@ unsafe extern "C" fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
     guard::silent(|| {
         // SAFETY: UNS-11: it is our handler, or was.
         let Some(ticket) = (unsafe { ticket_of(handler) }) else { return };
-        // Nothing the second time.
+        // The second release finds nothing.
         let Some(shared) = HANDLERS.get().take(ticket) else { return };
         shared.consumer.released(this_thread());
         // SAFETY: the handler is ours, in its place, and this is the one call that got the ticket.
@@ -244,7 +243,7 @@ fn refuse(shared: &StreamState, error: Error) -> Error {
 fn refused(refusal: Refusal) -> Error {
     match refusal {
         Refusal::Fault(fault) => Failure::from(fault).error,
-        Refusal::Cancelled => Error::new(ErrorKind::Cancelled, "nobody wants the stream any more"),
+        Refusal::Cancelled => Error::new(ErrorKind::Cancelled, "the consumer dropped the stream"),
         Refusal::Late => Error::new(ErrorKind::Released, "the stream is over"),
     }
 }

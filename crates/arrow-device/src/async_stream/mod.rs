@@ -6,7 +6,8 @@
 //! asked for. A task gives its array when it is [extracted](Task::extract), on the thread that
 //! wants the array.
 //!
-//! Both sides are here, on no particular runtime, with no thread of their own and without blocking:
+//! The module has both sides. They need no particular runtime and no thread of their own, and do
+//! not block:
 //!
 //! | to | use |
 //! |---|---|
@@ -48,10 +49,10 @@
 //!
 //! # Inside
 //!
-//! Who may call what when is in `protocol`, which knows nothing of C. `handler`, `stream` and
-//! `task` are the consumer's side of the C structs, `outgoing` and `drive` the producer's.
-//! `tickets` and `slots` are why a callback that comes too late finds nothing instead of freed
-//! memory. `feed` and `blocking` lead to iterators and back.
+//! `protocol` decides who may call what and when, and knows nothing of C. `handler`, `stream` and
+//! `task` are the consumer's side of the C structs, `outgoing` and `drive` the producer's. Because
+//! of `tickets` and `slots`, a callback that comes too late finds nothing instead of freed memory.
+//! `feed` and `blocking` convert from iterators and to them.
 
 mod blocking;
 mod drive;

@@ -13,10 +13,10 @@ use crate::copy::{AwaitedCopy, Options};
 use crate::stream::BeingRead;
 use crate::{Array, Queue, Result};
 
-/// What streams of arrays can do besides: of [`Arrays`](super::Arrays), [`Fed`](super::Fed), or any
-/// other `Stream<Item = Result<Array>>` that is `Unpin`. (`Box::pin` makes one so.)
+/// More methods of streams of arrays: of [`Arrays`](super::Arrays), [`Fed`](super::Fed), or any
+/// other `Stream<Item = Result<Array>>` that is `Unpin`. (`Box::pin` makes a stream `Unpin`.)
 ///
-/// A read through more than 128 streams, each of which is made of the next, is
+/// A read through more than 128 streams, each of which reads from the next, is
 /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded).
 ///
 /// ```
@@ -32,28 +32,28 @@ use crate::{Array, Queue, Result};
 /// # thread.join().unwrap();
 /// ```
 pub trait ArraysExt: Stream<Item = Result<Array>> + Unpin + Sized {
-    /// The same arrays on the device of this queue. Each is copied as
-    /// [`Array::copy_to_async`] does, when it is asked for; with [`MovingArrays::prefetch`] the
-    /// next ones are copied while one is used.
+    /// A stream of these arrays on the device of this queue. Each array is copied as
+    /// [`Array::copy_to_async`] does, when it is asked for. With [`MovingArrays::prefetch`] the
+    /// next arrays are copied while one is used.
     fn copy_to(self, queue: &Queue) -> MovingArrays<Self> {
         self.copy_with(queue, &Options::new())
     }
 
-    /// [`copy_to`](Self::copy_to) with choices.
+    /// [`copy_to`](Self::copy_to) with options.
     fn copy_with(self, queue: &Queue, options: &Options) -> MovingArrays<Self> {
         MovingArrays::new(self, Some((queue.clone(), options.clone())), 0)
     }
 
-    /// The same arrays on the host.
+    /// A stream of these arrays on the host.
     fn to_host(self) -> MovingArrays<Self> {
         self.copy_to(&Queue::host())
     }
 
-    /// What a function makes of each array. After the first error there is nothing more.
+    /// A stream of what a function makes of each array. The first error ends the stream.
     ///
     /// The function runs on the thread that polls the stream, and may not block that thread: it
-    /// submits work, and does not wait. Unlike [`ArrayStream::map_arrays`] this is told no schema,
-    /// because a `Stream` of arrays has none.
+    /// submits work, and does not wait. [`ArrayStream::map_arrays`] needs a schema; this method
+    /// does not, because a `Stream` of arrays has none.
     ///
     /// ```
     /// use arrow_device::async_stream::{ArraysExt, Blocking, feed};
@@ -80,7 +80,7 @@ pub trait ArraysExt: Stream<Item = Result<Array>> + Unpin + Sized {
         MappedArrays { arrays: Some(self), change }
     }
 
-    /// Asks for up to `ahead` arrays before they are wanted.
+    /// Asks for up to `ahead` arrays in advance.
     fn prefetch(self, ahead: usize) -> MovingArrays<Self> {
         MovingArrays::new(self, None, ahead)
     }
@@ -99,11 +99,11 @@ fn poll_source<S: Stream<Item = Result<Array>> + Unpin>(
     }
 }
 
-/// A stream whose arrays are copied, or asked for ahead: made by [`ArraysExt`].
+/// A stream whose arrays are copied, or asked for ahead. [`ArraysExt`] makes it.
 ///
-/// After an error there is nothing more. Dropped, it gives up the copies that are under way.
+/// The first error ends the stream. Dropping the stream gives up the copies that are under way.
 pub struct MovingArrays<S> {
-    /// Nothing any more after the end.
+    /// The source. `None` after the end.
     arrays: Option<S>,
     to: Option<(Queue, Options)>,
     ahead: usize,
@@ -121,15 +121,15 @@ impl<S: Stream<Item = Result<Array>> + Unpin> MovingArrays<S> {
         Self { arrays: Some(arrays), to, ahead, under_way: VecDeque::new() }
     }
 
-    /// Has up to `ahead` arrays on their way while one is used. There are at most so many besides
-    /// the one that is taken out, and their memory.
+    /// Has up to `ahead` arrays on their way while one is used. Besides the array that is returned,
+    /// there are at most `ahead` arrays, with their memory.
     #[must_use]
     pub fn prefetch(mut self, ahead: usize) -> Self {
         self.ahead = ahead;
         self
     }
 
-    /// Begins copies until there are so many, as far as there are arrays.
+    /// Begins copies until `count` are on their way, or there are no more arrays.
     fn fill(&mut self, count: usize, context: &mut Context<'_>) {
         while self.under_way.len() < count
             && let Some(arrays) = &mut self.arrays
@@ -156,7 +156,7 @@ impl<S: Stream<Item = Result<Array>> + Unpin> MovingArrays<S> {
         }
     }
 
-    /// Has every copy go on as far as it can.
+    /// Polls every copy once.
     fn advance(&mut self, context: &mut Context<'_>) {
         for moving in &mut self.under_way {
             if let Moving::Copied(copy) = moving
@@ -184,7 +184,7 @@ impl<S: Stream<Item = Result<Array>> + Unpin> Stream for MovingArrays<S> {
                     this.arrays = None;
                     this.under_way.clear();
                 } else {
-                    // The next ones begin before this one is used.
+                    // The next copies begin before this array is used.
                     this.fill(this.ahead, context);
                 }
                 Poll::Ready(Some(result))
@@ -214,7 +214,7 @@ impl<S> fmt::Debug for MovingArrays<S> {
 
 /// A stream of what a function makes of arrays: see [`ArraysExt::map_arrays`].
 pub struct MappedArrays<S, F> {
-    /// Nothing any more after the end.
+    /// The source. `None` after the end.
     arrays: Option<S>,
     change: F,
 }

@@ -1,5 +1,4 @@
-//! What a producer sends: an array that is there, or the work that makes one; and the C task that
-//! carries it.
+//! What a producer sends: an array, or the work that makes one; and the C task that carries either.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -15,7 +14,7 @@ use crate::{Array, Batch, Error, ErrorKind, Metadata, Result};
 
 static TASKS: Slots<Sent> = Slots::new();
 
-/// One array to be sent, with what there is to say about it.
+/// One array to be sent, with its metadata.
 ///
 /// ```
 /// use arrow_device::async_stream::Outgoing;
@@ -38,7 +37,7 @@ enum Work {
     Later(Later),
 }
 
-/// It may own a task of another stream, and so on.
+/// Work that makes an array. It may own a task of another stream, and so on.
 struct Later(ManuallyDrop<LaterWork>);
 
 type LaterWork = Box<dyn FnOnce() -> Result<Array> + Send>;
@@ -62,10 +61,10 @@ impl Drop for Later {
 unsafe impl Sync for Later {}
 
 impl Outgoing {
-    /// An array that is made when the consumer extracts it, on the consumer's thread. Not made at
-    /// all if nobody wants it.
+    /// An array that is made when the consumer extracts it, on the consumer's thread. If no
+    /// consumer extracts it, the array is never made.
     ///
-    /// If this fails, or panics, the consumer is told, and the stream ends with that error.
+    /// If the work fails or panics, the consumer is told, and the stream ends with that error.
     pub fn later(work: impl FnOnce() -> Result<Array> + Send + 'static) -> Self {
         Self {
             work: Work::Later(Later(ManuallyDrop::new(Box::new(work)))),
@@ -73,13 +72,13 @@ impl Outgoing {
         }
     }
 
-    /// Says something about this array.
+    /// Sets the metadata of this array.
     pub fn with_metadata(mut self, metadata: Metadata) -> Self {
         self.metadata = metadata;
         self
     }
 
-    /// Holds an array that is there against what the stream says of all of them.
+    /// An error where an array is not what the stream has promised of all its arrays.
     pub(super) fn check(&self, promise: &StreamPromise) -> Result<()> {
         match &self.work {
             Work::Ready(array) => promise.check(array),
@@ -117,7 +116,7 @@ struct Sent {
     outlet: Arc<Outlet>,
 }
 
-/// A task as C sees it. It is the consumer's unless it is [withdrawn](Self::withdraw).
+/// A task as a C struct. It belongs to the consumer unless it is [withdrawn](Self::withdraw).
 pub(super) struct Sending {
     pub(super) c_task: ArrowAsyncTask,
 }
@@ -128,8 +127,8 @@ impl Sending {
         Self { c_task: ArrowAsyncTask { extract_data: Some(extract_data), private_data } }
     }
 
-    /// Cleans up a task that the consumer did not want. Does nothing if it was extracted all the
-    /// same.
+    /// Cleans up a task that the consumer refused. Does nothing if the consumer extracted it
+    /// nevertheless.
     pub(super) fn withdraw(self) {
         drop(TASKS.take(self.c_task.private_data));
     }
@@ -144,7 +143,7 @@ unsafe extern "C" fn extract_data(task: *mut ArrowAsyncTask, out: *mut ArrowDevi
         };
         let Sent { work, outlet } = sent;
         if out.is_null() {
-            // A panic in somebody's `Drop` is no reason to say that cleaning up has failed.
+            // A panic in a destructor does not mean that cleaning up has failed.
             guard::silent(|| drop(work));
             return Ok(());
         }
@@ -164,7 +163,7 @@ unsafe extern "C" fn extract_data(task: *mut ArrowAsyncTask, out: *mut ArrowDevi
     outcome.map_or_else(|error| error.errno(), |()| 0)
 }
 
-/// Writes the array, or nothing where there is an error.
+/// Writes the array. Writes nothing where there is an error.
 fn make(
     work: Work,
     promise: &StreamPromise,

@@ -1,5 +1,5 @@
-//! What a producing stream and its tasks share, and how the stream is woken from inside a call of
-//! its consumer.
+//! What a producing stream and its tasks share; and the marks of a thread that is inside a call of
+//! a consumer, where streams are woken but may not call a consumer.
 
 use std::cell::Cell;
 use std::task::Waker;
@@ -13,15 +13,15 @@ use crate::{Array, DeviceType, Error, ErrorKind, Result, Schema};
 
 pub(super) type ProducerCredit = Credit<Sound, Failure>;
 
-/// What a stream and its tasks share.
+/// The state that a stream and its tasks share.
 pub(super) struct Outlet {
-    /// In a child of this process the credit is not used.
+    /// The process of the consumer. In a child of it the credit is not used.
     pub(super) made_in: MadeIn,
     pub(super) promise: StreamPromise,
     pub(super) credit: ProducerCredit,
 }
 
-/// What a stream says of all its arrays.
+/// What a stream promises of all its arrays.
 #[derive(Debug)]
 pub(super) struct StreamPromise {
     pub(super) schema: Schema,
@@ -46,10 +46,10 @@ impl StreamPromise {
     }
 }
 
-/// In how many calls of consumers a thread wakes somebody, and in which process.
+/// How many nested calls of consumers a thread is in, and in which process.
 #[derive(Clone, Copy)]
 struct Wakings {
-    /// `None` before the first one.
+    /// `None` before the first call.
     made_in: Option<MadeIn>,
     count: u32,
 }
@@ -60,10 +60,10 @@ thread_local! {
     static REFUSED_POLLS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Does, in a call of a consumer, what may wake a stream. No stream calls its consumer meanwhile:
-/// `request` "must not synchronously call `on_next_task` or `on_error`". That holds for the streams
-/// of other consumers, too: two threads that are in a call of one consumer each, and release the
-/// other one, would wait for each other.
+/// Runs, in a call of a consumer, code that may wake a stream. No stream calls its consumer
+/// meanwhile: `request` "must not synchronously call `on_next_task` or `on_error`". This goes for
+/// the streams of other consumers, too. Otherwise two threads that are each in a call of one
+/// consumer, and release the other one, would wait for each other.
 pub(super) fn with_waking<T>(body: impl FnOnce() -> T) -> T {
     let before = WAKINGS.get();
     let count = if is_waking() { before.count + 1 } else { 1 };
@@ -74,7 +74,7 @@ pub(super) fn with_waking<T>(body: impl FnOnce() -> T) -> T {
     outcome
 }
 
-/// Counts a call as over, also where the waking unwinds: a thread that stayed in it would never
+/// Ends a call, even where the waking unwinds: a thread that seemed to stay in the call would never
 /// poll a stream again.
 struct EndOfWaking(Wakings);
 
@@ -84,8 +84,8 @@ impl Drop for EndOfWaking {
     }
 }
 
-/// Whether this thread is in the call of a consumer, which is not to be called back. In a child of
-/// `fork`, a call of its parent's consumer is none.
+/// Whether this thread is in the call of a consumer, in which no consumer may be called. In a child
+/// of `fork`, a call of its parent's consumer does not count.
 pub(super) fn is_waking() -> bool {
     let wakings = WAKINGS.get();
     wakings.count > 0 && wakings.made_in.is_some_and(MadeIn::is_this)
@@ -101,10 +101,10 @@ pub(super) fn refused_polls() -> u64 {
     REFUSED_POLLS.get()
 }
 
-/// Wakes somebody on a thread of its own. Returns whether there is one.
+/// Wakes a waker on a thread of its own. Returns whether a thread could be started.
 ///
-/// Each waker gets a thread, because an executor that polls in its wakers may stay in there for as
-/// long as the stream lasts.
+/// Each waker gets a thread, because an executor that polls in its wakers may stay there as long as
+/// the stream lasts.
 pub(super) fn wake_elsewhere(waker: Waker) -> bool {
     let thread = thread::Builder::new().name("arrow-device waker".into());
     thread.spawn(|| QuietWaker::from(waker).wake()).is_ok()

@@ -1,9 +1,19 @@
-//! Tickets for what is taken once: as [`Tickets`](super::tickets::Tickets), without a lock.
+//! Tickets for values that are taken once: as [`Tickets`](super::tickets::Tickets), without a lock.
 //!
-//! Tasks are made and taken by two threads, one after the other, so what they stand for lies in
-//! *slots* that are used again and never freed. A ticket is the number of a slot and of its turn;
-//! each turn begins with what is put in and ends when it is taken, and whoever comes again names a
-//! turn that is over. A slot whose turns are used up rests for ever, so no ticket is issued twice.
+//! One thread makes tasks and another one takes them, so a lock would be contended for each task.
+//!
+//! 1. Values lie in *slots*. Slots are in chunks of doubling size, are used again and never freed,
+//!    so a late access always reads a slot.
+//! 2. Each use of a slot is a *turn*. A ticket is the number of a slot and of its turn.
+//! 3. To issue a ticket, a thread takes a slot off the free list, or a new one, writes the value,
+//!    and marks the turn as begun.
+//! 4. To take the value, a thread ends the turn with one compare-and-exchange. Only one thread can;
+//!    a late or repeated call names a turn that is over, and gets nothing. The slot then goes back
+//!    to the free list.
+//!
+//! What must stay true: the head of the free list has a counter that grows with each change, so
+//! that a slot that came back in the meantime is noticed (the ABA problem). A slot whose turns are
+//! used up is never used again, so no ticket is issued twice.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -13,30 +23,30 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::once::OnceSlice;
 
-/// So many bits of a ticket are the number of its slot.
+/// How many bits of a ticket are the number of its slot.
 const NUMBER_BITS: u32 = if usize::BITS == 64 { 24 } else { 16 };
 const NUMBERS: usize = 1 << NUMBER_BITS;
 const LAST_TURN: usize = (1 << (usize::BITS - NUMBER_BITS - 1)) - 1;
 
-/// How many slots the first chunk has; each has twice as many as the one before.
+/// How many slots the first chunk has. Each further chunk has twice as many as the one before.
 const FIRST: usize = 64;
 const CHUNKS: usize = (NUMBER_BITS - FIRST.ilog2()) as usize;
 
-/// What tickets stand for.
+/// The values of tickets.
 pub(super) struct Slots<T> {
     chunks: [OnceSlice<TicketSlot<T>>; CHUNKS],
-    /// The free slot that was freed last, counted from 1 (0 where there is none), and above it how
-    /// often this has changed, so that a slot which came back in the meantime is not taken for one
-    /// that was there all the time.
+    /// The head of the free list. The lower half is the number of the slot that was freed last,
+    /// counted from 1, and 0 for none. The upper half counts the changes of the head, so that a
+    /// slot which came back in the meantime is noticed.
     free: AtomicU64,
-    /// The first slot that was never used.
+    /// The number of the first slot that was never used.
     unused: AtomicUsize,
 }
 
 struct TicketSlot<T> {
-    /// Twice the turn, and one more while there is something in it.
+    /// Twice the number of the turn, plus one while the slot has a value.
     state: AtomicUsize,
-    /// The next free slot, as in [`Slots::free`].
+    /// The next free slot, counted from 1 as in [`Slots::free`].
     next: AtomicU32,
     what: UnsafeCell<MaybeUninit<T>>,
 }
@@ -59,8 +69,8 @@ impl<T> Slots<T> {
         }
     }
 
-    /// A new ticket, as `private_data` holds it. A null pointer, which stands for nothing, where
-    /// there are millions.
+    /// Issues a ticket for a value, as a `private_data`. The result is null, which is no ticket,
+    /// where there are millions of tickets.
     pub(super) fn issue(&self, what: T) -> *mut c_void {
         let Some((number, slot)) = self.free_slot() else { return ptr::null_mut() };
         let turn = slot.state.load(Ordering::Relaxed) / 2;
@@ -71,7 +81,7 @@ impl<T> Slots<T> {
         ptr::without_provenance_mut(turn << NUMBER_BITS | number)
     }
 
-    /// Takes back what a ticket stood for; nothing the second time.
+    /// Takes the value of a ticket. `None` the second time.
     pub(super) fn take(&self, ticket: *mut c_void) -> Option<T> {
         let (number, turn) = (ticket.addr() % NUMBERS, ticket.addr() >> NUMBER_BITS);
         let slot = self.slot(number)?;
@@ -90,7 +100,7 @@ impl<T> Slots<T> {
         Some(what)
     }
 
-    /// A slot that is nobody's from now on.
+    /// Takes a slot that no other thread uses.
     fn free_slot(&self) -> Option<(usize, &TicketSlot<T>)> {
         let mut first = self.free.load(Ordering::Acquire);
         while let Some(number) = (first as u32 as usize).checked_sub(1) {
@@ -134,20 +144,20 @@ impl<T> Slots<T> {
     }
 }
 
-/// The chunk of a slot, and which one of the chunk's it is.
+/// The chunk of a slot, and the slot's position in the chunk.
 fn place(number: usize) -> (usize, usize) {
     let log = (number + FIRST).ilog2();
     ((log - FIRST.ilog2()) as usize, number + FIRST - (1 << log))
 }
 
-/// The head of the free list after the one that was seen.
+/// The new head of the free list, after the head that was seen.
 fn after(seen: u64, first: u32) -> u64 {
     (seen >> 32).wrapping_add(1) << 32 | u64::from(first)
 }
 
 fn fresh<T>(count: usize) -> Box<[TicketSlot<T>]> {
     let slot = || TicketSlot {
-        // The first turn, so that no ticket is null.
+        // Begins with turn 1, so that no ticket is null.
         state: AtomicUsize::new(2),
         next: AtomicU32::new(0),
         what: UnsafeCell::new(MaybeUninit::uninit()),

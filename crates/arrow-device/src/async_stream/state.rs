@@ -1,5 +1,4 @@
-//! What the parts of the consumer's side share: the state of the stream, and what the producer said
-//! of it.
+//! The shared state of the consumer's side, and what the producer said of the stream.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +9,7 @@ use super::protocol::consumer::Consumer;
 use crate::process::MadeIn;
 use crate::{DeviceType, Metadata, Schema};
 
-/// What a producer says about a whole stream, with its schema.
+/// What a producer says about a whole stream, along with its schema.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StreamInfo {
@@ -18,13 +17,13 @@ pub struct StreamInfo {
     pub schema: Schema,
     /// The type of device that every array is on.
     pub device_type: DeviceType,
-    /// What else there is to say.
+    /// The metadata of the stream.
     pub metadata: Metadata,
 }
 
-/// What the stream, its tasks and its handler share.
+/// The state that the stream, its tasks and its handler share.
 pub(super) struct StreamState {
-    /// In a child of this process nothing of the consumer is used.
+    /// The process of the consumer. In a child of it nothing of the consumer is used.
     pub(super) made_in: MadeIn,
     pub(super) consumer: Consumer<Sound, ForeignProducer, ForeignTask, Failure>,
     pub(super) info: OnceLock<Arc<StreamInfo>>,
@@ -38,8 +37,8 @@ impl StreamState {
         Self { made_in, consumer, info: OnceLock::new(), error_metadata: OnceLock::new() }
     }
 
-    /// Keeps the state for ever, in a child of `fork`: what came of the producer, and the waker of
-    /// the parent's, are not the child's to drop.
+    /// Keeps the state for ever in a child of `fork`, which must not drop what came of the parent's
+    /// producer, nor the parent's waker.
     #[cold]
     pub(super) fn leave(self: &Arc<Self>) {
         std::mem::forget(self.clone());

@@ -1,4 +1,4 @@
-//! The consumer's side, as its user sees it.
+//! The consumer's stream.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,20 +18,20 @@ use crate::{Array, Error, ErrorKind, Metadata, Result, process};
 
 /// An asynchronous stream that another party produces: a [`Stream`] of [`Task`]s.
 ///
-/// [`new`](Self::new) makes it together with the handler that the producer is given. The producer
-/// is asked for as many tasks as the window says, and for more whenever a quarter of them is taken
-/// out (with a window of less than eight, for each that is), so it is never more than a window
-/// ahead, and stands still where nobody polls.
+/// [`new`](Self::new) makes a stream together with the handler that the producer is given. The
+/// producer is asked for as many tasks as the window says. It is asked for more whenever a quarter
+/// of these tasks was taken out, or, with a window of less than eight, for each task that was. So
+/// the producer is never more than a window ahead, and stands still where nobody polls.
 ///
-/// After the last task comes the end, or one error; then the stream is over. It is over with an
-/// error too if the producer releases the handler before the end, or breaks a rule of the
+/// After the last task comes the end, or one error. Then the stream is over. The stream also ends
+/// with an error if the producer releases the handler before the end, or breaks a rule of the
 /// interface.
 ///
 /// Dropping the stream, at any time, cancels it and discards the tasks that were not taken out.
-/// Those that were stay good.
+/// Tasks that were taken out stay valid.
 ///
 /// In a child of `fork` the stream gives one error, [`ErrorKind::Unsupported`], and so does each
-/// task: the producer is the parent's, and is not called.
+/// task: the producer belongs to the parent, and is not called.
 ///
 /// ```no_run
 /// use arrow_device::abi::ArrowAsyncDeviceStreamHandler;
@@ -65,21 +65,21 @@ pub struct AsyncStream {
 }
 
 impl AsyncStream {
-    /// A stream, and the handler through which a producer will fill it. At most `window` tasks are
-    /// asked for ahead of what is taken out; a window of 0 is one of 1.
+    /// Makes a stream, and the handler through which a producer fills it. At most `window` tasks
+    /// are asked for ahead of those that were taken out; 0 counts as 1.
     pub fn new(window: usize) -> (Self, StreamHandler) {
         let shared = Arc::new(StreamState::new(window));
         let handler = StreamHandler::new(shared.clone());
         (Self { shared, inbox: Inbox::default(), window: window.max(1), over: false }, handler)
     }
 
-    /// What the producer says about the stream, once it has said so.
+    /// What the producer says about the stream. `None` before it has.
     pub fn info(&self) -> Option<&StreamInfo> {
         self.shared.info.get().map(Arc::as_ref)
     }
 
-    /// Waits for the schema and what comes with it. The error, if there is one, is not told again
-    /// by the stream.
+    /// Waits for the schema and the other properties of the stream. If there is an error, the
+    /// stream does not return it again.
     pub fn opened(&mut self) -> Opened<'_> {
         Opened { stream: self }
     }
@@ -100,15 +100,15 @@ impl AsyncStream {
         }
     }
 
-    /// What the producer said along with the error that the stream ended with.
+    /// The metadata of the error with which the stream ended.
     pub fn error_metadata(&self) -> Option<&Metadata> {
         self.shared.error_metadata.get()
     }
 
     /// A stream of arrays, each extracted on the thread that polls. It ends after the first error.
     ///
-    /// Where the producer cannot give an array, the error is what it reports next. The tasks that
-    /// were on their way meanwhile are discarded.
+    /// If the producer cannot give an array, the stream's error is the one that the producer
+    /// reports next. Tasks that were on their way are discarded.
     pub fn arrays(self) -> Arrays {
         Arrays { stream: Some(self), failed: None }
     }
@@ -121,7 +121,7 @@ impl AsyncStream {
     }
 
     fn tell(&self, failure: super::Failure) -> Error {
-        // There is one error.
+        // The stream ends with one error at most.
         let _ = self.shared.error_metadata.set(failure.metadata);
         failure.error
     }
@@ -208,23 +208,23 @@ impl<'stream> Future for Opened<'stream> {
 /// The arrays of an [`AsyncStream`]. Made by [`AsyncStream::arrays`].
 #[derive(Debug)]
 pub struct Arrays {
-    /// Nothing any more after the end.
+    /// The stream of tasks. `None` after the end.
     stream: Option<AsyncStream>,
-    /// The producer could not give an array, and has not said yet what was wrong.
+    /// Set where the producer could not give an array and has not reported an error yet.
     failed: Option<FailedTask>,
 }
 
 #[derive(Debug)]
 struct FailedTask {
-    /// What is told where the producer says no more.
+    /// The error that is returned if the producer reports none.
     error: Error,
-    /// So many more tasks may be on their way. A producer that sends more than a window of them
-    /// goes on as if nothing had happened.
+    /// How many more tasks may be on their way. If the producer sends more than a window of them,
+    /// it goes on as if nothing had happened, and the wait for its error ends.
     under_way: usize,
 }
 
 impl Arrays {
-    /// The stream of tasks again, unless it is over.
+    /// The stream of tasks, unless it is over.
     pub fn into_tasks(self) -> Option<AsyncStream> {
         self.stream
     }

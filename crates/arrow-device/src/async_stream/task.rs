@@ -1,4 +1,4 @@
-//! One array that is there for the taking.
+//! One array of an asynchronous stream, before it is taken.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema, proce
 
 /// One array of an [`AsyncStream`](super::AsyncStream), not extracted yet.
 ///
-/// Extracting is where a producer decodes, so do it on the thread that will use the array. A task
-/// can be sent there, and may outlive the stream. One that is dropped is extracted with nowhere to
-/// put the array, as the interface demands, so that the producer can clean up.
+/// A producer decodes an array when it is extracted, so extract it on the thread that will use it.
+/// A task can be sent to another thread, and may outlive the stream. Dropping a task extracts it
+/// with NULL in place of the array, as the interface demands, so that the producer can clean up.
 pub struct Task {
     foreign: ForeignTask,
     info: Arc<StreamInfo>,
@@ -46,13 +46,13 @@ impl Task {
     /// Takes the array, on this thread.
     ///
     /// # Errors
-    /// * What the producer says, if it cannot give the array. It goes on to end the stream with an
-    ///   error, which tells more.
-    /// * What [`Array::import`] has against it.
-    /// * [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, because the producer is the
-    ///   parent's.
-    /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch), if it lies on another type of device than
-    ///   the stream says.
+    /// * The producer's error, if it cannot give the array. The producer goes on to end the stream
+    ///   with an error, which tells more.
+    /// * The errors of [`Array::import`].
+    /// * [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, because the producer belongs
+    ///   to the parent.
+    /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch), if the array lies on another type of device
+    ///   than the stream says.
     pub fn extract(self) -> Result<Array> {
         if !self.shared.made_in.is_this() {
             return Err(process::of_the_parent().during("extract_data"));
@@ -60,8 +60,8 @@ impl Task {
         self.extract_or().map_err(|(error, _)| error)
     }
 
-    /// [`extract`](Self::extract), which says with an error who found it, for whoever has just
-    /// looked that this is no child of `fork`.
+    /// [`extract`](Self::extract), which also says who found the error. For callers that have
+    /// checked that this is no child of `fork`.
     pub(super) fn extract_or(mut self) -> Result<Array, (Error, FoundBy)> {
         let Some(c_task) = self.foreign.c_task.take() else {
             let error = Error::new(ErrorKind::Released, "the task is extracted already");
@@ -70,7 +70,7 @@ impl Task {
         let mut c_array = ArrowDeviceArray::empty();
         let code = extract(c_task, &raw mut c_array);
         if code != 0 {
-            // "Output untouched": whatever is there is not ours.
+            // "Output untouched": the struct may hold anything, and is not released.
             let error = || Error::from_peer(code, None).during("extract_data");
             self.shared.consumer.task_failed(error().into());
             return Err((error(), FoundBy::Producer));
@@ -78,14 +78,14 @@ impl Task {
         self.import(c_array).map_err(|error| (error, FoundBy::Consumer))
     }
 
-    /// Does without the producer, which is the parent's, in a child of `fork`.
+    /// Leaves the task alone in a child of `fork`, because the producer belongs to the parent.
     #[cold]
     fn leave(&mut self) {
         self.foreign.c_task = None;
         self.shared.leave();
     }
 
-    /// The array that the producer put into this struct.
+    /// The array that the producer wrote into this struct.
     fn import(&self, mut c_array: ArrowDeviceArray) -> Result<Array> {
         let device_type = DeviceType(c_array.device_type);
         // SAFETY: UNS-11: the producer filled the struct that was empty before, with an array that
@@ -108,9 +108,9 @@ impl Task {
 /// Who found that a task gives no array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FoundBy {
-    /// The producer, which goes on to report an error that tells more.
+    /// The producer. It goes on to report an error that tells more.
     Producer,
-    /// The consumer, in what the producer gave.
+    /// The consumer, who found the fault in what the producer gave.
     Consumer,
 }
 

@@ -1,4 +1,4 @@
-//! Numbers of threads, by which the protocol knows a call from inside another one.
+//! Numbers of threads, by which the protocol recognises a call inside another one.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ pub(super) fn this_thread() -> u64 {
         static NUMBER: Cell<u64> = const { Cell::new(0) };
     }
     let fresh = || NEXT.fetch_add(1, Ordering::Relaxed);
-    // While a thread is being torn down it gets a new number each time: no call of its own is
+    // While a thread is being torn down it gets a new number each time. None of its calls is
     // running then.
     NUMBER
         .try_with(|number| {

@@ -1,5 +1,5 @@
-//! What the protocol is built from. The model checker's tests compile the protocol over other locks
-//! in the place of these.
+//! The locks that the protocol is built from. The tests of the model compile the protocol with
+//! others in their place.
 
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 

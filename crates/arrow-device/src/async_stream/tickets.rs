@@ -1,11 +1,15 @@
-//! What C may still name: numbers instead of pointers, and structs whose memory stays.
+//! Tickets and resting places: why a call that comes too late finds nothing.
 //!
-//! Shipped peers call `request` after `release`, or extract a task twice. A pointer to our state in
-//! `private_data` would then lead to freed memory. So `private_data` holds a *ticket*, a number
-//! that is looked up and never used again, and the structs that a peer holds pointers to lie in
-//! *places*, which go back to this module and not to the allocator. Whoever comes too late reads a
-//! struct of the right type, and finds that its ticket is no longer there. A child of `fork` has
-//! tickets and places of its own: a call that comes through a struct of the parent's finds nothing.
+//! Some shipped libraries call `request` after `release`, or extract a task twice. If
+//! `private_data` were a pointer to our state, such a call would read freed memory. Therefore:
+//!
+//! 1. `private_data` holds a *ticket*: a number that is looked up, and never issued again.
+//! 2. The structs to which another party holds pointers lie in *places*. A place goes back to this
+//!    module and not to the allocator, and is used again only after [`RESTING`] others.
+//!
+//! A late call reads a struct of the right type, and finds that its ticket is gone. A child of
+//! `fork` has tickets and places of its own, so a call through a struct of the parent finds
+//! nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -15,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::sync::lock;
 
-/// What tickets stand for.
+/// The values of tickets.
 pub(super) struct Tickets<T>(Mutex<BTreeMap<usize, T>>);
 
 impl<T> Default for Tickets<T> {
@@ -35,7 +39,7 @@ impl<T> Tickets<T> {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// A new ticket, as `private_data` holds it.
+    /// Issues a ticket for a value, as a `private_data`.
     pub(super) fn issue(&self, what: T) -> *mut c_void {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -43,7 +47,7 @@ impl<T> Tickets<T> {
         ptr::without_provenance_mut(number)
     }
 
-    /// Takes back what a ticket stood for; nothing the second time.
+    /// Takes the value of a ticket. `None` the second time.
     pub(super) fn take(&self, ticket: *mut c_void) -> Option<T> {
         lock(&self.0).remove(&ticket.addr())
     }
@@ -58,7 +62,7 @@ impl<T: Clone> Tickets<T> {
 /// How many places rest before the one that has rested longest is used again.
 const RESTING: usize = 64;
 
-/// The places of one kind of struct that nobody uses.
+/// The unused places of one kind of struct.
 pub(super) struct Places<C>(Mutex<VecDeque<Pinned<C>>>);
 
 /// Memory for one struct that C holds a pointer to. It is never freed, and used again after a rest.
@@ -92,7 +96,7 @@ impl<C> Places<C> {
         }
     }
 
-    /// Lets a place rest, as it was left.
+    /// Lets a place rest, with its struct unchanged.
     pub(super) fn rest(&self, place: Pinned<C>) {
         lock(&self.0).push_back(place);
     }
@@ -100,7 +104,7 @@ impl<C> Places<C> {
     /// [`rest`](Self::rest) for the pointer that C has.
     ///
     /// # Safety
-    /// It is one of [`put`](Self::put), and rests once.
+    /// The pointer is that of a place from [`put`](Self::put), which rests once.
     pub(super) unsafe fn rest_at(&self, pointer: *mut C) {
         if let Some(place) = NonNull::new(pointer) {
             self.rest(Pinned(place));

@@ -13,33 +13,34 @@ use crate::clock::pause;
 use crate::device::waiter;
 use crate::{Array, Batch, Event, Queue, Result};
 
-/// How long an awaited copy waits that has nothing to be told of, as one without memory.
+/// How long an awaited copy pauses where no event will tell it to go on, as where it finds no
+/// memory.
 const PAUSE: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// How the copy that this thread polls at the moment goes on.
+    /// What the copy that this thread polls at the moment does where it cannot go on.
     static MODE: Cell<Mode> = const { Cell::new(Mode::Polled) };
 }
 
 /// What a copy does where it cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// It comes back, and wakes nobody.
+    /// The copy returns, and wakes nobody.
     Polled,
-    /// It comes back, and has its waker woken.
+    /// The copy returns, and its waker is woken when it can go on.
     Awaited,
-    /// It waits.
+    /// The copy blocks the thread.
     Blocking,
 }
 
 impl Mode {
-    /// The mode of all copies that this thread polls as long as the result is there.
+    /// Sets the mode of all copies that this thread polls, until the result is dropped.
     pub(super) fn begin(self) -> ModeBefore {
         ModeBefore(MODE.replace(self))
     }
 }
 
-/// The mode to go back to.
+/// The mode that was set before, which is set again on drop.
 pub(super) struct ModeBefore(Mode);
 
 impl Drop for ModeBefore {
@@ -48,8 +49,8 @@ impl Drop for ModeBefore {
     }
 }
 
-/// Comes back when the event has passed. Where the copy is polled and not awaited, it asks once at
-/// each poll and wakes nobody.
+/// Completes when the event has passed. A copy that is polled and not awaited asks about the event
+/// once at each poll, and wakes nobody.
 pub(super) async fn passed(event: &Event) -> Result<()> {
     let mut awaited = event.into_future();
     poll_fn(|context| match MODE.get() {
@@ -60,7 +61,7 @@ pub(super) async fn passed(event: &Event) -> Result<()> {
     .await
 }
 
-/// Comes back when the data may be used, in the same way.
+/// Completes when the data may be used. Asks and wakes as [`passed`] does.
 pub(super) async fn ready(array: &Array) -> Result<()> {
     let mut awaited = array.until_ready();
     poll_fn(|context| match MODE.get() {
@@ -71,7 +72,7 @@ pub(super) async fn ready(array: &Array) -> Result<()> {
     .await
 }
 
-/// Comes back when the queue is ordered behind the array. The host waits for nothing that the queue
+/// Completes when the queue is ordered behind the array. The host waits for nothing that the queue
 /// can wait for.
 pub(super) async fn ordered(array: &Array, queue: &Queue) -> Result<()> {
     let mut seen_to = 0;
@@ -87,7 +88,8 @@ pub(super) async fn ordered(array: &Array, queue: &Queue) -> Result<()> {
     }
 }
 
-/// Comes back at the next poll, which comes soon where the copy is awaited; or after a pause.
+/// Completes at the next poll. An awaited copy is woken for that poll soon, and a blocking one goes
+/// on after a pause.
 pub(super) async fn next_poll() -> Result<()> {
     let mut ticket = None;
     let mut is_next = false;
@@ -119,11 +121,12 @@ fn polled(answer: Result<bool>) -> Poll<Result<()>> {
     }
 }
 
-/// A [`PolledCopy`] as a future that is woken when it can go on: made by `copy.await`, by
-/// [`Array::to_host_async`] and by [`Array::copy_to_async`].
+/// A [`PolledCopy`] as a future that is woken when it can go on. `copy.await`,
+/// [`Array::to_host_async`] and [`Array::copy_to_async`] make it.
 ///
 /// The copy waits for events as [`AwaitedEvent`](crate::AwaitedEvent) does: no thread is blocked,
-/// and no runtime is needed. Dropped before the end, the copy is given up as a [`PolledCopy`] is.
+/// and no runtime is needed. Dropping the future before it completes gives the copy up, as dropping
+/// a [`PolledCopy`] does.
 #[must_use = "a copy that is dropped is given up"]
 pub struct AwaitedCopy(PolledCopy);
 
@@ -172,8 +175,8 @@ impl Array {
     }
 
     /// [`copy_to`](Self::copy_to) without a blocked thread. The copy begins at once, and goes on
-    /// when the future is polled. The result is there as soon as all work is submitted, and is
-    /// ready after an event: see [`until_ready`](Self::until_ready).
+    /// when the future is polled. The future completes as soon as all work is submitted. Its result
+    /// is ready after an event: see [`until_ready`](Self::until_ready).
     pub fn copy_to_async(&self, queue: &Queue) -> AwaitedCopy {
         AwaitedCopy(PolledCopy::begun(self.copy_polled(queue, &Options::new())))
     }
@@ -195,7 +198,7 @@ impl Batch {
         async { Self::try_from(copy.await?) }
     }
 
-    /// Comes back when the data may be used: see [`Array::until_ready`].
+    /// Returns a future that completes when the data may be used: see [`Array::until_ready`].
     pub fn until_ready(&self) -> crate::ArrayReady {
         self.as_array().until_ready()
     }

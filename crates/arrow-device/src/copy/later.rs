@@ -1,4 +1,4 @@
-//! [`Copying`]: a copy that goes on elsewhere.
+//! [`Copying`]: a copy whose waits are left to an executor.
 
 use std::fmt;
 use std::future::Future;
@@ -18,8 +18,8 @@ use crate::{Array, Error, ErrorKind, Result, process};
 /// Work for an [`Executor`].
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// Somebody who runs jobs: a pool of threads, a runtime's place for work that may block. A closure
-/// that takes a [`Job`] is one.
+/// Runs jobs: a pool of threads, or a runtime's place for work that may block. A closure that takes
+/// a [`Job`] is an executor.
 pub trait Executor {
     /// Runs the job some time, on whatever thread. Dropping it instead cancels the copy.
     fn execute(&self, job: Job);
@@ -31,14 +31,15 @@ impl<F: Fn(Job)> Executor for F {
     }
 }
 
-/// A copy that was started: to be waited for on the host, or awaited. Dropping it gives the result
-/// up, not the work.
+/// A copy that was started, and can be waited for on the host or awaited. Dropping it gives the
+/// result up, but does not stop the work.
 #[must_use = "the result of the copy comes from here"]
 pub struct Copying(Arc<CopyState>);
 
 struct CopyState {
     made_in: MadeIn,
-    /// One, which was made with this: a child of `fork` makes none of its own.
+    /// The outcome, which belongs to the process that started the copy. A child of `fork` makes
+    /// none.
     state: PerFork<Mutex<CopyOutcome>>,
     changed: Condvar,
 }
@@ -50,12 +51,13 @@ impl CopyState {
         Self { made_in: MadeIn::this(), state, changed: Condvar::new() }
     }
 
-    /// Nothing in a child of `fork` where a thread of the parent has the lock for ever.
+    /// Locks the outcome. `None` in a child of `fork` where a thread of the parent holds the lock
+    /// for ever.
     fn lock(&self) -> Option<MutexGuard<'_, CopyOutcome>> {
         self.state.all().next()?.lock(|state| state)
     }
 
-    /// In a child of `fork`: that nobody may be left to do the work.
+    /// In a child of `fork`, an error that says that no thread may be left to do the work.
     fn refusal(&self) -> Option<Error> {
         (!self.made_in.is_this()).then(|| process::of_the_parent().during("copy"))
     }
@@ -64,13 +66,13 @@ impl CopyState {
 #[derive(Default)]
 struct CopyOutcome {
     result: Option<Result<Array>>,
-    /// The result was taken, and there will be no other one.
+    /// The result was taken, and no other result follows.
     is_taken: bool,
     waker: Option<OfProcess<Waker>>,
 }
 
 impl CopyOutcome {
-    /// The result, or the error that it was taken; nothing where the copy goes on.
+    /// The result, or an error where the result was taken before. `None` while the copy goes on.
     fn take(&mut self) -> Option<Result<Array>> {
         let result = self.result.take();
         if result.is_none() && self.is_taken {
@@ -82,15 +84,22 @@ impl CopyOutcome {
     }
 }
 
-/// Whoever does the work. Dropped without a result it says that the work was cancelled.
+/// Held by the job that does the work. When it is dropped without a result, the copy counts as
+/// cancelled.
 struct CopyPromise(Option<Arc<CopyState>>);
 
 impl Plan {
-    /// Copies, as planned, and blocks nobody here. What has to wait for a device is done by the
-    /// executor: a copy to the host, or through host memory; one whose offsets the host has to
-    /// change on the way, or that begins between two units which a device copies; one from the host
-    /// that a device takes in so many pieces that the first has to be there before the last is
-    /// sent; one to a device without events. Any other copy is submitted at once.
+    /// Copies as planned, without blocking this thread. The executor does what has to wait for a
+    /// device:
+    ///
+    /// - a copy to the host, or through host memory;
+    /// - a copy whose offsets the host has to change on the way, or that begins between two units
+    ///   which a device copies;
+    /// - a copy from the host in so many pieces that the first has to arrive before the last is
+    ///   sent;
+    /// - a copy to a device without events.
+    ///
+    /// Any other copy is submitted at once.
     ///
     /// ```
     /// use arrow_device::copy::{Job, Options};
@@ -113,7 +122,7 @@ impl Plan {
         Copying(shared)
     }
 
-    /// Whether carrying it out waits for a device, or is a copy that the host makes.
+    /// Whether running the plan waits for a device, or is a copy that the host makes.
     fn waits(&self) -> bool {
         let goes_by_the_host = |piece: &Piece| piece.has_source() && self.comes_by_the_host(piece);
         let waits_on_the_way = match self.route {
@@ -127,7 +136,7 @@ impl Plan {
 }
 
 impl Copying {
-    /// Waits for the result, which may in turn be ready after an event only.
+    /// Waits for the result. The result may itself be ready only after an event.
     ///
     /// In a child of `fork` a copy that has no result yet is [`ErrorKind::Unsupported`]: the thread
     /// that copies may be one of the parent's. A result that was taken by a poll is
@@ -162,7 +171,7 @@ impl Future for Copying {
     /// # Panics
     /// Never; a future that is polled again after its result was taken is an error.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Wakers are cloned and dropped without the lock, since both are the executor's code.
+        // Wakers are cloned and dropped without the lock, because both run code of the executor.
         let mut mine = Some(OfProcess::new(context.waker().clone()));
         let mut state = self.0.lock();
         let result = state.as_mut().and_then(|state| state.take());
@@ -182,7 +191,8 @@ impl Future for Copying {
 
 impl Drop for Copying {
     fn drop(&mut self) {
-        // Nobody is to be woken any more. The waker may own another copy, and so on.
+        // The waker is not needed any more. It may own another copy, whose waker may own a third
+        // one.
         let waker = self.0.lock().and_then(|mut state| state.waker.take());
         nesting::drop_owned(waker);
     }
@@ -196,7 +206,7 @@ impl CopyPromise {
     fn fulfil(&mut self, result: Result<Array>) {
         let Some(shared) = self.0.take() else { return };
         let waker = {
-            // Where there is no lock, this is a child of `fork`, in which nobody waits.
+            // Without the lock, this is a child of `fork`, in which nobody waits.
             let Some(mut state) = shared.lock() else { return };
             state.result = Some(result);
             state.waker.take()
@@ -204,8 +214,8 @@ impl CopyPromise {
         if shared.made_in.is_this() {
             shared.changed.notify_all();
         }
-        // The result is there by now, whatever the waker does. It may own the work of another copy,
-        // and so on.
+        // The result is stored by now, whatever the waker does. The waker may own the work of
+        // another copy, whose waker may own a third one.
         if let Some(waker) = waker {
             nesting::drop_owned(waker.woken());
         }

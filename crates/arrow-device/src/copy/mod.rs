@@ -6,21 +6,22 @@
 //!
 //! # What travels
 //!
-//! Only live elements do. A slice of 10 rows of a column with 100 million moves some hundred bytes:
+//! Only live elements travel. A slice of 10 rows of a column with 100 million moves some hundred
+//! bytes:
 //!
 //! * Buffers are cut to the elements of the array. A node with a validity bitmap (or of booleans)
-//!   keeps up to 7 elements before its first one, so that no bit has to be shifted; its offset says
-//!   so.
+//!   keeps up to 7 elements before its first one, so that no bit has to be shifted. The offset of
+//!   the node tells how many.
 //! * Strings and lists are cut behind their offsets, too. Only the data says where they begin and
 //!   end: the first and last offsets are read with one gathered read and one wait for each level of
 //!   nesting, and checked before use, because the memory is another party's. The offsets then have
 //!   to begin at 0, so they are changed on their way through host memory. Between two devices that
 //!   reach each other, the offsets alone go through the host; or the data before the first element
 //!   travels as well, if that moves less.
-//! * List views, views, dense unions and runs point anywhere. Where the host has their indices,
-//!   what they point to is cut to what is used; where only a device has them, it travels whole.
-//! * Buffers and whole children that occur twice move once. A bitmap that says of no element that
-//!   it is null stays behind.
+//! * The elements of list views, views, dense unions and run-end encoded arrays may point anywhere.
+//!   Where the host can read the indices, their targets are cut to what is used. Where only a
+//!   device has the indices, the targets travel whole.
+//! * Buffers and whole children that occur twice move once. A bitmap without a null stays behind.
 //!
 //! # How it travels
 //!
@@ -29,13 +30,13 @@
 //! the result is ready after an event. Where two devices have no common path, the data passes
 //! through host memory chunk by chunk, two chunks at a time in turn: on the calling thread
 //! ([`Plan::run`]), or on an executor ([`Plan::start`]). A thread that may not block polls a copy
-//! ([`PolledCopy`]). Copies to one device have up to 256 MiB of such memory on their way at a time:
-//! where there is more, the next one waits first, for as long as an allocation would
+//! ([`PolledCopy`]). Copies to one device have at most 256 MiB of such host memory in use at a
+//! time. A copy that would need more waits for the others first, for as long as an allocation would
 //! ([`allocation_timeout`](crate::deferred::allocation_timeout)).
 //!
-//! The result is one tree in one allocation: a column of it keeps all of it. [`Options::separate`]
-//! gives every buffer its own. A copy that fails leaves nothing behind, and its error names the
-//! step.
+//! The result is one tree in one allocation, so one column of it keeps all of the memory.
+//! [`Options::separate`] gives every buffer an allocation of its own. A copy that fails leaves
+//! nothing behind, and its error names the step.
 //!
 //! ```
 //! use arrow_device::copy::Options;
@@ -73,17 +74,17 @@ pub use route::{Hop, Way};
 use crate::{Array, Batch, Queue, Result};
 
 impl Array {
-    /// Copies the array to the device of this queue. One that is there already is shared and not
-    /// copied.
+    /// Copies the array to the device of this queue. An array that is on that device already is
+    /// shared and not copied.
     ///
-    /// The result is ready after an event on the queue; on the host, and on devices that have no
-    /// events, this waits. So does a copy through host memory: for its chunks, and where copies
-    /// have too much of that memory on their way. The source is kept until it has been read. See
-    /// [`copy`](crate::copy) for what travels and how, and [`copy_with`](Self::copy_with) for
+    /// The result is ready after an event on the queue. On the host, and on devices that have no
+    /// events, this waits instead. A copy through host memory waits as well: for its chunks, and
+    /// where copies have too much host memory in use. The source is kept until it has been read.
+    /// See [`copy`](crate::copy) for what travels and how, and [`copy_with`](Self::copy_with) for
     /// choices.
     ///
-    /// Costs one allocation and one submission, for strings and lists one small read and a wait for
-    /// each level of nesting, and where the source is on another device a queue there.
+    /// Costs one allocation and one submission. Strings and lists cost one small read and one wait
+    /// for each level of nesting. Where the source is on another device, a queue is opened there.
     ///
     /// ```
     /// use arrow_device::{Array, DataType, Device, Queue};
@@ -108,22 +109,22 @@ impl Array {
         self.copy_with(queue, &Options::new())
     }
 
-    /// [`copy_to`](Self::copy_to) with choices.
+    /// [`copy_to`](Self::copy_to) with options.
     pub fn copy_with(&self, queue: &Queue, options: &Options) -> Result<Self> {
         self.plan_copy(queue, options)?.run()
     }
 
-    /// Copies the array to host memory and waits for it. One that is there already is shared and
-    /// not copied.
+    /// Copies the array to host memory and waits for it. An array in host memory is shared and not
+    /// copied.
     ///
-    /// The source is read on a queue that is opened for that; where many copies are made, name one:
-    /// [`Options::through`].
+    /// The source is read on a queue that is opened for that. Where many copies are made, name one
+    /// queue for all of them: [`Options::through`].
     pub fn to_host(&self) -> Result<Self> {
         self.copy_to(&Queue::host())
     }
 
-    /// Plans a copy to the device of this queue. Nothing is copied yet, but lengths are read, for
-    /// which this may wait.
+    /// Plans a copy to the device of this queue. Nothing is copied yet, but lengths are read, and
+    /// this may wait for them.
     ///
     /// The plan keeps the array.
     pub fn plan_copy(&self, queue: &Queue, options: &Options) -> Result<Plan> {
@@ -137,7 +138,7 @@ impl Batch {
         self.copy_with(queue, &Options::new())
     }
 
-    /// [`copy_to`](Self::copy_to) with choices.
+    /// [`copy_to`](Self::copy_to) with options.
     pub fn copy_with(&self, queue: &Queue, options: &Options) -> Result<Self> {
         Self::try_from(self.as_array().copy_with(queue, options)?)
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::device::Owner;
 use crate::{Allocator, Queue};
 
-/// Choices for a copy: see [`Array::copy_with`](crate::Array::copy_with). Without any it is a
-/// [`copy_to`](crate::Array::copy_to).
+/// Options for a copy: see [`Array::copy_with`](crate::Array::copy_with). With the defaults, the
+/// copy is a [`copy_to`](crate::Array::copy_to).
 #[derive(Clone)]
 #[must_use]
 pub struct Options {
@@ -21,7 +21,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual ones.
+    /// The defaults.
     pub fn new() -> Self {
         Self {
             alignment: 64,
@@ -34,56 +34,60 @@ impl Options {
         }
     }
 
-    /// Every buffer begins at a multiple of this many bytes, a power of two. It is at least 64 and
-    /// what the device asks for.
+    /// Sets the alignment of every buffer in bytes, a power of two. The alignment is at least 64
+    /// and what the device asks for.
     ///
-    /// On a device of handles this is counted from the beginning of the allocation.
+    /// On a device whose memory is named by handles, the alignment counts from the beginning of the
+    /// allocation.
     pub fn alignment(mut self, alignment: u64) -> Self {
         let largest = 1 << 32;
         self.alignment = alignment.clamp(64, largest).next_power_of_two();
         self
     }
 
-    /// Says whether every buffer gets an allocation of its own, so that a column keeps its own
+    /// Sets whether every buffer gets an allocation of its own, so that a column keeps its own
     /// memory and no other. Costs an allocation for each buffer.
     ///
-    /// On a device of handles that knows no parts of them this is always so.
+    /// On a device whose memory is named by handles, and whose handles know no parts, every buffer
+    /// always has its own.
     pub fn separate(mut self, separate: bool) -> Self {
         self.separate = separate;
         self
     }
 
-    /// Whether only live elements travel. Without that every node keeps its offset, and what is
-    /// before it comes along: the result has the shape of the source, node by node.
+    /// Sets whether only live elements travel, which is the default. Otherwise every node keeps its
+    /// offset, and the elements before it travel too: the result has the shape of the source, node
+    /// by node.
     pub fn trim(mut self, trim: bool) -> Self {
         self.trim = trim;
         self
     }
 
-    /// Copies also what lies on the destination already: to let go of a large array of which a
-    /// small slice is used.
+    /// Sets whether an array that is on the destination already is copied too. This lets go of a
+    /// large array of which only a small slice is used.
     pub fn always(mut self, always: bool) -> Self {
         self.always = always;
         self
     }
 
-    /// Reads the source on this queue, which reaches it, where it is read by copies to the host.
-    /// Without it a queue is opened for each copy.
+    /// Sets the queue on which copies to the host read the source. The queue has to reach the
+    /// source. By default a queue is opened for each copy.
     pub fn through(mut self, queue: &Queue) -> Self {
         self.through = Some(queue.clone());
         self
     }
 
-    /// Takes the destination from this allocator: a pool, an arena, a
-    /// [`Recycler`](crate::Recycler). Without it the one of the queue's device is asked, if it has
-    /// one: [`Device::with_allocator`](crate::Device::with_allocator).
+    /// Sets the allocator of the destination: a pool, an arena, a [`Recycler`](crate::Recycler). By
+    /// default the allocator of the queue's device is used, if it has one:
+    /// [`Device::with_allocator`](crate::Device::with_allocator).
     pub fn allocator(mut self, allocator: impl Allocator) -> Self {
         self.allocator = Some(Arc::new(Owner::in_any_process(allocator)));
         self
     }
 
-    /// How many bytes of host memory a piece of a staged copy takes, of which two are used in turn.
-    /// 4 MiB without this, and never less than 64 bytes or a [unit] of the device that it goes to.
+    /// Sets the size in bytes of the chunks of host memory that a staged copy uses, two of them in
+    /// turn. The default is 4 MiB. A chunk never has less than 64 bytes or a [unit] of the device
+    /// that it goes to.
     ///
     /// [unit]: crate::driver::Properties::copy_unit
     pub fn chunk(mut self, bytes: u64) -> Self {

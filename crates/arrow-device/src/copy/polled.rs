@@ -13,38 +13,38 @@ use crate::{Array, Batch, Error, ErrorKind, Queue, Result};
 /// A copy that goes on whenever it is polled, and never waits: for threads that may not block, such
 /// as those of a browser's page, of a user interface, or of an executor.
 ///
-/// Work is submitted as soon as it can be, by [`Array::copy_polled`] and by each poll; what a
-/// device has to finish first is asked for and not waited for. The result of a copy to the host is
-/// there when its bytes are. The result of a copy to a device is there as soon as all its work is
-/// submitted, and is ready after an event.
+/// Work is submitted as soon as it can be, by [`Array::copy_polled`] and by each poll. What a
+/// device has to finish first is asked about and not waited for. A copy to the host has its result
+/// when the bytes have arrived. A copy to a device has its result as soon as all work is submitted;
+/// the result is ready after an event.
 ///
-/// Dropped before it is done, the copy is given up. What was submitted goes on, and the memory that
-/// it uses is kept until its queue has passed it (see [`deferred`](crate::deferred)).
+/// Dropping the copy before it is done gives it up. Submitted work goes on, and the memory that
+/// this work uses is kept until its queue has passed it (see [`deferred`](crate::deferred)).
 ///
 /// # Who polls
 ///
-/// Whoever has an executor awaits the copy: `copy.await` is woken when the copy can go on
-/// ([`AwaitedCopy`](super::AwaitedCopy)). Without one, the application calls [`poll`](Self::poll)
-/// from time to time, in each turn of its own loop; or it makes a future of the copy with
-/// [`woken_by`](Self::woken_by), and says there what wakes the future: where the program has no
-/// threads, and its driver announces nothing ([`Driver::notify`](crate::driver::Driver::notify)).
+/// With an executor, await the copy: `copy.await` is woken when the copy can go on
+/// ([`AwaitedCopy`](super::AwaitedCopy)). Without an executor, the application calls
+/// [`poll`](Self::poll) from time to time, for example in each turn of its own loop. In a program
+/// without threads, whose driver announces nothing
+/// ([`Driver::notify`](crate::driver::Driver::notify)), [`woken_by`](Self::woken_by) makes a future
+/// of the copy and says what wakes that future.
 ///
-/// A poll asks about one event, as a rule, and may be called as often as the program likes. Each
-/// level of nesting of strings and lists takes one turn, to read the lengths of what travels, and
-/// the copy itself takes one more.
+/// A poll usually asks about one event, and may be called as often as the program likes. Each level
+/// of nesting of strings and lists takes one turn, which reads the lengths of what travels. The
+/// copy itself takes one more turn.
 ///
 /// # What is different
 ///
-/// A copy that is polled maps no memory, since mappings may wait: memory that the host could read
-/// in place is copied by the device as well. An allocation that finds no memory is tried again at
-/// the next polls, as long as what is held back may help
+/// A copy that is polled maps no memory, since mappings may wait: the device copies even memory
+/// that the host could read in place. An allocation that finds no memory is tried again at the next
+/// polls, as long as memory that is held back may help
 /// ([`allocation_timeout`](crate::deferred::allocation_timeout)). A result of several allocations
-/// is taken as a whole: what was allocated of one that is not complete goes back until the next
-/// attempt. An allocator of one's own ([`Options::allocator`]) must not wait either; where it hands
-/// out memory that work still uses, the copy waits for that work. What the host itself copies, it
-/// copies in a poll: from host memory, the offsets of strings and lists that have to change on
-/// their way, and what begins between two [units](crate::driver::Properties::copy_unit) of a
-/// device.
+/// takes all of them or none: an incomplete set goes back until the next attempt. An allocator of
+/// one's own ([`Options::allocator`]) must not wait either. Where such an allocator hands out
+/// memory that work still uses, the copy waits for that work. The host copies some bytes itself,
+/// within a poll: from host memory, the offsets of strings and lists that have to change on their
+/// way, and what begins between two [units](crate::driver::Properties::copy_unit) of a device.
 ///
 /// ```
 /// use arrow_device::copy::Options;
@@ -83,13 +83,13 @@ impl PolledCopy {
         Ok(copy)
     }
 
-    /// A copy that has begun, or the error that it could not begin with.
+    /// A copy that has begun, or one that failed to begin with this error.
     pub(super) fn begun(copy: Result<Self>) -> Self {
         copy.unwrap_or_else(|error| Self(PolledState::Failed(error)))
     }
 
-    /// Goes on as far as nothing has to be waited for. The result, as soon as it is there, and
-    /// once.
+    /// Goes on until something has to be waited for. Returns the result once, as soon as there is
+    /// one.
     ///
     /// # Errors
     /// As for [`Array::copy_to`], and [`InvalidArgument`](ErrorKind::InvalidArgument) after the
@@ -114,9 +114,9 @@ impl PolledCopy {
         }
     }
 
-    /// The same with a waker, which is woken where the [`Mode`] says so.
+    /// Polls the copy with a waker, which is woken where the [`Mode`] says so.
     pub(super) fn poll_in(&mut self, context: &mut Context<'_>) -> Result<Option<Array>> {
-        // Over, if a destructor or an allocator panics in this.
+        // The state is `Over` if a destructor or an allocator panics in the poll.
         match std::mem::replace(&mut self.0, PolledState::Over) {
             PolledState::GoingOn(mut work) => match work.as_mut().poll(context) {
                 Poll::Ready(result) => result.map(Some),
@@ -134,12 +134,12 @@ impl PolledCopy {
         }
     }
 
-    /// A future of the copy, which is polled again when `again` has seen to that.
+    /// A future of the copy, which `again` has polled again.
     ///
-    /// Whenever the copy cannot go on yet, `again` is called with a waker and arranges for the
-    /// waker to be woken: by the next frame, after some time, or by a callback of the runtime that
-    /// says that work is done. A waker that is woken at once makes the executor ask without a
-    /// pause. A waker that is dropped unwoken leaves the future asleep.
+    /// Whenever the copy cannot go on yet, the future calls `again` with its waker. `again`
+    /// arranges for the waker to be woken: by the next frame, after some time, or by a callback of
+    /// the runtime that says that work is done. A waker that is woken at once makes the executor
+    /// ask without a pause. A waker that is dropped unwoken leaves the future asleep.
     ///
     /// ```
     /// use std::task::Waker;
@@ -173,7 +173,7 @@ impl fmt::Debug for PolledCopy {
     }
 }
 
-/// A [`PolledCopy`] as a future: made by [`PolledCopy::woken_by`].
+/// A [`PolledCopy`] as a future. [`PolledCopy::woken_by`] makes it.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct WokenCopy<F> {
     copy: PolledCopy,
@@ -183,7 +183,7 @@ pub struct WokenCopy<F> {
 impl<F: FnMut(Waker) + Unpin> Future for WokenCopy<F> {
     type Output = Result<Array>;
 
-    /// One [`PolledCopy::poll`].
+    /// Calls [`PolledCopy::poll`] once.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.copy.poll() {
             Ok(Some(array)) => Poll::Ready(Ok(array)),

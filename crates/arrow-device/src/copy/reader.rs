@@ -14,14 +14,16 @@ use crate::device::staging::{Staging, StagingBlock};
 use crate::pool::shared::Shared;
 use crate::{Array, BufferKind, Error, ErrorKind, Extent, Queue, Result};
 
-/// Reads parts of the buffers of arrays whose memory the host cannot read: for those who want all
-/// bytes of a large array one after the other, and never have them in host memory together.
+/// Reads parts of the buffers of arrays whose memory the host cannot read. The reader is for
+/// programs that want all bytes of a large array one after the other, and never all of them in host
+/// memory.
 ///
-/// A copy ([`Array::copy_to`]) makes an array; this only shows bytes. They go to memory that is
-/// kept for copies to and from the device, pinned where its driver has such memory, and counted as
-/// [`Held::staging`](crate::Held::staging). Each [`read`](Self::read) is one submission, and waits
-/// for nothing: whoever submits the next read before [waiting](Reading::wait) for the last one uses
-/// one part of the memory while the device fills the other.
+/// A copy ([`Array::copy_to`]) makes an array; a reader only shows bytes. The bytes go to memory
+/// that is kept for copies to and from the device. This memory is pinned where the driver has
+/// pinned memory, and counted as [`Held::staging`](crate::Held::staging). Each [`read`](Self::read)
+/// is one submission, and waits for nothing. A program that submits the next read before it
+/// [waits](Reading::wait) for the last one uses one part of the memory while the device fills the
+/// other.
 ///
 /// ```
 /// use arrow_device::copy::BufferReader;
@@ -51,24 +53,24 @@ pub struct ReadableBuffer {
     len: u64,
 }
 
-/// Bytes on their way to the host. Dropped before they are there, their memory is kept until the
-/// queue has passed the copies.
+/// Bytes on their way to the host. When a reading is dropped before they arrive, their memory is
+/// kept until the queue has passed the copies.
 #[must_use = "the bytes are there after `wait`"]
 pub struct Reading {
     len: u64,
-    /// Nothing where no byte was asked for.
+    /// The copies on their way. `None` where no byte was asked for.
     on_its_way: Option<OnItsWay<StagingBlock>>,
 }
 
-/// Bytes that a [`BufferReader`] read: the parts that were asked for, one behind the other. The
-/// memory goes back when this is dropped.
+/// Bytes that a [`BufferReader`] read: the requested parts, one behind the other. Dropping them
+/// gives the memory back.
 pub struct ReadBytes {
     len: u64,
     block: Option<StagingBlock>,
 }
 
 impl BufferReader {
-    /// A reader for arrays on the device of this one, on a queue of its own.
+    /// Makes a reader for arrays on the device of this array, with a queue of its own.
     ///
     /// # Errors
     /// [`DeviceMissing`](ErrorKind::DeviceMissing): the device is not open here.
@@ -78,7 +80,7 @@ impl BufferReader {
         Ok(Self { queue })
     }
 
-    /// A reader on this queue, which reaches the arrays.
+    /// Makes a reader on this queue, which has to reach the arrays.
     pub fn through(queue: &Queue) -> Self {
         Self { queue: queue.clone() }
     }
@@ -88,20 +90,20 @@ impl BufferReader {
         &self.queue
     }
 
-    /// A buffer of an array, as long as the elements up to the end of the array need it to be, and
-    /// empty where the array has none by this number. Only data buffers of views are as long as
-    /// their producer says; the buffer behind them, which has these sizes and is host memory, is
-    /// empty here.
+    /// A buffer of an array. Its length is what the elements up to the end of the array need. The
+    /// buffer is empty where the array has none with this number. A data buffer of views is as long
+    /// as its producer says. The buffer behind the data buffers, which has these sizes and is host
+    /// memory, is empty here.
     ///
-    /// Where nothing but the last offset tells how long the bytes behind offsets are, as for an
-    /// array of another library, this reads the offset and waits.
+    /// Where only the last offset tells the length of the bytes behind offsets, as in an array of
+    /// another library, this reads the last offset and waits for it.
     ///
     /// # Errors
     /// [`InvalidData`](ErrorKind::InvalidData): the last offset leads outside.
     pub fn buffer(&self, array: &Array, index: usize) -> Result<ReadableBuffer> {
         let len = self.len_of(array, index)?;
         let base = array.node().buffer(index);
-        // No address may wrap around, and no slice is longer than this.
+        // No address may wrap around, and no slice may be longer than `isize::MAX`.
         let fits = usize::try_from(len).ok().and_then(|len| base.addr().checked_add(len));
         if fits.is_none() || isize::try_from(len).is_err() {
             return Err(invalid(array, format!("buffer {index} cannot have {len} bytes")));
@@ -143,7 +145,7 @@ impl BufferReader {
         check_last_offset(last, there, index).map_err(|message| invalid(array, message))
     }
 
-    /// Submits a read of these parts. Takes host memory for all of them together.
+    /// Submits a read of these parts, into one block of host memory.
     ///
     /// # Errors
     /// * [`InvalidArgument`](ErrorKind::InvalidArgument): a part is not inside of its buffer.
@@ -164,12 +166,12 @@ impl BufferReader {
         if total == 0 {
             return Ok(Reading { len: 0, on_its_way: None });
         }
-        // So that reads of nearly as many bytes take turns with the same memory.
+        // The size is rounded up so that reads of similar sizes reuse one block of memory.
         let room = total.checked_next_power_of_two().unwrap_or(total).max(SMALLEST);
         let block =
             Staging::take(self.queue.device(), room).map_err(|error| error.at_step(step::STAGE))?;
         let (mut regions, mut to) = (Vec::with_capacity(parts.len()), 0);
-        // One for each tree. They order the queue behind the data, and keep the data.
+        // One view for each tree. The views order the queue behind the data, and keep the data.
         let mut views = Vec::new();
         let mut last: Option<&Array> = None;
         for (buffer, part) in parts.iter().filter(|(_, part)| !part.is_empty()) {

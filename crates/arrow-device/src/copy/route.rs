@@ -1,4 +1,4 @@
-//! Which way the data goes.
+//! The way that the data of a copy takes.
 
 use super::options::Options;
 use super::source::{CopySource, Lane};
@@ -10,7 +10,7 @@ use crate::{Array, Device, DeviceId, DeviceType, Error, ErrorKind, Queue, Result
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Way {
-    /// It is there already and is shared.
+    /// The data is on the destination already, and is shared.
     Shared,
     /// The host copies it.
     HostCopy,
@@ -24,21 +24,21 @@ pub enum Way {
     FromPeer,
 }
 
-/// One part of the way.
+/// One step on the way of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Hop {
-    /// How.
+    /// How the data moves.
     pub way: Way,
-    /// From this device.
+    /// The device that the data comes from.
     pub from: DeviceId,
-    /// To this one.
+    /// The device that the data goes to.
     pub to: DeviceId,
-    /// So many bytes.
+    /// How many bytes move.
     pub bytes: u64,
-    /// In so many regions.
+    /// In how many regions the bytes move.
     pub regions: u64,
-    /// Handed to the driver in so many calls.
+    /// In how many calls the driver gets the regions.
     pub submissions: u64,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum CopyRoute {
 }
 
 impl CopyRoute {
-    /// Whether nothing comes by the host.
+    /// Whether no byte passes through host memory on its way.
     pub(super) fn is_direct(&self) -> bool {
         matches!(self, Self::Within | Self::Peer(_))
     }
@@ -66,13 +66,12 @@ impl CopyRoute {
 /// Who waits for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// The thread that copies.
+    /// The thread that copies waits.
     Waits,
-    /// The thread that starts the copy, which needs no wait but for memory. It waits for no other
-    /// copy.
+    /// The thread that starts the copy waits, but only for memory and not for another copy.
     Started,
-    /// Nobody. A mapping may wait (DRV-5), so nothing is mapped, and the source is not waited for
-    /// here.
+    /// Nobody waits. Nothing is mapped, since a mapping may wait (DRV-5), and the source is not
+    /// waited for here.
     Polled,
 }
 
@@ -104,7 +103,7 @@ pub(super) fn choose(
         let lane = Lane::new(array, Some(queue.clone()), properties.copy_unit);
         return Ok((CopyRoute::Within, CopySource::Lane(lane)));
     }
-    // Another runtime's device may be open by the number that this one reaches.
+    // Another runtime's device may be open by the id that this device reaches, hence the question.
     if !is_host(to) && from != to && array.tree().require_reach(queue).is_ok() {
         let peer = array.open_device()?;
         let unit = queue.device().properties().copy_unit;
@@ -118,7 +117,7 @@ pub(super) fn choose(
             return Ok((CopyRoute::Peer(peer), CopySource::Lane(lane)));
         }
     }
-    // The host is between the two, or one of them.
+    // The host is in the middle, or is one of the two ends.
     let device = match &options.through {
         Some(through) => {
             through.require_units(from, || array.tree().open_device())?;
@@ -139,18 +138,18 @@ pub(super) fn choose(
     Ok((route, CopySource::Lane(Lane::new(array, options.through.clone(), unit))))
 }
 
-/// An error for a copy that is polled on a device whose copies all wait. Those that come by the
-/// host are refused by its memory.
+/// An error for a polled copy on a device whose copies all wait. A copy through host memory is not
+/// refused here: the kind of its host memory decides.
 fn require_no_wait(queue: &Queue, pace: Pace) -> Result<()> {
     let device = queue.device();
     if pace == Pace::Waits || device.properties().waiting_copies != WaitingCopies::All {
         return Ok(());
     }
-    let message = "copies on this device wait for its queue; copy without polling";
+    let message = "copies on this device wait for its queue, which a polled copy may not do; use a copy that waits";
     Err(Error::new(ErrorKind::Unsupported, message).on_device(device.id()))
 }
 
-/// Whether the host reads all of an array where it is.
+/// Whether the host can read all buffers of an array in place.
 fn maps_in_place(array: &Array, device: &Device) -> bool {
     let tree = array.tree();
     tree.nodes().zip(tree.schema.nodes()).all(|(node, field)| {

@@ -23,33 +23,35 @@ pub(super) struct Span {
 /// How the source is read.
 #[derive(Debug)]
 pub(super) enum CopySource {
-    /// It is host memory, and ready.
+    /// Host memory whose data is ready.
     Host,
-    /// The host reads it in place after a mapping, and it is ready.
+    /// Memory that the host reads in place after a mapping, and whose data is ready.
     Mapped(Device),
-    /// By copies on a queue.
+    /// Memory that is read by copies on a queue.
     Lane(Lane),
 }
 
-/// A queue that reads the source. Opened when it is first needed, and not at all where nothing has
-/// to be read.
+/// A queue that reads the source. The queue is opened when it is first needed, and not at all where
+/// nothing has to be read.
 #[derive(Debug)]
 pub(super) struct Lane {
     array: Array,
     queue: Option<Queue>,
-    /// The device copies so many bytes at least, and at multiples of it.
+    /// The device copies multiples of so many bytes, at multiples of so many bytes.
     unit: u64,
-    /// Orders the queue behind the data, and keeps the data until the queue has passed.
+    /// The view that orders the queue behind the data, and keeps the data until the queue has
+    /// passed.
     view: OnceCell<View>,
 }
 
 impl Lane {
-    /// A lane on this queue, or on one of its own, of a device that copies units of so many bytes.
+    /// A lane on this queue. Without a queue, the lane opens one when it needs one. `unit` is the
+    /// number of bytes of a unit that the device copies.
     pub(super) fn new(array: &Array, queue: Option<Queue>, unit: u64) -> Self {
         Self { array: array.clone(), queue, unit, view: OnceCell::new() }
     }
 
-    /// The queue, which is opened when it is first asked for, and ordered behind nothing yet.
+    /// The queue, which is opened by the first call. It is not ordered behind the data yet.
     pub(super) fn open(&mut self) -> Result<&Queue> {
         let opened = match self.queue.take() {
             Some(queue) => queue,
@@ -79,19 +81,19 @@ impl Lane {
 }
 
 impl CopySource {
-    /// Where bytes begin that are copied by the source's device: at multiples of this, so that they
-    /// need not be put together.
+    /// The alignment of the bytes that the source's device copies. Bytes that begin at a multiple
+    /// of this are copied without the help of the host.
     pub(super) fn unit(&self) -> u64 {
         if let Self::Lane(lane) = self { lane.unit } else { 1 }
     }
 
-    /// Whether the host reads it without a copy.
+    /// Whether the host reads the source without a copy.
     pub(super) fn is_on_host(&self) -> bool {
         !matches!(self, Self::Lane(_))
     }
 
-    /// Reads spans, one after the other into one piece of memory: one submission and one wait, or
-    /// none.
+    /// Reads spans one after the other into one piece of memory. This takes one submission and one
+    /// wait, or neither where the host reads the source itself.
     ///
     /// # Safety
     /// The spans lie inside the source, which is alive, and for memory that the host reads also
@@ -108,7 +110,7 @@ impl CopySource {
         match (read, self) {
             (Ok(()), _) => Ok(bytes),
             (Err(error), Self::Lane(lane)) => {
-                // The device may still write there.
+                // After the failure, the device may still write to the bytes.
                 if let Ok(queue) = lane.queue() {
                     queue.keep_until_done(bytes);
                 }
@@ -118,8 +120,8 @@ impl CopySource {
         }
     }
 
-    /// Submits a read of spans of a device, one after the other into memory of its own, which is
-    /// kept until the queue has passed. Waits for nothing.
+    /// Submits a read of spans of a device, one after the other, into new memory that is kept until
+    /// the queue has passed the read. Waits for nothing.
     ///
     /// # Safety
     /// The spans lie inside the source, which is alive.
@@ -175,7 +177,7 @@ impl CopySource {
         submitted.and_then(|()| queue.synchronize()).map_err(|error| error.at_step(step))
     }
 
-    /// Shows a span to the host. Only where the host reads the source without a copy.
+    /// Shows a span to the host. Only for a source that the host reads without a copy.
     ///
     /// # Safety
     /// The span lies inside the source, which is alive, and for memory that the host reads also
@@ -193,7 +195,8 @@ impl CopySource {
         }
     }
 
-    /// How many bytes there are from an address on, where somebody knows. Asks the runtime.
+    /// How many bytes there are from an address to the end of its allocation, where the runtime
+    /// knows.
     ///
     /// # Safety
     /// `base` is a buffer of the source.
@@ -209,7 +212,7 @@ impl CopySource {
     }
 }
 
-/// Bytes that the host may read, as long as this is there.
+/// Bytes that the host may read until this value is dropped.
 #[derive(Debug)]
 pub(super) enum ShownBytes {
     Plain(*mut u8),
@@ -245,7 +248,7 @@ impl Drop for Mapping {
     }
 }
 
-/// A place that is an address.
+/// A place in host memory, by its address.
 pub(super) fn at_address(address: *const u8) -> Spot {
     Spot { base: Raw::from_ptr(address.cast_mut().cast()), offset: 0 }
 }

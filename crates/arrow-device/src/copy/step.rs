@@ -18,7 +18,7 @@ pub(super) const FINISH: &str = "copy, waiting for the end";
 pub(super) const RECORD: &str = "copy, recording the end";
 pub(super) const BUILD: &str = "copy, building the result";
 
-/// The error of a plan that is run on a way that it was not made for, which no plan is.
+/// The error where a plan is run on a way that it was not made for. No plan leads to it.
 pub(super) fn no_way() -> Error {
     Error::new(ErrorKind::Unsupported, "the plan does not fit its way")
 }

@@ -18,16 +18,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
-    /// Memory that was allocated here, by whatever allocator, and is not freed yet. What a
-    /// [`Recycler`](crate::Recycler) keeps for later counts too: nobody else can have it.
+    /// Memory that this process allocated, by any allocator, and has not freed yet. Memory that a
+    /// [`Recycler`](crate::Recycler) keeps counts too, since nobody else can have it.
     pub allocated: u64,
     /// Host memory that is kept to move data to and from the device.
     pub staging: u64,
-    /// What imported arrays are known to need, from import to release. Counted from the first
-    /// [`count_exchanges`](crate::Device::count_exchanges) on.
+    /// The bytes that imported arrays are known to need, from import to release. Counted from the
+    /// first [`count_exchanges`](crate::Device::count_exchanges) on.
     pub imported: u64,
-    /// What exported arrays are known to need, from export to the consumer's release. Counted as
-    /// `imported` is.
+    /// The bytes that exported arrays are known to need, from export to the consumer's release.
+    /// Counted from the first [`count_exchanges`](crate::Device::count_exchanges) on.
     pub exported: u64,
 }
 
@@ -39,14 +39,14 @@ pub(crate) struct Account {
     imported: Arc<AtomicU64>,
     exported: Arc<AtomicU64>,
     counts_exchanges: AtomicBool,
-    /// So many results of polled copies, in part allocated, are on their way back.
+    /// How many incomplete results of polled copies are on their way back.
     coming_back: AtomicU64,
 }
 
-/// Set once a device counts what is exchanged, or watches it, so that nobody pays for it before.
+/// Set once a device counts or watches what is exchanged. Before that nobody pays for the counts.
 static ANY_COUNTS: AtomicBool = AtomicBool::new(false);
 
-/// What arrays are counted as.
+/// Whether an array is counted as imported or as exported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direction {
     Imported,
@@ -80,17 +80,17 @@ impl Account {
         self.staging.fetch_sub(len, Ordering::Relaxed);
     }
 
-    /// Memory of which nobody made anything goes back.
+    /// Counts memory that goes back unused.
     pub(crate) fn goes_back(&self) {
         self.coming_back.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What [`goes_back`](Self::goes_back) counted is back.
+    /// Takes back one count of [`goes_back`](Self::goes_back): the memory is back.
     pub(crate) fn is_back(&self) {
         self.coming_back.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether something is on its way back of which nobody made anything.
+    /// Whether unused memory is on its way back.
     pub(crate) fn has_memory_coming_back(&self) -> bool {
         self.coming_back.load(Ordering::Acquire) > 0
     }
@@ -100,7 +100,7 @@ impl Account {
         exchanges_are_looked_at();
     }
 
-    /// Counts bytes until the result is dropped, where they are to be counted.
+    /// Counts bytes until the result is dropped, if they are to be counted.
     pub(crate) fn count(
         &self,
         direction: Direction,
@@ -119,7 +119,7 @@ impl Account {
     }
 }
 
-/// From now on the device of each array that is exchanged is looked up.
+/// From now on the device of each exchanged array is looked up.
 pub(super) fn exchanges_are_looked_at() {
     ANY_COUNTS.store(true, Ordering::Relaxed);
 }
@@ -130,7 +130,7 @@ pub(crate) fn any_counts() -> bool {
     ANY_COUNTS.load(Ordering::Relaxed)
 }
 
-/// Bytes that are counted as long as this is there.
+/// Bytes that are counted until this value is dropped.
 pub(crate) struct CountedBytes {
     counter: Arc<AtomicU64>,
     bytes: u64,

@@ -1,5 +1,5 @@
-//! [`Allocator`]: where a device's memory comes from, if not from its driver alone; and
-//! [`Recycler`], which keeps what was freed for the next time.
+//! [`Allocator`]: where the memory of a device comes from, if not straight from its driver; and
+//! [`Recycler`], an allocator that keeps freed memory for later requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,13 +12,15 @@ use crate::process::PerProcess;
 use crate::sync::lock;
 use crate::{Result, process};
 
-/// Where memory comes from: a pool, an arena, a stream-ordered allocator of somebody else's.
+/// A source of memory: a pool, an arena, a stream-ordered allocator of another library.
 ///
-/// Given to a device ([`Device::with_allocator`]) or to one copy
-/// ([`copy::Options`](crate::copy::Options)). A closure of the same shape is one too.
+/// An allocator is given to a device ([`Device::with_allocator`]) or to one copy
+/// ([`copy::Options`](crate::copy::Options)). A closure with the arguments of
+/// [`allocate`](Self::allocate) is an allocator too.
 ///
-/// An implementation allocates from the device that it is given ([`Device::allocate`] of which asks
-/// the driver and not this allocator again), or hands out memory of its own with [`Memory::adopt`].
+/// An implementation allocates from the device that it is given, or hands out memory of its own
+/// with [`Memory::adopt`]. [`Device::allocate`] of the given device asks the driver, and not this
+/// allocator again.
 pub trait Allocator: Send + Sync + 'static {
     /// Memory of at least this many bytes on the device, which is not 0.
     ///
@@ -26,14 +28,14 @@ pub trait Allocator: Send + Sync + 'static {
     /// somebody else allocated ([`Memory::adopt`]): other queues and the host come behind that
     /// work. Where no queue is named, nothing that was submitted may use it.
     ///
-    /// What is returned says when it is ready. Memory of the driver ([`Device::allocate`],
-    /// [`Queue::allocate`]) and of a [`Recycler`] that was not used since is ready at once, so that
+    /// The returned memory says when it is ready. Memory of the driver ([`Device::allocate`],
+    /// [`Queue::allocate`]) and of a [`Recycler`] is ready at once if it was not used since, and
     /// the host may fill it where it can. All other memory, adopted memory included, is ready in
-    /// the order of the queue that was named: the host writes nothing there before that queue has
-    /// passed what was submitted to it.
+    /// the order of the named queue: the host writes nothing there before that queue has passed
+    /// what was submitted to it.
     ///
-    /// Memory has whole [units](crate::driver::Properties::copy_unit) where the device copies such:
-    /// the bytes behind its length up to the next unit are nobody else's.
+    /// Where the device copies whole [units](crate::driver::Properties::copy_unit), memory consists
+    /// of whole units: the bytes behind its length up to the next unit belong to nobody else.
     fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory>;
 }
 
@@ -46,21 +48,24 @@ where
     }
 }
 
-/// An allocator that keeps what was freed and gives it out again.
+/// An allocator that keeps freed memory and gives it out again.
 ///
-/// For destinations of copies that come again and again: fresh host memory costs more in page
-/// faults than the copy does, and fresh device memory may wait for the device. A block comes back
-/// after its last use has passed. It serves requests from its own length down to half of it, the
-/// shortest block that fits first. What does not fit within the bound is freed, the oldest first. A
-/// block is freed, too, where work failed or a device was lost while the block was in use: the
-/// memory itself may be what failed. An allocation that finds no memory,
-/// here or elsewhere in the process, has all that is kept of its runtime freed, and tries again.
-/// What is kept holds its device open, until [`clear`](Self::clear) or the last clone of the
-/// recycler is dropped. A child of `fork` begins with nothing kept.
+/// A recycler is for destinations of copies that come again and again. Fresh host memory costs more
+/// in page faults than the copy does, and fresh device memory may wait for the device.
 ///
-/// On a device of handles (OpenCL, Vulkan) a block is kept with the handles of the parts that a
-/// copy divided it into. The next copy that divides it in the same way, as batches of as many rows
-/// do, makes none.
+/// A block comes back after its last use has passed. A block serves requests from its own length
+/// down to half of that length, and of the blocks that fit, the shortest one is used. Blocks beyond
+/// the bound are freed, the oldest first. A block is also freed where work failed or a device was
+/// lost while the block was in use, because the memory itself may be what failed. An allocation
+/// that finds no memory, here or elsewhere in the process, frees all kept blocks of its runtime and
+/// tries again.
+///
+/// Kept blocks hold their device open, until [`clear`](Self::clear) or until the last clone of the
+/// recycler is dropped. A child of `fork` begins without kept blocks.
+///
+/// On a device whose memory is named by handles (OpenCL, Vulkan), a block is kept with the handles
+/// of the parts that a copy divided it into. The next copy that divides the block in the same way
+/// makes no handles. Batches with equal numbers of rows, for example, are divided in the same way.
 ///
 /// ```
 /// use arrow_device::{Device, Recycler};
@@ -78,23 +83,23 @@ pub struct Recycler(Arc<RecyclerInner>);
 
 struct RecyclerInner {
     bound: u64,
-    /// A child of `fork` has blocks of its own.
+    /// The kept blocks. A child of `fork` has its own.
     free: PerFork<Mutex<KeptBlocks>>,
 }
 
 /// The blocks that a recycler keeps.
 #[derive(Default)]
 struct KeptBlocks {
-    /// By age: the number of the one that came back last is the highest.
+    /// The blocks by age: the block that came back last has the highest number.
     by_age: BTreeMap<u64, Memory>,
-    /// The driver, the length and the number of each.
+    /// The driver, the length and the number of each block.
     by_len: BTreeSet<(usize, u64, u64)>,
     next: u64,
     bytes: u64,
 }
 
 impl KeptBlocks {
-    /// What tells a driver from all others, as long as a block of it is kept.
+    /// Identifies a driver as long as a block of it is kept.
     fn driver(of: &Device) -> usize {
         Arc::as_ptr(of.driver()).addr()
     }
@@ -114,8 +119,8 @@ impl KeptBlocks {
         Some(block)
     }
 
-    /// The shortest block of a device that is at least so long, and no more than twice as long;
-    /// the oldest one of these.
+    /// The shortest block of a device that has at least `len` bytes and at most twice as many. Of
+    /// several such blocks, the oldest one.
     fn take_fitting(&mut self, device: &Device, len: u64) -> Option<Memory> {
         let driver = Self::driver(device);
         let longest = len.saturating_mul(2).saturating_add(1);
@@ -124,8 +129,8 @@ impl KeptBlocks {
         self.take(*number)
     }
 
-    /// Keeps a block, and returns what has to go instead, for the caller to drop without the lock:
-    /// the oldest ones, or the block itself where it is longer than all that may be kept.
+    /// Keeps a block, and returns the blocks that have to go, for the caller to drop without the
+    /// lock: the oldest ones, or the block itself where it is longer than the bound.
     fn keep_newest(&mut self, block: Memory, bound: u64) -> Vec<Memory> {
         if block.len() > bound {
             return vec![block];
@@ -156,7 +161,7 @@ static RECYCLERS: PerProcess<Mutex<KnownRecyclers>> =
 #[derive(Default)]
 struct KnownRecyclers {
     all: Vec<Weak<RecyclerInner>>,
-    /// How many there may be before those are forgotten that are gone.
+    /// How many entries there may be before the entries of dropped recyclers are removed.
     most: usize,
 }
 
@@ -171,12 +176,12 @@ impl KnownRecyclers {
 }
 
 fn recyclers() -> MutexGuard<'static, KnownRecyclers> {
-    // From here on there is a lock that a child could wait for.
+    // From here on there is a lock that a child of `fork` could wait for.
     process::watch();
     lock(RECYCLERS.get())
 }
 
-/// Frees what recyclers keep of a runtime. Returns whether that was anything.
+/// Frees the blocks of a runtime that recyclers keep. Returns whether there were any.
 pub(super) fn free_what_is_kept(runtime: Runtime) -> bool {
     let all: Vec<_> = recyclers().all.iter().filter_map(Weak::upgrade).collect();
     let mut kept = Vec::new();
@@ -197,7 +202,7 @@ impl RecyclerInner {
 }
 
 impl Recycler {
-    /// One that keeps at most this many bytes.
+    /// A recycler that keeps at most this many bytes.
     pub fn new(bound: u64) -> Self {
         let inner = Arc::new(RecyclerInner { bound, free: PerFork::new() });
         recyclers().add(&inner);
@@ -223,22 +228,23 @@ impl Allocator for Recycler {
         let kept = self.0.free().take_fitting(device, len);
         let whole = match kept {
             Some(memory) => memory,
-            // Not in the order of a queue: the next user may have another one.
+            // The block is not allocated in the order of a queue: the next user may have another
+            // queue.
             None => device.allocate(len)?,
         };
         whole.device().driver().reuse(whole.raw(), whole.len());
-        // The block has at least `len` bytes and nobody else has it: it was taken off the list, or
-        // is new.
+        // The block has at least `len` bytes, and nobody else has it: it is new, or was taken off
+        // the list.
         let home = Arc::downgrade(&self.0);
         Ok(Memory::lent(whole, len, |whole| Lent { whole: Some(whole), home, failures }))
     }
 }
 
-/// A block that goes home when it is dropped.
+/// A block that goes back to its recycler when it is dropped.
 pub(super) struct Lent {
     whole: Option<Memory>,
     home: Weak<RecyclerInner>,
-    /// How many uses had been found to be over by a failure when the block was lent.
+    /// The count of failed uses when the block was lent.
     failures: u64,
 }
 
@@ -252,7 +258,7 @@ impl Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let (Some(whole), Some(home)) = (self.whole.take(), self.home.upgrade()) else { return };
-        // The work that failed may be this block's, and what failed may be the memory itself.
+        // The failed work may have used this block, and the memory itself may be what failed.
         let runtime = whole.device().driver().runtime();
         let has_failed = deferred::has_failed_since(self.failures, runtime);
         let rest = match has_failed {
@@ -271,10 +277,10 @@ impl fmt::Debug for Recycler {
 }
 
 impl Memory {
-    /// Memory that somebody else allocated on this device, with nothing in it that is needed: none
-    /// of it is [written](Memory::written). Whoever has data in it that arrays shall have says so
-    /// with [`assume_written`](Memory::assume_written), or makes a
-    /// [foreign buffer](crate::Buffer::foreign) of it.
+    /// Memory that somebody else allocated on this device. None of it counts as
+    /// [written](Memory::written). To make arrays of data in the memory, declare the data with
+    /// [`assume_written`](Memory::assume_written), or make a [foreign
+    /// buffer](crate::Buffer::foreign) of it instead.
     ///
     /// `owner` is dropped when nothing here uses the memory any more: after the queues that were
     /// given its place have passed what was submitted by then, possibly on another thread.

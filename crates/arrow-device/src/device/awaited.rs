@@ -8,17 +8,17 @@ use super::waiter::{self, Ticket};
 use crate::trace::told;
 use crate::{Event, Result};
 
-/// An [`Event`] as a future, which comes back when the event has passed: made by `event.await`.
+/// An [`Event`] as a future, which completes when the event has passed. `event.await` makes it.
 ///
 /// No thread is blocked, and no runtime is needed. Each poll asks the event. A driver that can
-/// [call back](crate::driver::Driver::notify) wakes the future; for other drivers one thread of the
-/// process waits, which is started when it is first needed and sleeps while nobody waits.
+/// [call back](crate::driver::Driver::notify) wakes the future. For other drivers one thread of the
+/// process waits. That thread is started when it is first needed, and sleeps while nobody waits.
 ///
-/// Dropped before the event has passed, the future leaves nothing behind.
+/// A future that is dropped before the event has passed leaves nothing behind.
 ///
-/// In a child of `fork`, an event of the parent's is
-/// [`Unsupported`](crate::ErrorKind::Unsupported). A waker that blocks its thread delays all who
-/// await; where it blocks in [`block_on`](crate::async_stream::block_on) it panics.
+/// In a child of `fork`, an event of the parent is [`Unsupported`](crate::ErrorKind::Unsupported).
+/// A waker that blocks its thread delays all other futures of events. A waker that blocks in
+/// [`block_on`](crate::async_stream::block_on) panics.
 ///
 /// ```
 /// use arrow_device::{Queue, async_stream};

@@ -12,15 +12,15 @@ use crate::device::deferred::{self, QueueUse};
 use crate::process::{self, MadeIn};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
-/// Whatever has to stay alive so that bytes stay valid.
+/// Anything that keeps bytes valid as long as it lives.
 pub trait KeepAlive: Any + Send + Sync {}
 
 impl<T: Any + Send + Sync + ?Sized> KeepAlive for T {}
 
-/// A share of whatever keeps bytes valid.
+/// A share of the value that keeps bytes valid.
 pub(crate) type BytesOwner = Arc<dyn KeepAlive>;
 
-/// Owners of bytes that a queue may still write. When nobody needs the bytes any more, the owners
+/// Owners of bytes that a queue may still write. When the bytes are not needed any more, the owners
 /// are kept until the queue has passed what was submitted by then.
 struct OwnersOnQueue {
     owners: Box<[BytesOwner]>,
@@ -35,8 +35,8 @@ impl Drop for OwnersOnQueue {
     }
 }
 
-/// One owner in the place of these, of bytes on this device: it keeps them until the queue has
-/// passed what is submitted before it is dropped.
+/// One owner in place of several, for bytes on this device. It keeps them until the queue has
+/// passed what was submitted before it is dropped.
 fn owner_on_queue(device: DeviceId, owners: Box<[BytesOwner]>, queue: &Queue) -> BytesOwner {
     let frees_host_memory = device.device_type == DeviceType::CPU;
     Arc::new(OwnersOnQueue { owners, queue: queue.clone(), frees_host_memory })
@@ -45,12 +45,12 @@ fn owner_on_queue(device: DeviceId, owners: Box<[BytesOwner]>, queue: &Queue) ->
 /// How long a buffer is, as far as that is known without asking a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// This many bytes.
+    /// The buffer has exactly this many bytes.
     Exact(u64),
-    /// This many bytes at least: what the array's type and length need. The C interface carries no
-    /// more.
+    /// The buffer has at least this many bytes, which the array's type and length need. The C
+    /// interface does not say more.
     AtLeast(u64),
-    /// Not known: only the device has the last offset, which says it.
+    /// The length is not known: it follows from the last offset, which only the device has.
     Unknown,
 }
 
@@ -77,8 +77,8 @@ impl fmt::Display for Extent {
 
 /// Immutable bytes on a device, and a share of whatever owns them.
 ///
-/// Cheap to clone. Where the bytes are is told only to somebody who names the queue that will use
-/// them ([`on`](Buffer::on)).
+/// Cheap to clone. To learn where the bytes are, name the queue that will use them
+/// ([`on`](Buffer::on)).
 ///
 /// ```
 /// use arrow_device::{Buffer, DeviceId, Extent};
@@ -93,24 +93,24 @@ pub struct Buffer {
     offset: u64,
     extent: Extent,
     owner: Option<BytesOwner>,
-    /// What else its memory knows; mostly nothing.
+    /// What else is known from the memory that became this buffer. Usually `None`.
     about: Option<Arc<AboutBuffer>>,
 }
 
-/// What memory knows of the buffer that it becomes.
+/// What memory tells of the buffer that it becomes.
 #[derive(Clone, Default)]
 struct AboutBuffer {
     /// Queues that may still write the bytes.
     in_flight: Vec<Queue>,
-    /// Which process the memory came into, and when. Nothing for memory of the host, which every
+    /// Which process the memory came into, and when. `None` for memory of the host, which every
     /// process may use.
     made: Option<(MadeIn, Moment)>,
-    /// The device whose driver is asked for a handle when this is a part of an allocation, or on
-    /// which a part has none.
+    /// The device whose driver makes a handle when this buffer is a part of an allocation. Also set
+    /// where the driver cannot make such handles.
     divides: Option<Device>,
 }
 
-/// A handle for a part of an allocation, which it keeps.
+/// A handle for a part of an allocation, and a share of the allocation.
 struct OwnedPart {
     device: Device,
     handle: Raw<Memory>,
@@ -127,7 +127,7 @@ impl Drop for OwnedPart {
 }
 
 impl Buffer {
-    /// No buffer: what an array without nulls has in place of its validity bitmap.
+    /// The null buffer, which an array without nulls has in place of its validity bitmap.
     pub fn null(device: DeviceId) -> Self {
         Self::from_parts(device, Raw::NULL, 0, Extent::Exact(0), None)
     }
@@ -172,7 +172,8 @@ impl Buffer {
         Self { device, base, offset, extent, owner, about }
     }
 
-    /// The same bytes, of memory that came into this process, or into an earlier one, with a tree.
+    /// This buffer, with the moment at which a tree brought its memory into this process or into an
+    /// earlier one.
     pub(crate) fn that_came(mut self, made: (MadeIn, Moment)) -> Self {
         if let Some(about) = &mut self.about {
             Arc::make_mut(about).made = Some(made);
@@ -189,7 +190,7 @@ impl Buffer {
         Err(process::of_the_parent().on_device(self.device))
     }
 
-    /// The same bytes, of which this device names the parts, or cannot.
+    /// This buffer, whose parts get their handles from this device if it can make them.
     pub(super) fn divided_by(mut self, device: Option<Device>) -> Self {
         if device.is_some() {
             Arc::make_mut(self.about.get_or_insert_default()).divides = device;
@@ -201,15 +202,15 @@ impl Buffer {
         self.about.as_ref()?.divides.as_ref()
     }
 
-    /// Says that work on this queue may still write the bytes: whoever uses the buffer, or an array
-    /// of it, comes behind what has been submitted to the queue by then.
+    /// Declares that work on this queue may still write the bytes. Whoever uses the buffer, or an
+    /// array of the buffer, waits for what has been submitted to the queue by then.
     ///
-    /// For memory of [`foreign`](Self::foreign) that is still being filled; a
-    /// [`Memory`] knows its queues itself. When nobody needs the buffer any more, its owner is kept
-    /// until the queue has passed what was submitted by then.
+    /// For memory of [`foreign`](Self::foreign) that is still being filled. A [`Memory`] knows its
+    /// queues itself. When the buffer is not needed any more, its owner is kept until the queue has
+    /// passed what was submitted by then.
     pub fn written_on(mut self, queue: &Queue) -> Self {
-        // What uses the host's queue is over when the call is. Whoever made a known queue known
-        // keeps the bytes for it.
+        // Work on the host's queue is over when the call returns. A queue that is known already
+        // keeps the bytes already.
         let is_known = self.in_flight().iter().any(|known| known.number() == queue.number());
         if is_known || host::is_host(queue.device()) {
             return self;
@@ -220,7 +221,7 @@ impl Buffer {
         self.in_flight_on(queues)
     }
 
-    /// The same, which is complete after what was submitted by now to these queues.
+    /// This buffer, which is complete after what was submitted to these queues by now.
     pub(super) fn in_flight_on(mut self, queues: Vec<Queue>) -> Self {
         if !queues.is_empty() {
             Arc::make_mut(self.about.get_or_insert_default()).in_flight = queues;
@@ -243,17 +244,19 @@ impl Buffer {
         self.extent
     }
 
-    /// Whether this is no buffer.
+    /// Whether this is the null buffer.
     pub fn is_null(&self) -> bool {
         self.base.is_null()
     }
 
-    /// A part of the buffer: `len` bytes from `offset` on. An error where that is not inside.
+    /// A part of the buffer: `len` bytes from `offset` on. An error where the part is not inside
+    /// the buffer.
     ///
-    /// On a device of handles, a part becomes a buffer of an array only if the memory is the
-    /// driver's own ([`Device::allocate`]), the driver gives [handles for parts], and the part
-    /// begins at a multiple of the device's alignment: C has no room for an offset. Slice the array
-    /// otherwise.
+    /// On a device whose memory is named by handles, a part becomes a buffer of an array only under
+    /// three conditions: the memory is the driver's own ([`Device::allocate`]), the driver gives
+    /// [handles for parts], and the part begins at a multiple of the device's alignment. The reason
+    /// is that the C structs have no place for an offset into a handle. Slice the array instead
+    /// where a condition does not hold.
     ///
     /// [handles for parts]: crate::driver::Properties::parts
     pub fn slice(&self, offset: u64, len: u64) -> Result<Self> {
@@ -263,17 +266,17 @@ impl Buffer {
                 format!("bytes {offset}+{len} are not inside a buffer of {}", self.extent);
             return Err(Error::new(ErrorKind::InvalidArgument, message).on_device(self.device));
         }
-        // No overflow: both lie inside one allocation.
+        // No overflow: both numbers lie inside one allocation.
         let offset = self.offset + offset;
         Ok(Self { offset, extent: Extent::Exact(len), ..self.clone() })
     }
 
-    /// Tells where the bytes are, for work on this queue. They stay allocated until the queue has
-    /// passed everything that is submitted before the result is dropped.
+    /// Tells where the bytes are, for work on this queue. The bytes stay allocated until the queue
+    /// has passed everything that is submitted before the result is dropped.
     ///
     /// The queue waits for what was submitted to the queues that filled a [`Memory`]. A buffer of
-    /// other memory carries no event: order the queue behind the work that writes it first. (An
-    /// [`Array`](crate::Array) carries one and needs no such care.)
+    /// other memory has no event: order the queue behind the work that writes the buffer first. (An
+    /// [`Array`](crate::Array) has an event and needs no such care.)
     pub fn on(&self, queue: &Queue) -> Result<BufferView> {
         self.check_process()?;
         let memory = || (!self.is_null()).then_some(self.claimed());
@@ -286,15 +289,15 @@ impl Buffer {
         Ok(view)
     }
 
-    /// Its memory, which is said to be on its device.
+    /// The buffer's memory, and the device that it is said to be on.
     pub(crate) fn claimed(&self) -> ClaimedMemory {
         let made = self.about.as_ref().and_then(|about| about.made);
         let came = made.map_or_else(Moment::now, |(_, came)| came);
         ClaimedMemory { memory: self.base, came }
     }
 
-    /// Has the driver name a part of an allocation by a handle of its own, where C has no room for
-    /// the offset and the driver can.
+    /// Has the driver make a handle for this part of an allocation, where a C struct needs one and
+    /// the driver can.
     pub(crate) fn name_part(&mut self) -> Result<()> {
         let (offset, len) = (self.offset, self.extent.at_least());
         let Some(device) = self.divides().filter(|_| offset > 0 && len > 0) else {
@@ -326,7 +329,7 @@ impl Buffer {
     /// The value for `buffers[i]` of a C struct.
     pub(crate) fn c_pointer(&self) -> Result<*const c_void> {
         let is_whole = self.offset == 0 || self.base.is_null();
-        // Nobody looks for bytes where there are none.
+        // A buffer without bytes needs no exact place.
         if is_whole || (self.divides().is_some() && self.extent == Extent::Exact(0)) {
             return Ok(self.base.as_ptr().cast_const());
         }
@@ -354,7 +357,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// Values that are nothing but bytes, each pattern of which is a value.
+/// Values that consist of bytes only, and for which every pattern of bytes is valid.
 ///
 /// # Safety
 /// The type has no padding, no pointer and no invalid bit pattern (UNS-27).
@@ -370,7 +373,7 @@ macro_rules! plain {
 plain!(i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, f32, f64);
 
 impl<T: Plain> From<Vec<T>> for Buffer {
-    /// Host memory, without a copy.
+    /// Makes a buffer of host memory without a copy.
     fn from(values: Vec<T>) -> Self {
         let len = std::mem::size_of_val(values.as_slice()) as u64;
         if len == 0 {
@@ -381,7 +384,8 @@ impl<T: Plain> From<Vec<T>> for Buffer {
     }
 }
 
-/// A buffer, for work on one queue. Dropping it says that all such work has been submitted.
+/// A buffer, for work on one queue. Dropping the view declares that all such work has been
+/// submitted.
 pub struct BufferView {
     buffer: Buffer,
     queue: Queue,
@@ -427,10 +431,12 @@ impl fmt::Debug for BufferView {
     }
 }
 
-/// Where bytes are on a device. Exists only inside a view, which names the queue that may use it.
+/// Where bytes are on a device. A location is only told by a view, which names the queue that may
+/// use it.
 ///
-/// Work on the bytes is `unsafe`, whoever submits it. It stays inside the bytes, is submitted to
-/// that queue before the view is dropped (UNS-15 of `docs/safety.md`), and only reads (UNS-16).
+/// Work on the bytes is `unsafe`, whoever submits it. The work has to stay inside the bytes, has to
+/// be submitted to that queue before the view is dropped (UNS-15 of `docs/safety.md`), and may only
+/// read (UNS-16).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Location<'view> {
     base: Raw<Memory>,
@@ -443,19 +449,19 @@ pub(crate) fn location<'view>(base: Raw<Memory>, offset: u64) -> Location<'view>
 }
 
 impl Location<'_> {
-    /// The address, on a device that has addresses. On one that has handles this is only right at
-    /// offset 0: see [`handle`](Location::handle).
+    /// The address, on a device whose memory is named by addresses. On a device with handles the
+    /// result is only right at offset 0: see [`handle`](Location::handle).
     pub fn address(self) -> *const c_void {
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
         self.base.as_ptr().cast_const().wrapping_byte_add(offset)
     }
 
-    /// The handle, on a device that has handles, and how many bytes into it.
+    /// The handle, on a device whose memory is named by handles, and the offset into it in bytes.
     pub fn handle(self) -> (*mut c_void, u64) {
         (self.base.as_ptr(), self.offset)
     }
 
-    /// Whether there is no buffer.
+    /// Whether this is the place of the null buffer.
     pub fn is_null(self) -> bool {
         self.base.is_null()
     }

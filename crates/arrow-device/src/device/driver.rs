@@ -1,11 +1,11 @@
-//! What a device must be able to do: the one trait that a backend implements.
+//! What a device must be able to do: the trait that a backend implements.
 //!
-//! A [`Driver`] is a table of plain operations on raw handles. It owns nothing that a caller holds
-//! and decides nothing about lifetimes: [`Device`](crate::Device), [`Queue`], [`Event`] and
+//! A [`Driver`] is a table of plain operations on raw handles. A driver owns nothing that a caller
+//! holds, and decides nothing about lifetimes: [`Device`](crate::Device), [`Queue`], [`Event`] and
 //! [`Memory`] own the handles and call the driver at the right time. A backend is written once
 //! against this page and works with everything in this crate, from any crate. A whole backend, to
-//! be copied, is in `examples/own_device` of this crate; the suite of `arrow-device-testkit` judges
-//! backends; and `docs/drivers.md` in the repository leads through both.
+//! be copied, is in `examples/own_device` of this crate. The suite of `arrow-device-testkit` judges
+//! backends. `docs/drivers.md` in the repository leads through both.
 //!
 //! Memory safety rests on the numbered obligations DRV-1 to DRV-29, which the [trait](Driver)
 //! lists. The numbers are those of `docs/safety.md` in the repository, where each obligation stands
@@ -13,12 +13,12 @@
 //!
 //! * An operation can be called on any thread, and from several at once (DRV-1).
 //! * An operation never unwinds (DRV-2), and calls nothing of this library that reaches a driver,
-//!   but for callbacks of the application where a runtime is polled (DRV-3).
-//!   Where an operation panics all the same, the panic ends in the guard that a device puts around
-//!   its driver: the operation is an [`ErrorKind::Panicked`], and what it was to give back is
-//!   abandoned and counted.
-//! * It only submits. The operations that may wait for a device are the ones whose documentation
-//!   says so (DRV-5).
+//!   but for callbacks of the application where a runtime is polled (DRV-3). An operation that
+//!   panics all the same is stopped by the guard that a device puts around its driver. The call is
+//!   then an [`ErrorKind::Panicked`], and what the operation was to give back is abandoned and
+//!   counted.
+//! * An operation only submits work. The operations that may wait for a device are the ones whose
+//!   documentation says so (DRV-5).
 //! * A queue is in order (DRV-4).
 //! * In a child of `fork`, and after the process has begun to exit, the library calls no operation.
 //!   What a driver does by itself has to keep to that, too (DRV-8).
@@ -30,11 +30,11 @@
 //! one of two ways:
 //!
 //! * The driver has no object of the runtime, but numbers that stand for them, and hands each
-//!   operation to the thread that has the objects: through a channel to that thread's loop. What
-//!   has no answer (`free`, `destroy_event`, `close_queue`, `copy`) is sent and not waited for;
-//!   what has to answer at once (`allocate`, `record`, `is_complete`) is answered from what the
-//!   driver knows, such as numbers that it gives out itself and a counter that the other thread
-//!   moves on.
+//!   operation to the thread that has the objects, through a channel to that thread's loop.
+//!   Operations without an answer (`free`, `destroy_event`, `close_queue`, `copy`) are sent and not
+//!   waited for. Operations that have to answer at once (`allocate`, `record`, `is_complete`) are
+//!   answered from what the driver knows, such as numbers that it gives out itself and a counter
+//!   that the other thread advances.
 //! * Where the program has one thread, as on `wasm32` without threads, the driver holds the objects
 //!   in a type that is declared `Send` and `Sync`. The proof of that `unsafe impl` is that there is
 //!   no other thread, so the code has to refuse to compile for targets with threads
@@ -44,36 +44,35 @@
 //! # Drivers that may not wait
 //!
 //! On the thread of a browser's page, or of a user interface, nothing may block. Whether an
-//! operation may wait depends on the thread that calls it, so the answer is the operation's: where
-//! `synchronize` or `wait_on_host`, with a time limit or without, or `map` would have to wait for
-//! work that is not finished, and may not, it does nothing and returns an error of the kind
-//! [`ErrorKind::NotReady`], such as [`may_not_wait`] makes. Where the work is finished the
-//! operation succeeds as always. `map_to_fill` answers `None`, and no other operation waits
-//! (DRV-5).
+//! operation may wait depends on the thread that calls it, so the operation itself answers.
+//! `synchronize`, `map`, and `wait_on_host` with or without a time limit, do nothing and return an
+//! error of the kind [`ErrorKind::NotReady`], such as [`may_not_wait`] makes, where they would have
+//! to wait for work that is not finished and may not. Where the work is finished the operation
+//! succeeds as always. `map_to_fill` answers `None`, and no other operation waits (DRV-5).
 //!
-//! Everything that waits hands this error on: [`Queue::synchronize`], [`Event::synchronize`], a
-//! copy to the host, the reading of lengths for a copy to a device, [`Memory::write`], reading an
-//! array on the host, exports to somebody who cannot be told of an event, and streams of those,
-//! which end with it. As after every other error, nothing is lost and nothing is freed early:
-//! memory that work still uses is held back until the driver says that the work is finished. Drops
-//! never wait. An allocation that finds no memory releases what has passed and does not wait for
-//! more, and [`wait_until_released`](crate::deferred::wait_until_released) returns the error at
-//! once.
+//! Everything in the library that waits returns this error to its caller: [`Queue::synchronize`],
+//! [`Event::synchronize`], a copy to the host, the reading of lengths for a copy to a device,
+//! [`Memory::write`], reading an array on the host, exports to consumers that know no events, and
+//! streams of such exports, which end with the error. As after every other error, nothing is lost
+//! and nothing is freed early: memory that work still uses is held back until the driver says that
+//! the work is finished. Drops never wait. An allocation that finds no memory releases what has
+//! passed and does not wait for more, and
+//! [`wait_until_released`](crate::deferred::wait_until_released) returns the error at once.
 //!
-//! What does not wait works as on any driver: building, views, copies to a device of what needs no
-//! lengths, exports with an event, [`is_ready`](crate::Array::is_ready),
-//! [`release_finished`](crate::deferred::release_finished); and
-//! [`PolledCopy`](crate::copy::PolledCopy) for everything that has to come to the host.
+//! Everything that does not wait works as on any driver: building arrays, views, copies to a device
+//! that need no lengths, exports with an event, [`is_ready`](crate::Array::is_ready) and
+//! [`release_finished`](crate::deferred::release_finished). [`PolledCopy`](crate::copy::PolledCopy)
+//! does what has to come to the host.
 //!
 //! # Runtimes that call back
 //!
 //! A task that awaits an event ([`AwaitedEvent`](crate::AwaitedEvent)) is woken by the driver where
 //! the driver can: [`notify`](Driver::notify) hands an [`EventNotice`] to a callback of the runtime
-//! (DRV-29). Callbacks of most runtimes may not call the runtime and should not take long: with
-//! [`EventNotices::FromCallbacks`] a thread of the library wakes the task. Where callbacks are as
-//! good as any other place, as in the event loop of a browser's page, with
-//! [`EventNotices::Anywhere`] the task is woken in the callback, and there is no thread. For a
-//! driver without either, a thread of the library calls [`is_complete`](Driver::is_complete) and
+//! (DRV-29). Callbacks of most runtimes may not call the runtime and should not take long. For
+//! these, [`EventNotices::FromCallbacks`] has a thread of the library wake the task. Where
+//! callbacks may do anything, as in the event loop of a browser's page, [`EventNotices::Anywhere`]
+//! has the callback wake the task, and there is no thread. For a driver without notices, a thread
+//! of the library calls [`is_complete`](Driver::is_complete) and
 //! [`wait_on_host`](Driver::wait_on_host).
 //!
 //! # Errors that come later than the call
@@ -91,7 +90,7 @@
 //! device with one queue it opens the device again, and a backend whose runtime goes on after a
 //! failure offers a function for that.
 //!
-//! # Lost devices that a callback tells
+//! # Lost devices that a callback reports
 //!
 //! A runtime may tell on any thread that the device is lost, also inside a call of the driver's
 //! own, and accept calls silently afterwards. The callback sets an atomic flag, takes no lock, and
@@ -100,26 +99,29 @@
 //! memory of the process any more (DRV-21): a driver whose runtime tells of the loss sooner than
 //! that answers with another error until then.
 //!
-//! The library does not ask for the loss. It learns of it from the next answer, and releases what
-//! waits for the device, one thing after the other, as events answer.
+//! The library does not ask whether the device is lost. It learns of the loss from the next answer
+//! of the driver, and releases what waits for the device, one thing after the other, as events
+//! answer.
 //!
 //! # Runtimes that are polled
 //!
 //! Some runtimes go on, and tell what is done, only while somebody polls them, and run the
 //! application's callbacks meanwhile. Such a driver polls in `is_complete`, `is_idle`,
 //! `synchronize`, `wait_on_host`, `map` and `map_to_fill`. The callbacks may call this library,
-//! with the same queues and arrays (DRV-3): the library holds no lock while it asks a driver. Where
-//! the library asks about something that is held back, what a callback drops is released when that
-//! question is over, a wait for releases is an error in the callback, and an allocation that finds
-//! no memory does not wait. A callback that holds something back each time that the driver is asked
-//! keeps the library asking.
+//! with the same queues and arrays (DRV-3): the library holds no lock while it asks a driver. Three
+//! things are different in a callback that runs while the library asks about something that is held
+//! back: what the callback drops is released after that question, a wait for releases is an error,
+//! and an allocation that finds no memory does not wait. A callback that holds something back each
+//! time that the driver is asked keeps the library asking.
 //!
-//! The library asks when somebody waits, asks, drops, imports or allocates, and not in the
-//! background. A program that does nothing of that polls its runtime by itself, or starts a
+//! The library asks a driver when the program waits, asks, drops, imports or allocates, and not in
+//! the background. A program that does none of these polls its runtime by itself, or starts a
 //! [`ReleaseThread`](crate::deferred::ReleaseThread), which asks about what is held back.
 //!
-//! A driver that breaks DRV-2 is not trusted with what the operation was about: the call counts as
-//! failed, and the handle is leaked.
+//! # Drivers that panic
+//!
+//! Where an operation panics and so breaks DRV-2, the call counts as failed, and the handle that
+//! the operation was about is leaked.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -150,37 +152,37 @@ unsafe impl<T> Sync for Raw<T> {}
 /// CUDA devices share one, two OpenCL contexts do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Runtime {
-    /// Its name, such as `cuda`.
+    /// The name of the runtime, such as `cuda`.
     pub name: &'static str,
-    /// Which one of that name: a context's handle, an instance's number, or 0.
+    /// Tells several runtimes of one name apart: a context's handle, an instance's number, or 0.
     pub instance: usize,
 }
 
-/// When that is there which the host wrote to a mapping.
+/// When bytes become visible that the host wrote through a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
-    /// For all work that is submitted to the queue later.
+    /// The bytes are visible to all work that is submitted to the queue later.
     InOrder,
-    /// For the host, and for all work that is submitted later, to any queue that reaches the
-    /// memory.
+    /// The bytes are visible to the host, and to all work that is submitted later to any queue that
+    /// reaches the memory.
     Now,
-    /// For the host and for all queues after this event, which is the caller's to destroy; and
-    /// before it for work on the queue.
+    /// The bytes are visible to the host and to all queues after this event, which the caller
+    /// destroys. Work that is submitted to the queue later sees them without the event.
     After(Raw<Event>),
 }
 
-/// What a driver did with the order to make a queue wait.
+/// What a driver did when it was asked to make a queue wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Waiting {
-    /// The queue will not go past this point before the event.
+    /// Nothing submitted to the queue later starts before the event has passed.
     Queued,
-    /// This queue cannot wait for that event by itself: the host has to, before anything more is
-    /// submitted.
+    /// This queue cannot wait for that event by itself. The host has to wait before anything more
+    /// is submitted.
     HostMustWait,
 }
 
-/// How an event is shown to others in `ArrowDeviceArray.sync_event`.
+/// How an event is shown to consumers in `ArrowDeviceArray.sync_event`.
 #[derive(Clone, Copy, Debug)]
 pub enum SyncEvent {
     /// `sync_event` points to a variable that holds this handle (`cudaEvent_t*`, `cl_event*`). The
@@ -194,13 +196,13 @@ pub enum SyncEvent {
 /// A place in a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// The address or the handle.
+    /// The address or handle from which `offset` counts.
     pub base: Raw<Memory>,
-    /// How many bytes into it.
+    /// The offset in bytes.
     pub offset: u64,
 }
 
-/// Which way a list of copies goes.
+/// The direction of a list of copies.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Route<'a> {
@@ -210,36 +212,36 @@ pub enum Route<'a> {
     ToHost,
     /// From one place on this device to another.
     Within,
-    /// From another device of the same runtime, whose driver this is, into this one. It stands
-    /// behind the guard of its device: its id tells which device that is.
+    /// From another device of the same runtime into this one. The driver of the other device stands
+    /// behind its guard: its id tells which device it is.
     FromPeer(&'a dyn Driver),
 }
 
 /// One piece of a copy. Source and destination do not overlap.
 ///
-/// Places are at any bytes. Drivers whose properties say that the device copies [whole
-/// units](Properties::copy_unit), or [between two allocations](Properties::distinct_copies) only,
-/// are given such regions by [`Queue::copy`], whatever regions its caller names.
+/// Places may be at any byte. [`Queue::copy`] changes the regions where a driver's properties say
+/// that the device copies only [whole units](Properties::copy_unit), or only [between two
+/// allocations](Properties::distinct_copies).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Where the bytes come from.
     pub from: Spot,
-    /// Where they go.
+    /// Where the bytes go.
     pub to: Spot,
-    /// How many.
+    /// The number of bytes.
     pub len: u64,
 }
 
-/// Where an allocation lies that a foreign address points into.
+/// The allocation that a foreign address points into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// The device it lies on, as the driver tells.
+    /// The device that the allocation lies on, as the driver says.
     pub device: DeviceId,
     /// Bytes from the address asked about to the end of its allocation.
     pub remaining: u64,
 }
 
-/// What a device can do. See the [module](self) for what holds for all of it.
+/// The operations of a device. See the [module](self) for what holds for all of them.
 ///
 /// # Safety
 /// Safe code relies on these obligations, which `docs/safety.md` has in full.
@@ -320,73 +322,73 @@ pub struct Allocation {
 /// another of the same runtime where the operation says so, or was adopted from somebody who
 /// promised so; is alive during the call; and is not used after the operation that ends it.
 pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
-    /// Which device this is.
+    /// The id of the device.
     fn id(&self) -> DeviceId;
 
-    /// Which runtime it belongs to.
+    /// The runtime that the driver belongs to.
     fn runtime(&self) -> Runtime;
 
-    /// What it is like.
+    /// What the device is like.
     fn properties(&self) -> &Properties;
 
-    /// Whether work on this device's queues may touch memory on that device,
-    /// [`ErrorKind::NotReachable`] where not.
+    /// Whether work on this device's queues may touch memory on that device. If not, the answer is
+    /// [`ErrorKind::NotReachable`].
     ///
     /// The usual answer is yes for this device, for the host-side memory kinds of its runtime, and
-    /// for peers with access. An id does not tell the runtime: whose the memory on that device is,
-    /// [`holds`](Driver::holds) is asked.
+    /// for peers with access. An id does not tell the runtime: [`holds`](Driver::holds) is asked
+    /// which runtime the memory on that device belongs to.
     fn reaches(&self, memory: DeviceId) -> Result<()> {
         if memory == self.id() { Ok(()) } else { Err(not_reachable(self.id(), memory)) }
     }
 
     // ---- memory
 
-    /// Allocates. Where a queue is named and the runtime can, the memory is ready in the order of
-    /// that queue.
+    /// Allocates memory. Where a queue is named and the runtime can, the memory is ready in the
+    /// order of that queue.
     ///
-    /// `len` is not 0. Out of memory is [`ErrorKind::OutOfMemory`], so that the caller may free
+    /// `len` is not 0. A lack of memory is [`ErrorKind::OutOfMemory`], so that the caller may free
     /// something and try again.
     ///
     /// # Safety
     /// UNS-22; `len` is not 0.
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>>;
 
-    /// Frees what `allocate` gave. Nothing that was submitted uses it any more. Errors have nowhere
-    /// to go: a driver that cannot free leaks.
+    /// Frees memory of `allocate`. Nothing that was submitted uses the memory any more. There is no
+    /// way to return an error: a driver that cannot free the memory leaks it.
     ///
     /// # Safety
     /// UNS-22; `memory` is one that `allocate` gave for this `len`, nothing that was submitted uses
     /// it, and it is not used after this.
     unsafe fn free(&self, memory: Raw<Memory>, len: u64);
 
-    /// Says that nobody writes to these bytes from now on: they are about to be shared. Calls no
-    /// runtime. The memory may lie inside an allocation, of which somebody else's allocator has
-    /// given a part.
+    /// Tells the driver that nobody writes to these bytes from now on, because they are about to be
+    /// shared. Calls no runtime. The bytes may lie inside an allocation of which another party's
+    /// allocator has given out a part.
     ///
-    /// Does nothing on most devices. A driver that checks its callers remembers it.
+    /// Most drivers do nothing here. A driver that checks its callers remembers the bytes.
     fn share(&self, memory: Raw<Memory>, len: u64) {
         let _ = (memory, len);
     }
 
-    /// Takes [`share`](Driver::share) back: all uses have passed, and somebody may fill the bytes
-    /// anew. Calls no runtime.
+    /// Takes [`share`](Driver::share) back: all uses have passed, and the bytes may be filled anew.
+    /// Calls no runtime.
     fn reuse(&self, memory: Raw<Memory>, len: u64) {
         let _ = (memory, len);
     }
 
-    /// Says what becomes of places in this device's memory, or in memory that its queues reach, so
-    /// that a driver can judge who uses them. Calls no runtime. Only where
+    /// Tells the driver what becomes of places in this device's memory, or in memory that its
+    /// queues reach, so that a driver can judge who uses them. Calls no runtime. Only called where
     /// [`watches`](Properties::watches) says so.
     fn watch(&self, what: Watched, places: &[WatchedPlace]) {
         let _ = (what, places);
     }
 
-    /// A handle of its own for a part of what `allocate` gave. Only where
-    /// [`parts`](Properties::parts) says so.
+    /// Makes a handle for a part of an allocation. Only called where [`parts`](Properties::parts)
+    /// says so.
     ///
-    /// A C struct has room for a handle and none for an offset, so data that was packed into one
-    /// allocation can leave a device of handles only in this way. (On a device of addresses nobody
-    /// asks: a part is the address and a number added.)
+    /// A C struct has a place for a handle and none for an offset. Data that was packed into one
+    /// allocation can therefore leave a device with handles only in this way. (On a device with
+    /// addresses this is never called: a part is named by an address.)
     ///
     /// # Safety
     /// UNS-22; the bytes lie inside the memory and begin at a multiple of
@@ -397,7 +399,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Err(error.during("part").on_device(self.id()))
     }
 
-    /// Gives a part back, before the memory that it is part of is freed.
+    /// Gives back the handle of a part. Called before the memory of the part is freed.
     ///
     /// # Safety
     /// UNS-22; nothing that was submitted uses `part`, and it is not used after this.
@@ -405,8 +407,9 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         let _ = part;
     }
 
-    /// Allocates host memory that copies to and from this device are fastest with, pinned or
-    /// page-locked, all of it initialised. `None` where plain memory is as good. `len` is not 0.
+    /// Allocates the host memory that is fastest for copies to and from this device, pinned or
+    /// page-locked, and initialises all of it. `None` where plain memory is as fast. `len` is not
+    /// 0.
     ///
     /// # Safety
     /// UNS-22; `len` is not 0.
@@ -415,7 +418,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Frees what `allocate_staging` gave.
+    /// Frees memory of `allocate_staging`.
     ///
     /// # Safety
     /// UNS-22; `address` is one that `allocate_staging` gave for this `len`, nothing that was
@@ -428,18 +431,18 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
 
     /// Opens a queue.
     ///
-    /// A device with [`Readiness::QueueOrder`] gives its one queue, by the same handle each time or
-    /// by another one.
+    /// A device with [`Readiness::QueueOrder`] opens its one queue each time. The handle may be the
+    /// same one or another.
     fn open_queue(&self) -> Result<Raw<Queue>>;
 
-    /// Closes a queue that `open_queue` opened; of several openings of one queue, one. Work
-    /// submitted to it still finishes.
+    /// Closes a queue that `open_queue` opened. A queue that was opened several times stays open
+    /// until the last close. Work submitted to the queue still finishes.
     ///
     /// # Safety
     /// UNS-22; `queue` is one that `open_queue` gave, and is not used after this.
     unsafe fn close_queue(&self, queue: Raw<Queue>);
 
-    /// Waits on the host until the queue has finished everything.
+    /// Waits on the host until the queue has finished all its work.
     ///
     /// # Errors
     /// [`ErrorKind::NotReady`] where the driver [may not wait](self#drivers-that-may-not-wait) and
@@ -449,8 +452,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// UNS-22.
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()>;
 
-    /// Whether the queue has finished everything. Never waits; a runtime that has to be asked by
-    /// work of its own may say no for a moment longer than is so.
+    /// Whether the queue has finished all its work. Never waits. A runtime that finds this out by
+    /// submitting work of its own may say no for a moment longer than is true.
     ///
     /// # Safety
     /// UNS-22.
@@ -458,13 +461,13 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
 
     // ---- events
 
-    /// Makes an event, so that the `record` that follows the work cannot fail for want of one.
+    /// Makes an event in advance, so that a later `record` cannot fail for want of one.
     ///
     /// A runtime whose events come into being when they are recorded returns [`Raw::NULL`] here.
     fn make_event(&self) -> Result<Raw<Event>>;
 
-    /// Destroys an event, recorded or not. Called for every event that was made or that `record`
-    /// returned; for the null handle it does nothing.
+    /// Destroys an event, recorded or not. Called for every event that `make_event` made or that
+    /// `record` returned. For the null handle this does nothing.
     ///
     /// # Safety
     /// UNS-22; `event` is one that `make_event` or `record` gave, and is not used after this.
@@ -486,33 +489,35 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// UNS-22; `event` may belong to another driver of the same runtime (DRV-7).
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting>;
 
-    /// Whether the event has passed. Never waits. A device that is lost is
-    /// [`ErrorKind::DeviceLost`], always, and nothing else is (DRV-21). Work that has failed is
-    /// [`ErrorKind::WorkFailed`], always, once it is over (DRV-27). Whoever holds memory back for
-    /// this event takes both as passed; every other error leaves the memory where it is.
+    /// Whether the event has passed. Never waits. On a lost device the answer is always
+    /// [`ErrorKind::DeviceLost`], and no other failure is reported so (DRV-21). For work that has
+    /// failed the answer is always [`ErrorKind::WorkFailed`], once the work is over (DRV-27). The
+    /// library takes both answers as passed, and releases memory that it held back for this event.
+    /// After any other error the memory stays.
     ///
     /// # Safety
     /// UNS-22.
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool>;
 
-    /// Waits on the host until the event has passed, or until the time is over; returns whether it
-    /// has passed. Without a limit, a no counts as [`ErrorKind::NotReady`].
+    /// Waits on the host until the event has passed, or until the time is over. Returns whether the
+    /// event has passed. Without a time limit, a no counts as [`ErrorKind::NotReady`].
     ///
     /// # Errors
     /// [`ErrorKind::NotReady`] where the driver [may not wait](self#drivers-that-may-not-wait) and
-    /// the event has not passed, also where there is a time limit.
+    /// the event has not passed, with or without a time limit.
     ///
     /// # Safety
     /// UNS-22.
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool>;
 
-    /// Has an event announced: the notice is called once the event has passed, or cannot pass any
-    /// more. Answers no, and drops the notice, where that cannot be done. Never waits. Only where
-    /// [`event_notices`](Properties::event_notices) says that there are notices.
+    /// Has an event announced: the driver calls the notice once the event has passed, or cannot
+    /// pass any more. Where the driver cannot do that, it answers no and drops the notice. Never
+    /// waits. Only called where [`event_notices`](Properties::event_notices) says that there are
+    /// notices.
     ///
-    /// Called for the first event of each queue that somebody awaits and that nobody has announced
-    /// yet. The notice may be called in this call, where the driver holds no lock. The event may be
-    /// destroyed before the notice was called (DRV-29).
+    /// Called for the first event of each queue that somebody awaits and that is not announced yet.
+    /// The driver may call the notice within this call, if it holds no lock. The event may be
+    /// destroyed before the notice is called (DRV-29).
     ///
     /// # Safety
     /// UNS-22.
@@ -522,13 +527,14 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Ok(false)
     }
 
-    /// How an event of this device is shown to others. Calls no runtime. An error of the kind
+    /// How an event of this device is shown to consumers. Calls no runtime. An error of the kind
     /// [`ErrorKind::Unsupported`] where [`readiness`](Properties::readiness) is not
     /// [`Event`](Readiness::Event).
     fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent>;
 
-    /// Reads the event that another party shows. It stays that party's, and alive as long as what
-    /// `sync_event` points to. The same error as of `sync_event` where the device shows none.
+    /// Reads the event that another party shows. The event stays the other party's, and lives as
+    /// long as what `sync_event` points to. An error of the kind [`ErrorKind::Unsupported`] where
+    /// the device shows no events.
     ///
     /// # Safety
     /// `sync_event` is as UNS-5 says of one that is not null.
@@ -536,13 +542,13 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
 
     // ---- data
 
-    /// Submits a list of copies to the queue. All of them are one piece of work; their order among
-    /// each other is free. What the properties say of copies holds of each region.
+    /// Submits a list of copies to the queue as one piece of work. The copies may be done in any
+    /// order. What the properties say of copies is true of each region.
     ///
     /// A runtime that consumes host memory at submission, such as WebGPU's `writeBuffer`, reads the
-    /// sources of [`Route::FromHost`] in this call. Others read them in their turn on the queue. A
-    /// caller bears both: the sources hold their bytes already, and are kept until the queue has
-    /// passed the copy.
+    /// sources of [`Route::FromHost`] in this call. Other runtimes read them in their turn on the
+    /// queue. The caller allows for both: the sources hold their bytes before the call, and are
+    /// kept until the queue has passed the copy.
     ///
     /// May wait for the queue where [`waiting_copies`](Properties::waiting_copies) says so.
     ///
@@ -550,7 +556,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// UNS-21, host memory included, and UNS-22.
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()>;
 
-    /// Makes memory readable by the host at the address returned. May wait. Only where
+    /// Makes memory readable by the host at the returned address. May wait. Only called where
     /// [`host_access`](Properties::host_access) is [`Mapped`](HostAccess::Mapped).
     ///
     /// # Safety
@@ -565,17 +571,17 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         .on_device(self.id()))
     }
 
-    /// Whether [`map`](Driver::map) shows this memory itself, and not a copy that it has to make
-    /// first. Calls no runtime.
+    /// Whether [`map`](Driver::map) shows this memory itself, and not a copy that the driver has to
+    /// make first. Calls no runtime.
     ///
-    /// Where a driver knows of others' memory only its handle, a list of copies is cheaper than
-    /// many mappings.
+    /// A driver may know only the handle of memory that others allocated. A list of copies is then
+    /// cheaper than many mappings.
     fn maps_in_place(&self, base: Raw<Memory>) -> bool {
         let _ = base;
         true
     }
 
-    /// Ends what `map` began.
+    /// Ends a mapping of `map`.
     ///
     /// # Safety
     /// UNS-22; `address` is one that `map` gave for these bytes, and is not used after this.
@@ -583,9 +589,9 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         let _ = (spot, len, address);
     }
 
-    /// Makes memory that was just allocated writable by the host, at the address returned, in place
-    /// of a list of copies from the host. `None` where the host cannot write there, or copies are
-    /// faster. May wait.
+    /// Makes memory that was just allocated writable by the host at the returned address. The
+    /// library then fills the memory itself and submits no copies from the host. `None` where the
+    /// host cannot write there, or where copies are faster. May wait.
     ///
     /// # Safety
     /// UNS-22; the bytes lie inside memory that nothing uses that was submitted, or that `allocate`
@@ -600,8 +606,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Ends what `map_to_fill` began, and says when what the host wrote is there. Called once for
-    /// each mapping, and after an error the mapping is over too.
+    /// Ends a mapping of `map_to_fill`, and says when the bytes that the host wrote are visible.
+    /// Called once for each mapping. The mapping is over even where this returns an error.
     ///
     /// # Safety
     /// UNS-22; `address` is one that `map_to_fill` gave for these bytes, and is not used after
@@ -617,8 +623,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Ok(Filled::InOrder)
     }
 
-    /// Which allocation a foreign address points into, where the runtime can tell. Asks the
-    /// runtime.
+    /// Which allocation a foreign address points into, if the runtime can tell. Asks the runtime.
     ///
     /// # Safety
     /// `base` is a `buffers[i]` of an array that claims to be on this device and is alive.
@@ -627,16 +632,17 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Whether this memory is of what the driver opened; `None` where the driver cannot tell, which
-    /// is the usual answer. Asked where devices of several runtimes are open by one id, as are
-    /// contexts of one OpenCL device; and of memory on another device that this one
+    /// Whether this memory belongs to what the driver opened. `None`, the usual answer, where the
+    /// driver cannot tell. Asked in two cases: devices of several runtimes are open by one id, as
+    /// contexts of one OpenCL device are; or the memory is on another device that this one
     /// [reaches](Driver::reaches).
     ///
-    /// Memory belongs to the only driver that says yes. Where none does, and the id has stood for
-    /// this runtime alone, the memory belongs to the driver that cannot tell. Once the id has stood
-    /// for several, as after a failed device was opened again, such a driver has what came while
-    /// its device was open, unless another runtime was open by the id then, which cannot tell
-    /// either or is closed. Other memory is refused.
+    /// Memory belongs to the only driver that says yes. Where none says yes, and the id has stood
+    /// for one runtime only, the memory belongs to the driver that cannot tell. Where the id has
+    /// stood for several runtimes, as after a failed device was opened again, the moment decides: a
+    /// driver that cannot tell has the memory that came while its device was open. The exception is
+    /// memory that came while another runtime was open by the id, too, which cannot tell either or
+    /// is closed by now. Such memory is refused.
     ///
     /// # Safety
     /// `base` is a `buffers[i]` of an array that claims to be on this device and is alive.
@@ -646,7 +652,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// The error of an operation that would have to wait for work, on a thread that may not wait: see
+/// The error of an operation that would have to wait for work on a thread that may not wait: see
 /// the [module](self#drivers-that-may-not-wait).
 pub fn may_not_wait(device: DeviceId) -> Error {
     let message = "the work is not finished, and this thread may not wait for it; ask later, or \

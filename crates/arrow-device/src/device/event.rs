@@ -10,7 +10,8 @@ use crate::device::deferred::{EventPoint, QueueTimeline};
 use crate::trace::told_while;
 use crate::{Error, ErrorKind, Result};
 
-/// A point in a queue's order: passed when all work that was submitted before it has finished.
+/// A point in a queue's order. The event has passed when all work that was submitted before it has
+/// finished.
 ///
 /// Made by [`Queue::record`](super::Queue::record). Cheap to clone; destroyed with the last clone.
 #[derive(Clone)]
@@ -21,7 +22,7 @@ struct EventInner {
     raw: Raw<Event>,
     owned: bool,
     point: EventPoint,
-    /// What keeps an event alive that somebody else made.
+    /// Keeps an event alive that somebody else made.
     _owner: Option<Box<dyn KeepAlive>>,
 }
 
@@ -36,8 +37,8 @@ impl Event {
         Self(Arc::new(EventInner { device, raw, owned, point, _owner: owner }))
     }
 
-    /// An event of this crate, which stands for a point of its queue's timeline. It keeps a queue
-    /// that it is given.
+    /// An event of this crate, which stands for a point of its queue's timeline. Keeps `queue`
+    /// open, if one is given.
     pub(crate) fn owned(
         device: Device,
         raw: Raw<Event>,
@@ -49,7 +50,7 @@ impl Event {
         Self::new(device, raw, true, EventPoint::OnQueue(timeline, point), queue)
     }
 
-    /// An event that a driver gave away and that stands for no point of a queue's timeline.
+    /// An event of a driver that stands for no point of a queue's timeline.
     pub(crate) fn owned_alone(device: Device, raw: Raw<Event>) -> Self {
         Self::new(device, raw, true, EventPoint::alone(), None)
     }
@@ -89,14 +90,14 @@ impl Event {
     /// Waits on the host until the event has passed.
     ///
     /// # Errors
-    /// [`NotReady`](crate::ErrorKind::NotReady) where it has not passed and the driver
-    /// [may not wait](crate::driver#drivers-that-may-not-wait) on this thread, and whatever a
-    /// driver says.
+    /// [`NotReady`](crate::ErrorKind::NotReady) where the event has not passed and the driver [may
+    /// not wait](crate::driver#drivers-that-may-not-wait) on this thread, and any error of the
+    /// driver.
     pub fn synchronize(&self) -> Result<()> {
         if self.wait(None)? { Ok(()) } else { Err(has_not_passed(&self.0.device)) }
     }
 
-    /// Waits on the host until the event has passed or the time is over; returns whether the event
+    /// Waits on the host until the event has passed or the time is over. Returns whether the event
     /// has passed.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
         self.wait(Some(timeout))
@@ -110,7 +111,7 @@ impl Event {
         Ok(self.noted(passed))
     }
 
-    /// Notes on the queue's timeline that the event has passed, where it has.
+    /// Records on the queue's timeline that the event has passed, if it has.
     fn noted(&self, passed: bool) -> bool {
         if passed {
             self.0.point.pass();
@@ -118,8 +119,8 @@ impl Event {
         passed
     }
 
-    /// Whether it was recorded here on a queue of its device, or given by the device's driver. An
-    /// event that was adopted may be of any device of the runtime.
+    /// Whether the event was recorded by this library on a queue of its device, or made by the
+    /// device's driver. An adopted event may be of any device of the runtime.
     pub(crate) fn is_of_its_device(&self) -> bool {
         self.0.owned
     }
@@ -134,12 +135,12 @@ impl Event {
         self.0.raw
     }
 
-    /// What others find in `ArrowDeviceArray.sync_event`.
+    /// What a consumer finds in `ArrowDeviceArray.sync_event`.
     pub fn sync_event(&self) -> Result<SyncEvent> {
         self.0.device.driver().sync_event(self.0.raw)
     }
 
-    /// The point that it stands for.
+    /// The point of a timeline that the event stands for.
     pub(crate) fn point(&self) -> &EventPoint {
         &self.0.point
     }
@@ -158,7 +159,7 @@ impl Event {
     }
 }
 
-/// The error for a wait without a limit that ended before the event had passed.
+/// The error where a wait without a limit ended before the event had passed.
 #[cold]
 pub(crate) fn has_not_passed(device: &Device) -> Error {
     let message = "the wait ended before the event had passed";

@@ -5,16 +5,20 @@
 //! [`Properties`](super::driver::Properties), and a list of copies is changed here until such a
 //! driver takes it:
 //!
-//! * Units that a region fills go to the driver as they are, where the source begins at a unit too.
-//! * A unit that regions fill in part is put together by the host: what is there is read, the new
-//!   bytes take their places in it, and the unit is written.
-//! * Bytes whose source lies otherwise towards the units than the destination come by the host.
+//! * Units that a region fills go to the driver as they are, if the source begins at a unit too.
+//! * The host puts together a unit that regions fill in part: the bytes that are there are read,
+//!   the new bytes are put in their places, and the unit is written.
+//! * Bytes whose source begins at another position in its unit than the destination does pass
+//!   through the host.
 //! * A copy inside one allocation goes by fresh memory of the device.
 //!
-//! The host waits for the queue wherever it reads. Nothing of this is done for memory that is fresh
-//! as a whole, which is what copies of arrays fill: there every destination begins at a unit, and
-//! what is behind it up to the next unit belongs to nobody. Copies of arrays that nobody may wait
-//! for read sources by [`UnitReads`], and submit only what the driver takes as it is.
+//! The host waits for the queue wherever it reads. None of this is done for memory that is fresh as
+//! a whole. Copies of arrays fill such memory: every destination begins at a unit, and the bytes
+//! behind it up to the next unit belong to nobody. Polled copies of arrays read their sources by
+//! [`UnitReads`], and submit only copies that the driver takes unchanged.
+//!
+//! What must stay true: bytes outside of the destinations are written with what was there, and
+//! nobody else writes to a unit meanwhile (UNS-21).
 
 use super::Queue;
 use super::driver::{Addressing, Driver, Properties, Raw, Region, Route, Spot};
@@ -22,37 +26,38 @@ use super::staging::{copy_bytes, host_address, zeroed};
 use super::unit_reads::{ReadsTo, UnitReads};
 use crate::{Error, ErrorKind, Result};
 
-/// Whose the bytes are between the end of a destination and the next unit.
+/// What may happen to the bytes between the end of a destination and the next unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slack {
-    /// They stay as they are.
+    /// The bytes stay as they are.
     Kept,
-    /// Nobody's, wherever a destination begins at a unit: the driver may write anything there.
+    /// The bytes belong to nobody, wherever a destination begins at a unit: the driver may
+    /// overwrite them.
     Nobodys,
 }
 
-/// Copies on a queue whose device, or whose peer, copies whole units or between allocations only.
+/// Copies on a queue whose device, or peer, copies only whole units or only between allocations.
 pub(super) struct GranularCopy<'a> {
     queue: &'a Queue,
     unit: u64,
     slack: Slack,
 }
 
-/// A part of a unit that is to be written, and where its bytes are in host memory.
+/// A part of a unit that is to be written, and the place of its new bytes in host memory.
 struct UnitPart {
     to: Spot,
     len: u64,
     from: Spot,
 }
 
-/// Where the parts of a region lie towards the units of its destination.
+/// A region, divided at the units of its destination.
 struct RegionParts {
     head: u64,
     body: u64,
     tail: u64,
 }
 
-/// Whether a device takes any list of copies as it is.
+/// Whether a device takes any list of copies unchanged.
 pub(super) fn takes_anything(properties: &Properties, route: &Route<'_>) -> bool {
     let is_any = properties.copy_unit == 1 && !properties.distinct_copies;
     match route {
@@ -86,7 +91,7 @@ impl<'a> GranularCopy<'a> {
         }
     }
 
-    /// Submits copies that ask for nothing but whole units, as they are. An error for others.
+    /// Submits copies unchanged that ask for whole units only. An error for other copies.
     ///
     /// # Safety
     /// UNS-21, and what is behind each destination up to the next unit is nobody's.
@@ -115,7 +120,7 @@ impl<'a> GranularCopy<'a> {
 
     // ---- between the device and the host
 
-    /// From the device to the host. Waits for the queue where a source begins inside a unit.
+    /// Copies from the device to the host. Waits for the queue where a source begins inside a unit.
     ///
     /// # Safety
     /// UNS-21.
@@ -137,7 +142,7 @@ impl<'a> GranularCopy<'a> {
         Ok(())
     }
 
-    /// From the host to the device.
+    /// Copies from the host to the device.
     ///
     /// # Safety
     /// UNS-21, and what [`submit`](Self::submit) says of slack.
@@ -171,7 +176,7 @@ impl<'a> GranularCopy<'a> {
     }
 
     /// Puts units together of which only parts are written. Returns their bytes, and the copies
-    /// that write them. Waits for the queue where a unit is not filled by its parts together.
+    /// that write them. Waits for the queue where the parts of a unit do not fill it.
     ///
     /// # Safety
     /// UNS-21 holds of the parts, of which each lies in one unit.
@@ -254,8 +259,8 @@ impl<'a> GranularCopy<'a> {
         unsafe { self.by_fresh_memory(route, &odd, |from| back(from, lead(from))) }
     }
 
-    /// Divides regions into what the driver copies itself, and the rest. `lead` says how far into
-    /// its unit a source begins.
+    /// Divides regions into those that the driver copies itself and the others. `lead` says how far
+    /// into its unit a source begins.
     fn divide(&self, regions: &[Region], lead: impl Fn(Spot) -> u64) -> (Vec<Region>, Vec<Region>) {
         let (mut direct, mut rest) = (Vec::with_capacity(regions.len()), Vec::new());
         for region in regions {
@@ -277,7 +282,7 @@ impl<'a> GranularCopy<'a> {
         (direct, rest)
     }
 
-    /// Copies within the device that go by the host. Waits for the queue.
+    /// Copies within the device by way of the host. Waits for the queue.
     ///
     /// # Safety
     /// UNS-21, and what [`submit`](Self::submit) says of slack.
@@ -303,8 +308,8 @@ impl<'a> GranularCopy<'a> {
         submitted
     }
 
-    /// Copies by fresh memory of the device, and from there on within the device. `widened` says
-    /// where to begin to read for a source, no more than a unit before it.
+    /// Copies by way of fresh memory of the device. `widened` says where to begin to read for a
+    /// source, at most one unit before it.
     ///
     /// # Safety
     /// UNS-21 with this route, and what [`submit`](Self::submit) says of slack; what is read before
@@ -356,7 +361,7 @@ impl<'a> GranularCopy<'a> {
         place(spot, self.queue.device().properties().addressing)
     }
 
-    /// What of a destination fills a unit in part, and what fills units.
+    /// The parts of a destination that fill a unit in part, and the part that fills whole units.
     fn parts(&self, to: Spot, len: u64) -> RegionParts {
         let lead = self.lead(to);
         let head = if lead == 0 { 0 } else { len.min(self.unit - lead) };
@@ -364,7 +369,7 @@ impl<'a> GranularCopy<'a> {
         RegionParts { head, body: len - head - tail, tail }
     }
 
-    /// Adds a region, to the last one where both sides go on there.
+    /// Adds a region. If it continues the last region on both sides, the last region grows instead.
     fn join(&self, regions: &mut Vec<Region>, region: Region) {
         match regions.last_mut() {
             Some(last)
@@ -383,7 +388,7 @@ pub(crate) fn lead(spot: Spot, properties: &Properties) -> u64 {
     place(spot, properties.addressing).1 % properties.copy_unit
 }
 
-/// What tells a place from others: the handle, if there are handles, and where in it.
+/// Identifies a place: its handle, where memory is named by handles, and the offset from there.
 fn place(spot: Spot, addressing: Addressing) -> (usize, u64) {
     match addressing {
         Addressing::Address => (0, (spot.base.bits() as u64).wrapping_add(spot.offset)),
@@ -395,7 +400,7 @@ fn behind(spot: Spot, bytes: u64) -> Spot {
     Spot { offset: spot.offset + bytes, ..spot }
 }
 
-/// So many bytes before a place. An address may lie before the base that it was told with.
+/// The place so many bytes before a place. An address may lie before the base from which it counts.
 pub(super) fn back(spot: Spot, bytes: u64) -> Spot {
     match spot.offset.checked_sub(bytes) {
         Some(offset) => Spot { offset, ..spot },

@@ -1,8 +1,9 @@
-//! [`Guarded`]: what stands between the library and a driver.
+//! [`Guarded`]: the guard between the library and a driver.
 //!
-//! [`Device::new`](super::Device::new) puts it around every driver; the host's own needs none. A
-//! call is passed on in the process that the driver was opened in, before the end of that process
-//! begins: one load and one comparison. A panic of the driver ends here.
+//! [`Device::new`](super::Device::new) puts the guard around every driver but the host's own. A
+//! call is passed on only in the process that opened the driver, and only before the end of that
+//! process begins. The check takes one load and one comparison. A panic of the driver ends in the
+//! guard.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -18,7 +19,7 @@ use super::{Event, Memory, Queue, deferred};
 use crate::process::{self, MadeIn};
 use crate::{DeviceId, Error, Result, unwind};
 
-/// A driver behind a guard. What is said of it without a call into the runtime is kept here.
+/// A driver behind a guard, with those answers of the driver that never change.
 pub(super) struct Guarded<D: Driver> {
     made_in: MadeIn,
     id: DeviceId,
@@ -28,8 +29,8 @@ pub(super) struct Guarded<D: Driver> {
 }
 
 impl<D: Driver> Guarded<D> {
-    /// Asks the driver what it is. A panic in that goes to whoever opens the device: nobody has
-    /// anything of it yet.
+    /// Asks the driver for the answers that never change. A panic of the driver goes to the caller,
+    /// who opens the device and has nothing of it yet.
     pub(super) fn new(driver: D) -> Self {
         process::watch();
         let made_in = MadeIn::this();
@@ -39,7 +40,7 @@ impl<D: Driver> Guarded<D> {
         Self { made_in, id, runtime, properties, driver: ManuallyDrop::new(driver) }
     }
 
-    /// Calls the driver; an error where that is not to be, or where it panics.
+    /// Calls the driver. An error where the driver may not be called, or where it panics.
     #[inline(always)]
     fn ask<T>(&self, operation: &'static str, call: impl FnOnce(&D) -> Result<T>) -> Result<T> {
         if !self.made_in.goes_on() {
@@ -57,14 +58,14 @@ impl<D: Driver> Guarded<D> {
         answer
     }
 
-    /// Calls the driver for something that has no answer, and returns whether the driver did it.
+    /// Calls the driver for something without an answer. Returns whether the driver did it.
     #[inline(always)]
     fn tell(&self, call: impl FnOnce(&D)) -> bool {
         self.made_in.goes_on() && unwind::is_well(|| call(&self.driver))
     }
 
-    /// Gives something back. Where the driver is not called, or panics, what stays behind is
-    /// counted.
+    /// Gives something back to the driver. What stays behind, because the driver may not be called
+    /// or panics, is counted.
     #[inline(always)]
     fn give_back(&self, call: impl FnOnce(&D)) {
         if !self.tell(call) {
@@ -72,7 +73,7 @@ impl<D: Driver> Guarded<D> {
         }
     }
 
-    /// Asks for a yes or a no: no, where the driver cannot be asked.
+    /// Asks the driver for a yes or a no. The answer is no where the driver cannot be asked.
     #[inline(always)]
     fn confirms(&self, call: impl FnOnce(&D) -> bool) -> bool {
         let mut answer = false;
@@ -101,7 +102,7 @@ impl<D: Driver> Drop for Guarded<D> {
 
 impl<D: Driver> fmt::Debug for Guarded<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The driver's own may look at what another thread held at a fork.
+        // The driver's own `Debug` may read what another thread held at a fork.
         let mut shown = Ok(());
         let is_shown =
             self.made_in.goes_on() && unwind::is_well(|| shown = fmt::Debug::fmt(&*self.driver, f));
@@ -238,7 +239,7 @@ unsafe impl<D: Driver> Driver for Guarded<D> {
         self.ask("read an event", |driver| unsafe { driver.read_sync_event(sync_event) })
     }
 
-    /// A peer stays behind its own guard: a driver asks a peer which device it is, and no more.
+    /// The peer's driver stays behind its own guard: a driver asks a peer only which device it is.
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
         // SAFETY: UNS-22, which the caller keeps.
         self.ask("copy", |driver| unsafe { driver.copy(queue, route, regions) })
@@ -288,7 +289,7 @@ unsafe impl<D: Driver> Driver for Guarded<D> {
         let mut answer = Some(false);
         // SAFETY: UNS-22, which the caller keeps.
         let ask = || answer = unsafe { self.driver.holds(base) };
-        // A driver that cannot be asked holds nothing that may be used.
+        // Memory of a driver that cannot be asked may not be used.
         if self.made_in.goes_on() && unwind::is_well(ask) { answer } else { Some(false) }
     }
 }

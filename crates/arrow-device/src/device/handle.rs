@@ -1,4 +1,4 @@
-//! [`Device`]: a driver, shared.
+//! [`Device`]: a shared driver.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -16,8 +16,8 @@ use crate::{DeviceId, DeviceType, Result, convention};
 
 /// An opened device.
 ///
-/// Cheap to clone. Queues, events and memory keep their device open, so it is closed after the last
-/// of them.
+/// Cheap to clone. Queues, events and memory keep their device open. The device is closed after the
+/// last of them.
 ///
 /// ```
 /// use arrow_device::Device;
@@ -35,13 +35,14 @@ pub struct Device {
     allocator: Option<Arc<dyn Allocator>>,
 }
 
-/// What all handles of one opened device share.
+/// The state that all handles of one opened device share.
 pub(super) struct OpenDevice {
-    /// Dropped before the driver is: it may hold memory of it.
+    /// Dropped before the driver, whose memory it may hold.
     staging: Staging,
     account: Account,
     made_in: MadeIn,
-    /// The timeline of the default queue: one, so that what waits for the queue waits together.
+    /// The one timeline of the default queue, so that everything that waits for the queue waits
+    /// together.
     default_timeline: PerFork<Mutex<Option<Arc<QueueTimeline>>>>,
     driver: Arc<dyn Driver>,
 }
@@ -53,15 +54,14 @@ impl Drop for OpenDevice {
 }
 
 impl Device {
-    /// The device of a driver. From now on [`Device::find`] finds it by its id, as long as it is
-    /// open.
+    /// Opens a device with its driver. From now on [`Device::find`] finds the device by its id, as
+    /// long as it is open.
     ///
-    /// The driver is called through a guard. In a child of `fork` its operations are
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), and
-    /// [`ErrorKind::ShutDown`](crate::ErrorKind::ShutDown) after the end of the process has begun;
-    /// nothing is given back then. A panic of the driver is an
-    /// [`ErrorKind::Panicked`](crate::ErrorKind::Panicked). What was not given back is counted by
-    /// [`held_back`](crate::deferred::held_back).
+    /// The driver is called through a guard. In a child of `fork` the driver's operations are
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). After the end of the process has
+    /// begun they are [`ErrorKind::ShutDown`](crate::ErrorKind::ShutDown). In both cases nothing is
+    /// given back. A panic of the driver is an [`ErrorKind::Panicked`](crate::ErrorKind::Panicked).
+    /// What was not given back is counted by [`held_back`](crate::deferred::held_back).
     pub fn new(driver: impl Driver) -> Self {
         let device = Self::of(Arc::new(Guarded::new(driver)));
         if device.properties().watches {
@@ -82,20 +82,21 @@ impl Device {
         Self { opened, allocator: None }
     }
 
-    /// The host: plain memory that every thread reads and writes. Always there.
+    /// The host: plain memory that every thread reads and writes. The host is always open.
     pub fn host() -> Self {
         host::device()
     }
 
-    /// An open device of this process by its id. Of several with the same id, the one opened last.
+    /// Finds an open device of this process by its id. If several have the id, the result is the
+    /// one that was opened last.
     ///
-    /// The number of the host does not matter; [`Device::host`] is found for all of them.
+    /// The number in the id of the host does not matter: every number finds [`Device::host`].
     pub fn find(id: DeviceId) -> Option<Self> {
         registry::find(id)
     }
 
-    /// Whether an id may stand for several runtimes in this process, so that only memory tells
-    /// which one it is of.
+    /// Whether an id may stand for several runtimes in this process. Only memory tells then which
+    /// runtime it is of.
     pub(crate) fn ids_are_ambiguous() -> bool {
         registry::is_ambiguous()
     }
@@ -116,11 +117,11 @@ impl Device {
         registry::any_in_queue_order()
     }
 
-    /// Whether what names memory on this device is an address, to which a number can be added. Of
-    /// devices that are not open and not known it is not.
+    /// Whether memory on this device is named by addresses, to which a number can be added. The
+    /// answer is no for devices that are not open and not known.
     ///
-    /// Where the id has stood for several runtimes, `holder` is asked for the device of the one
-    /// that has the memory.
+    /// Where the id has stood for several runtimes, `holder` is asked for the device that has the
+    /// memory.
     #[inline]
     pub(crate) fn addressing_of(id: DeviceId, holder: impl FnOnce() -> Option<Self>) -> Addressing {
         if id.device_type == DeviceType::CPU {
@@ -132,7 +133,7 @@ impl Device {
     #[inline(never)]
     fn addressing_of_opened(id: DeviceId, holder: impl FnOnce() -> Option<Self>) -> Addressing {
         let found = Self::find(id);
-        // Asked behind `find`, which may have found a runtime that was opened just now.
+        // Asked after `find`, which may have found a runtime that was opened just now.
         let device = if Self::has_several_runtimes(id) { holder() } else { found };
         match device {
             Some(device) => device.properties().addressing,
@@ -141,8 +142,8 @@ impl Device {
         }
     }
 
-    /// The open device of this id that has this memory. Nothing where several runtimes are open by
-    /// it and it cannot be told which one has the memory.
+    /// The open device of this id that has this memory. `None` where several runtimes are open by
+    /// the id and nothing tells which one has the memory.
     ///
     /// # Safety
     /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
@@ -152,8 +153,8 @@ impl Device {
         unsafe { registry::find_holding(id, claimed) }
     }
 
-    /// Whether this memory is of the device's runtime, and certainly of no other that is open by
-    /// its id.
+    /// Whether this memory is of the device's runtime, and certainly of no other runtime that is
+    /// open by the device's id.
     ///
     /// # Safety
     /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
@@ -164,9 +165,9 @@ impl Device {
         holder.is_some_and(|holder| holder.driver().runtime() == self.driver().runtime())
     }
 
-    /// Whether memory on a device that this one reaches by its number, such as a peer, is of this
-    /// device's runtime. Nothing in a number tells its runtime: two OpenCL contexts count the
-    /// devices alike.
+    /// Whether memory on a device that this one reaches by its id, such as a peer, is of this
+    /// device's runtime. The id does not tell the runtime: two OpenCL contexts number the devices
+    /// alike.
     ///
     /// # Safety
     /// The memory is a `buffers[i]` of an array that claims to be on that device and is alive.
@@ -179,7 +180,7 @@ impl Device {
         // SAFETY: the memory is a `buffers[i]` of an array that claims to be on that device, which
         // this one reaches, and is alive, as the caller promises.
         let told = unsafe { self.driver().holds(claimed.memory) };
-        // Another runtime may have what this device reaches by a number, now or later.
+        // Another runtime may have a device with the id that this device reaches, now or later.
         registry::note_runtime(id, self.driver().runtime(), Moment::BEFORE_ALL);
         match told {
             Some(answer) => answer,
@@ -200,8 +201,8 @@ impl Device {
         }
     }
 
-    /// The moment of all that came at these moments on a device: the last one, where nothing was
-    /// opened or closed by the device's id between them, and unknown otherwise.
+    /// The common moment of several things that came to a device: the last one, if no device was
+    /// opened or closed by the id between them, and unknown otherwise.
     pub(crate) fn common_moment(
         id: DeviceId,
         mut moments: impl Iterator<Item = Moment>,
@@ -214,16 +215,17 @@ impl Device {
         Some(common.unwrap_or(Moment::UNKNOWN))
     }
 
-    /// The open device of this id whose runtime a producer's event is of, where the producer's
-    /// array came at that moment and has no memory. Nothing where nobody can tell.
+    /// The open device of this id whose runtime the event of a producer is of. The producer's array
+    /// came at that moment and has no memory. `None` where nothing tells.
     pub(crate) fn find_sending(id: DeviceId, came: Moment) -> Option<Self> {
         registry::find_sending(id, came)
     }
 
-    /// Whether a producer's event on that device is certainly of this device's runtime, where the
-    /// producer's array came at that moment and has no memory: the device is this one, the types of
-    /// both are of one vendor's runtime, or the runtime has opened that device and no other one
-    /// has. Of an id that has stood for several runtimes, time tells.
+    /// Whether the event of a producer on that device is certainly of this device's runtime. The
+    /// producer's array came at that moment and has no memory. The answer is yes in three cases:
+    /// the device is this one; the types of both devices are of one vendor's runtime; or the
+    /// runtime has opened that device and no other runtime has. Where the id has stood for several
+    /// runtimes, the moment decides.
     pub(crate) fn has_events_of(&self, id: DeviceId, came: Moment) -> bool {
         let (own, runtime) = (self.id(), self.driver().runtime());
         let is_of_vendor = has_addresses(id.device_type)
@@ -243,7 +245,7 @@ impl Device {
             || (!registry::has_another_runtime(id, runtime) && is_open())
     }
 
-    /// Which device this is.
+    /// The id of the device.
     pub fn id(&self) -> DeviceId {
         self.driver().id()
     }
@@ -259,7 +261,7 @@ impl Device {
         Ok(Queue::owned(self.clone(), raw))
     }
 
-    /// A queue that somebody else opened on this device and will close.
+    /// Adopts a queue that somebody else opened on this device and will close.
     ///
     /// # Safety
     /// `raw` is a queue of this device's runtime, as its driver's documentation says, and stays
@@ -269,8 +271,8 @@ impl Device {
         Queue::adopted(self.clone(), raw, None)
     }
 
-    /// A queue that somebody else opened on this device, with an owner that keeps the queue open.
-    /// The owner is dropped with the last clone of the result, possibly on another thread.
+    /// Adopts a queue that somebody else opened on this device, with an owner that keeps the queue
+    /// open. The owner is dropped with the last clone of the result, possibly on another thread.
     ///
     /// # Safety
     /// `raw` is a queue of this device's runtime, as its driver's documentation says, and stays
@@ -284,8 +286,8 @@ impl Device {
         Queue::adopted(self.clone(), raw, Some(Box::new(owner)))
     }
 
-    /// The queue on which work is done of whoever names none, where the runtime has one: the legacy
-    /// default stream of CUDA and HIP. It is open as long as the process (DRV-26).
+    /// The queue for work that names no queue, if the runtime has one: the legacy default stream of
+    /// CUDA and HIP. It is open as long as the process (DRV-26).
     pub fn default_queue(&self) -> Option<Queue> {
         let queues = self.properties().default_queues?;
         let mut known = self.opened.default_timeline.lock(|known| known);
@@ -296,36 +298,37 @@ impl Device {
 
     /// Allocates memory on the device.
     ///
-    /// When there is none left, this releases what was waiting for its last use and tries again.
+    /// Where no memory is left, this releases what was waiting for its last use, and tries again.
     /// For memory that is used on one queue only, [`Queue::allocate`] may be faster.
     pub fn allocate(&self, len: u64) -> Result<Memory> {
         Memory::allocate(self, len, None)
     }
 
-    /// This device with another allocator: memory that is allocated by the result, by queues that
-    /// it opens, and by copies to these queues, comes from there. The device itself, and what else
-    /// refers to it, stays as it is.
+    /// This device with another allocator, from which the result, the queues that it opens, and
+    /// copies to these queues take their memory. This handle and other handles of the device keep
+    /// their allocator.
     pub fn with_allocator(&self, allocator: impl Allocator) -> Self {
         let allocator = Arc::new(Owner::on(self.id(), allocator));
         Self { opened: self.opened.clone(), allocator: Some(allocator) }
     }
 
-    /// What this process holds of the device at the moment, in bytes.
+    /// How many bytes of the device this process holds at the moment.
     pub fn held(&self) -> Held {
         self.opened.account.held()
     }
 
-    /// Counts from now on what is imported from this device and exported there, for
+    /// From now on counts what is imported from this device and exported there, for
     /// [`held`](Self::held).
     ///
-    /// From then on every import and export of the process looks its device up, some tens of
-    /// nanoseconds, and those of this device walk over their nodes. Before, nobody pays for it.
-    /// Bytes that only the device knows, those of text, are not counted.
+    /// From then on every import and export of the process looks up its device, which takes some
+    /// tens of nanoseconds. Imports and exports of this device also walk over their nodes. Before
+    /// the first call of this, nobody pays for the counts. Lengths that only the device has, such
+    /// as those of text, are not counted.
     pub fn count_exchanges(&self) {
         self.account().count_exchanges();
     }
 
-    /// The driver beneath, behind its guard (see [`new`](Self::new)).
+    /// The driver of the device, behind its guard (see [`new`](Self::new)).
     pub fn driver(&self) -> &Arc<dyn Driver> {
         &self.opened.driver
     }
@@ -334,22 +337,24 @@ impl Device {
         self.allocator.as_ref()
     }
 
-    /// The same device with the driver's own memory.
+    /// This device, with the driver's own memory.
     pub(super) fn plain(&self) -> Self {
         Self::from_opened(self.opened.clone())
     }
 
-    /// Whether it is the host, or was opened by this process and not before a `fork`.
+    /// Whether this is the host, or a device that this process opened itself, and not a parent of
+    /// it.
     pub(super) fn is_of_this_process(&self) -> bool {
         self.opened.made_in.is_this() || host::is_host(self)
     }
 
-    /// Whether it is the host, or was opened by this process, whose end has not begun.
+    /// Whether this is the host, or a device that this process opened, and the end of the process
+    /// has not begun.
     pub(crate) fn goes_on(&self) -> bool {
         self.opened.made_in.goes_on() || host::is_host(self)
     }
 
-    /// The process that opened it.
+    /// The process that opened the device.
     pub(crate) fn made_in(&self) -> MadeIn {
         self.opened.made_in
     }

@@ -1,7 +1,7 @@
-//! The host as a device: plain memory, work done as it is submitted.
+//! The host as a device: plain memory, and work that is done as it is submitted.
 //!
-//! It shows the smallest complete [`Driver`]. Its queue needs no object and its events are passed
-//! from the start, so the interface's rule for the CPU, a null `sync_event`, comes by itself.
+//! The smallest complete [`Driver`]. Its queue needs no object, and its events have passed from the
+//! start. The interface's rule for the CPU, a null `sync_event`, follows from that.
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -30,8 +30,8 @@ pub(super) fn queue() -> Queue {
     QUEUE.get_or_make(|| Queue::adopted(device(), Raw::NULL, None)).clone()
 }
 
-/// Whether a device is the host, and not merely one of the host's type: what a queue of the host
-/// was given is done already, always.
+/// Whether a device is the host itself, and not just of the host's type. Work that was given to a
+/// queue of the host is always done already.
 pub(super) fn is_host(device: &Device) -> bool {
     DEVICE.get().is_some_and(|host| Arc::ptr_eq(host.driver(), device.driver()))
 }
@@ -76,8 +76,8 @@ unsafe impl Driver for Host {
         &self.properties
     }
 
-    /// Only plain memory. Pinned and managed memory are host-readable too, but their events are
-    /// their own runtime's.
+    /// Reaches only plain memory. The host can read pinned and managed memory too, but their events
+    /// are of their own runtime.
     fn reaches(&self, memory: DeviceId) -> Result<()> {
         if memory.device_type == DeviceType::CPU {
             Ok(())
@@ -167,11 +167,11 @@ unsafe impl Driver for Host {
     }
 }
 
-/// As many bytes as any process can address today: five levels of page tables reach 2^56. Larger
-/// requests are mistakes, and the global allocator is not asked for them.
+/// The most bytes that a process can address today: five levels of page tables reach 2^56. A larger
+/// request is a mistake, and the global allocator is not asked for it.
 pub(super) const LARGEST_MEMORY: u64 = 1 << 56;
 
-/// How plain memory of this length is allocated.
+/// The layout of plain memory of this length.
 pub(super) fn layout(len: u64) -> Result<Layout> {
     usize::try_from(len)
         .ok()

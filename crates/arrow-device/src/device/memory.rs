@@ -11,19 +11,19 @@ use crate::device::deferred::{self, QueueUse, Shortage};
 use crate::process;
 use crate::{DeviceType, Error, ErrorKind, Result};
 
-/// An allocation on a device, with one owner: to be filled, and then shared as a [`Buffer`].
+/// An allocation on a device with one owner, to be filled and then shared as a [`Buffer`].
 ///
-/// Like a vector, memory has a length ([`len`](Self::len)) and a part that is written
-/// ([`written`](Self::written)), which begins at its first byte. Fresh memory is not written,
-/// whatever the bytes are. [`write`](Self::write) writes to it; whoever fills it with work of their
-/// own, at the place that [`spot`](Self::spot) tells, says so with
-/// [`assume_written`](Self::assume_written). [`into_buffer`](Self::into_buffer) shares the part
-/// that is written.
+/// Like a vector, memory has a length ([`len`](Self::len)) and a written part
+/// ([`written`](Self::written)), which begins at its first byte. Fresh memory counts as not
+/// written, whatever its bytes are. [`write`](Self::write) fills it. Work of one's own fills it at
+/// the place that [`spot`](Self::spot) tells, and is declared with
+/// [`assume_written`](Self::assume_written). [`into_buffer`](Self::into_buffer) shares the written
+/// part.
 ///
 /// Memory knows in which queue's order it was allocated, and which queues were given its place.
-/// Another queue that is given the place waits for the first; an array that is made of the memory
-/// is ready after what was submitted to all of them. It is freed after the last use: dropping it,
-/// or the last array that holds it, waits for nothing, and frees it once the queues that were given
+/// Another queue that is given the place waits for the first one. An array that is made of the
+/// memory is ready after what was submitted to all of these queues. Dropping the memory, or the
+/// last array that holds it, waits for nothing: the memory is freed once the queues that were given
 /// its place have passed what was submitted by then.
 ///
 /// ```
@@ -37,20 +37,20 @@ use crate::{DeviceType, Error, ErrorKind, Result};
 /// ```
 pub struct Memory {
     block: ManuallyDrop<OwnedAllocation>,
-    /// The queues that may still use it: those that [`spot`](Self::spot) was called with, and those
-    /// that were used here and have not been waited for since.
+    /// The queues that may still use the memory: those that [`spot`](Self::spot) was called with,
+    /// and those that used the memory here and were not waited for since.
     used_on: Vec<MemoryQueue>,
-    /// How many bytes are written, from the first on.
+    /// The length of the written part.
     written: u64,
-    /// After what it may be used.
+    /// After what the next owner may use the memory.
     free_after: FreeAfter,
 }
 
 /// A queue that memory is used on.
 struct MemoryQueue {
     queue: Queue,
-    /// Whether somebody else knows the place, and may submit work to the queue until the memory is
-    /// shared or dropped.
+    /// Whether somebody outside of the library knows the place, and may submit work to the queue
+    /// until the memory is shared or dropped.
     is_told: bool,
 }
 
@@ -60,13 +60,14 @@ impl MemoryQueue {
     }
 }
 
-/// After what memory may be used by somebody who was not given it yet.
+/// After what the memory may be used by a queue or host that was not given the place yet.
 enum FreeAfter {
-    /// Nothing that was submitted uses it.
+    /// At once: nothing that was submitted uses the memory.
     Nothing,
-    /// The driver allocated it in the order of this queue, and nobody was told the place since.
+    /// After the allocation, which the driver made in the order of this queue. The place was not
+    /// told since.
     Allocation(Queue),
-    /// What was submitted to this queue may still use it.
+    /// After what was submitted to this queue, which may still use the memory.
     Work(Queue),
 }
 
@@ -77,11 +78,11 @@ struct OwnedAllocation {
     len: u64,
     home: MemoryHome,
     counted: bool,
-    /// Handles of parts that nobody has any more, for whoever wants the same parts again.
+    /// Handles of parts that are not in use. The next division into the same parts uses them again.
     parts: Vec<AllocationPart>,
 }
 
-/// Whoever memory goes back to.
+/// Where memory goes back to.
 pub(super) enum MemoryHome {
     Driver,
     Recycler(Box<Lent>),
@@ -107,7 +108,8 @@ impl Memory {
         queue: Option<&Queue>,
         allocator: Option<&dyn Allocator>,
     ) -> Result<Self> {
-        // What is released first may be small: go on as long as there is something to wait for.
+        // The first release may free too little, so this goes on as long as there is something to
+        // wait for.
         let mut shortage = None;
         let runtime = device.driver().runtime();
         loop {
@@ -125,8 +127,8 @@ impl Memory {
         }
     }
 
-    /// The same without a wait for what is held back. What has passed is released, where there is
-    /// no memory without that.
+    /// [`allocate`](Self::allocate), without a wait for memory that is held back. Where no memory
+    /// is left, what has passed is released first.
     pub(super) fn allocate_at_once(
         device: &Device,
         len: u64,
@@ -160,14 +162,15 @@ impl Memory {
         let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
         let mut memory = Self::new(device, raw, len, MemoryHome::Driver, true);
         if let Some(queue) = queue.filter(|queue| !host::is_host(queue.device())) {
-            // It may come into being in the order of the queue, and must not be freed before that.
+            // The memory may come into being in the order of the queue, and must not be freed
+            // before that.
             memory.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
             memory.free_after = FreeAfter::Allocation(queue.clone());
         }
         Ok(memory)
     }
 
-    /// Asks somebody else's allocator, and looks at what it gives.
+    /// Takes memory from the allocator of another party, and checks it.
     fn from_allocator(
         allocator: &dyn Allocator,
         device: &Device,
@@ -185,10 +188,10 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Makes what an allocator gave ready for everybody, or in the order of the queue that the
+    /// Makes memory of an allocator ready for everybody, or in the order of the queue that the
     /// allocator was told.
     fn order_after_its_allocator(&mut self, queue: Option<&Queue>) -> Result<()> {
-        // What the allocator wrote is not the next owner's.
+        // What the allocator wrote is no data of the next owner.
         self.written = 0;
         let is_fresh = matches!(&self.free_after, FreeAfter::Allocation(on)
             if self.used_on.iter().all(|used| used.is(on)));
@@ -204,8 +207,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Whether it comes from the driver, whose allocations nobody uses, or from a recycler, to
-    /// which a block comes back after its last use.
+    /// Whether the memory comes from the driver, whose allocations nobody uses, or from a recycler,
+    /// which takes a block back only after its last use.
     fn is_the_drivers(&self) -> bool {
         matches!(self.block.home, MemoryHome::Driver | MemoryHome::Recycler(_))
     }
@@ -219,7 +222,7 @@ impl Memory {
         Self::new(device, raw, len, MemoryHome::Other { _owner: owner }, true)
     }
 
-    /// What a recycler has, to be used by somebody: it is counted where it was allocated.
+    /// A block of a recycler, lent to a user. The block was counted where it was allocated.
     pub(super) fn lent(mut whole: Self, len: u64, home: impl FnOnce(Self) -> Lent) -> Self {
         let (device, raw) = (whole.block.device.clone(), whole.block.raw);
         let parts = std::mem::take(&mut whole.block.parts);
@@ -253,19 +256,20 @@ impl Memory {
         self.block.len
     }
 
-    /// Whether the memory has no bytes. Such memory is the null handle.
+    /// Whether the memory has no bytes. Such memory has the null handle.
     pub fn is_empty(&self) -> bool {
         self.block.len == 0
     }
 
-    /// How many bytes are written, from the first on: as many as a [`Buffer`] of it has.
+    /// The length of the written part in bytes. [`into_buffer`](Self::into_buffer) makes a buffer
+    /// of this length.
     pub fn written(&self) -> u64 {
         self.written
     }
 
     /// Where the memory is, for work on this queue that fills it.
     ///
-    /// As with arrays, a place exists only for somebody who names the queue that will use it. A
+    /// As with arrays, a place is told only to somebody who names the queue that will use it. A
     /// queue that is named for the first time waits for the queue that the memory was allocated on.
     pub fn spot(&mut self, queue: &Queue) -> Result<Spot> {
         let spot = self.spot_to_fill(queue)?;
@@ -275,21 +279,21 @@ impl Memory {
             queue.tell(Watched::Told, PlaceOwner::OfMemory, spot.base, self.block.len);
         }
         if let FreeAfter::Allocation(first) = &self.free_after {
-            // From now on somebody may submit work that nobody here knows of.
+            // From now on the caller may submit work that the library does not know of.
             self.free_after = FreeAfter::Work(first.clone());
         }
         Ok(spot)
     }
 
-    /// [`spot`](Self::spot) for somebody who asks
-    /// [`may_be_filled_by_host`](Self::may_be_filled_by_host) before anything is submitted.
+    /// [`spot`](Self::spot) for a caller in the library, which asks
+    /// [`may_be_filled_by_host`](Self::may_be_filled_by_host) before it submits anything.
     pub(crate) fn spot_to_fill(&mut self, queue: &Queue) -> Result<Spot> {
         self.require_reach(queue)?;
         self.order(queue)?;
         Ok(Spot { base: self.block.raw, offset: 0 })
     }
 
-    /// Whether work on the queue may touch it.
+    /// Refuses a queue whose work may not touch the memory.
     fn require_reach(&self, queue: &Queue) -> Result<()> {
         let device = &self.block.device;
         if !device.is_of_this_process() {
@@ -304,7 +308,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Says that the first `len` bytes are written, beside those that [`write`](Self::write) wrote.
+    /// Declares that the first `len` bytes are written, in addition to those that
+    /// [`write`](Self::write) wrote.
     ///
     /// # Safety
     /// UNS-33: `len` is not more than [`len`](Self::len). Each of the bytes has been written, or is
@@ -315,7 +320,7 @@ impl Memory {
         self.written = self.written.max(len.min(self.len()));
     }
 
-    /// Makes a queue that was not given the place yet wait until the memory may be used.
+    /// Makes a queue wait until the memory may be used, if it was not given the place yet.
     fn order(&mut self, queue: &Queue) -> Result<()> {
         if let FreeAfter::Allocation(first) | FreeAfter::Work(first) = &self.free_after
             && !self.used_on.iter().any(|known| known.is(queue))
@@ -326,39 +331,40 @@ impl Memory {
         Ok(())
     }
 
-    /// Notes a queue that is given the place and that waited for what it has to wait for.
+    /// Records a queue that is given the place. The queue waits already for what it has to wait
+    /// for.
     fn note_queue(&mut self, queue: &Queue) {
         match &self.free_after {
             FreeAfter::Nothing => {}
-            // The host has waited, and nobody else has to.
+            // The host has waited, so nobody else has to.
             _ if host::is_host(queue.device()) => self.free_after = FreeAfter::Nothing,
             FreeAfter::Allocation(first) if first.number() != queue.number() => {
                 self.free_after = FreeAfter::Work(first.clone());
             }
             FreeAfter::Allocation(_) | FreeAfter::Work(_) => {}
         }
-        // What uses the host's queue is over when the call is.
+        // Work on the host's queue is over when the call returns.
         let is_known = self.used_on.iter().any(|known| known.is(queue));
         if !is_known && !host::is_host(queue.device()) {
             self.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
         }
     }
 
-    /// Makes a queue wait for all that was submitted to the others that were given the place.
+    /// Makes a queue wait for all that was submitted to the other queues that were given the place.
     fn order_behind_all(&self, queue: &Queue) -> Result<()> {
         let others = self.used_on.iter().filter(|used| !used.is(queue));
         others.into_iter().try_for_each(|used| queue.wait(&used.queue.record()?))
     }
 
-    /// Waits on the host until nothing that was submitted uses it.
+    /// Waits on the host until nothing that was submitted uses the memory.
     fn settle(&mut self) -> Result<()> {
         self.used_on.iter().try_for_each(|used| used.queue.synchronize())?;
         self.forget_queues();
         Ok(())
     }
 
-    /// Whether the host may write to it before this queue does anything with it: it is as the
-    /// driver allocated it for the queue, or nothing that was submitted uses it.
+    /// Whether the host may write to the memory before this queue uses it. That is so for memory as
+    /// the driver allocated it for the queue, and where nothing that was submitted uses the memory.
     pub(crate) fn may_be_filled_by_host(&self, queue: &Queue) -> bool {
         let is_alone = || self.used_on.iter().all(|used| used.is(queue));
         match &self.free_after {
@@ -368,24 +374,24 @@ impl Memory {
         }
     }
 
-    /// Whether a queue has to pass something before it may go.
+    /// Whether a queue has to pass something before the memory may be freed.
     pub(super) fn is_used_on_a_queue(&self) -> bool {
         !self.used_on.is_empty()
     }
 
-    /// Forgets the queues that it was used on here: it is there by now, and nothing that was
-    /// submitted uses it, so that it can go at once. Queues that somebody else was told the place
-    /// for stay, because more work may be submitted to them.
+    /// Forgets the queues that used the memory in the library, after they were waited for: the
+    /// memory can then be freed at once. Queues for which somebody outside was told the place stay,
+    /// because more work may be submitted to them.
     pub(crate) fn forget_queues(&mut self) {
         self.used_on.retain(|used| used.is_told);
         self.free_after = FreeAfter::Nothing;
     }
 
-    /// Shares the part of it that is [written](Self::written). From now on nobody writes to it.
+    /// Shares the [written](Self::written) part. From now on nobody writes to the memory.
     ///
-    /// An array that is made of the buffer is ready after what was submitted by then to the queues
-    /// that were given the place, however it is finished. Memory that only [`write`](Self::write)
-    /// filled is ready at once.
+    /// However an array of the buffer is finished, it is ready after what was submitted by then to
+    /// the queues that were given the place. Memory that only [`write`](Self::write) filled is
+    /// ready at once.
     pub fn into_buffer(self) -> Buffer {
         self.block.device.driver().share(self.block.raw, self.block.len);
         let in_flight = self.used_on.iter().map(|used| used.queue.clone()).collect();
@@ -393,7 +399,7 @@ impl Memory {
         self.into_bytes(0, written).in_flight_on(in_flight)
     }
 
-    /// Shares some of its bytes.
+    /// Shares some of the bytes.
     ///
     /// # Safety
     /// The bytes lie inside. An array that is made of them is ready after the work that writes
@@ -403,8 +409,8 @@ impl Memory {
         self.into_bytes(offset, len)
     }
 
-    /// Shares its first `len` bytes, for memory that may go to one other party, who may then write
-    /// to it. An allocator may have given more bytes than were asked for.
+    /// Shares the first `len` bytes with one other party, who may then write to them. An allocator
+    /// may have given more bytes than were asked for.
     ///
     /// # Safety
     /// `len` is not more than [`len`](Self::len). An array that is made of the bytes is ready after
@@ -427,13 +433,13 @@ impl Memory {
             .divided_by(divides)
     }
 
-    /// Shares parts of it, each at an offset and so long, one behind the other. On a device of
-    /// handles each part gets a handle of its own: the one that it had before, if recycled memory
-    /// is divided as it was then.
+    /// Shares parts of the memory, one behind the other, each given by its offset and its length.
+    /// On a device with handles each part gets a handle. Recycled memory that is divided as it was
+    /// before uses its former handles again.
     ///
     /// # Safety
-    /// An array that is made of the parts is ready after the work that writes them. (Nobody gets at
-    /// the bytes between them.)
+    /// An array that is made of the parts is ready after the work that writes them. (The bytes
+    /// between the parts stay hidden.)
     pub(crate) unsafe fn into_parts(
         self,
         parts: impl ExactSizeIterator<Item = (u64, u64)> + DoubleEndedIterator + Clone,
@@ -456,8 +462,8 @@ impl Memory {
         Ok(parted)
     }
 
-    /// Writes to the first bytes of the memory from host memory, and waits until they are written,
-    /// behind all that was submitted to the queues that were given the place.
+    /// Writes to the first bytes of the memory from host memory, and waits until they are written.
+    /// The write comes after all that was submitted to the queues that were given the place.
     pub fn write(&mut self, queue: &Queue, bytes: &[u8]) -> Result<()> {
         let len = bytes.len() as u64;
         if len > self.len() {
@@ -468,8 +474,8 @@ impl Memory {
         if len == 0 {
             return Ok(());
         }
-        // A copy of our own: if the wait fails, the device may read its source long after `bytes`
-        // is gone.
+        // The source is a copy of the bytes: if the wait fails, the device may read the source long
+        // after `bytes` is gone.
         let staged = bytes.to_vec();
         let from = Spot { base: Raw::from_ptr(staged.as_ptr().cast_mut().cast()), offset: 0 };
         self.require_reach(queue)?;
@@ -489,36 +495,36 @@ impl Memory {
             // `keep_until_done`; this memory has no other user (`&mut self`).
             unsafe { queue.copy(Route::FromHost, &[region]) }
         };
-        // A copy that failed may have been submitted all the same.
+        // A copy that failed may have been submitted in part.
         submitted
             .and_then(|()| queue.synchronize())
             .inspect_err(|_| queue.keep_until_done(staged))?;
-        // The queue came behind all others.
+        // The queue waited for all others before the copy.
         self.forget_queues();
         self.written = self.written.max(len);
         Ok(())
     }
 }
 
-/// An allocation that is shared in parts.
+/// An allocation that is shared by parts.
 pub(crate) struct Parted {
-    /// Its parts are these, where they have handles.
+    /// The allocation. It has the handles of the parts, if they have handles.
     whole: Memory,
 }
 
 impl Parted {
-    /// What `buffers[i]` is for the part of this number, which begins there.
+    /// The value for `buffers[i]` of the part with this number, which begins at this offset.
     #[inline]
     pub(crate) fn raw(&self, number: usize, offset: u64) -> Raw<Memory> {
         let OwnedAllocation { raw: base, parts, .. } = &*self.whole.block;
         match parts.get(number) {
             Some(part) => part.handle,
-            // The place is an address, or there is one part, which is the whole.
+            // The memory is named by an address, or there is one part that is the whole.
             None => Raw::from_ptr(base.as_ptr().wrapping_byte_add(offset as usize)),
         }
     }
 
-    /// Gives each part a handle.
+    /// Makes a handle for each part.
     fn divide(&mut self, parts: impl ExactSizeIterator<Item = (u64, u64)> + Clone) -> Result<()> {
         let OwnedAllocation { device, raw: base, len, parts: known, .. } = &mut *self.whole.block;
         let is_same =
@@ -597,9 +603,9 @@ impl Drop for OwnedAllocation {
                 // once, here.
                 unsafe { self.device.driver().free(self.raw, self.len) }
             }
-            // Whoever it was adopted from may give these bytes to somebody else.
+            // The party that the memory was adopted from may give these bytes to somebody else.
             MemoryHome::Other { .. } => self.device.driver().reuse(self.raw, self.len),
-            // The recycler says so when it gives the bytes to somebody.
+            // The recycler tells the driver when it gives the bytes to the next user.
             MemoryHome::Recycler(_) => {}
         }
     }

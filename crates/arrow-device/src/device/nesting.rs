@@ -1,11 +1,21 @@
 //! Drops that nest: an array that owns an array that owns an array, a million times over.
 //!
-//! Whoever exports an array that was imported makes such an owner, and so do a buffer of an array
-//! in another array and the C structs of a peer between every two of them. Each drop would call the
-//! next one, until the stack ends. Here a thread goes a few drops deep; what would be dropped
-//! further down is put on a list, and dropped when the outermost drop is done, or sooner, when the
-//! thread asks for releases or for memory. A peer's callback that stands between two drops does not
-//! matter, since the count is of the thread.
+//! An owner like that is made by exporting an imported array, by a buffer of one array in another,
+//! and by C structs of another library between two of them. Each drop would call the next one,
+//! until the stack ends. The way out:
+//!
+//! 1. Each thread counts how many drops of this module it is inside of.
+//! 2. Up to `DEEPEST`, a value is dropped at once.
+//! 3. A value that would be dropped deeper is put on a list of the thread. The list is a stack: the
+//!    value that came last is dropped first.
+//! 4. The outermost drop empties the list before it returns. The list is emptied sooner where the
+//!    thread asks for releases or for memory. Values that are put on the list meanwhile are dropped
+//!    too.
+//!
+//! The stack is therefore never deeper than two times `DEEPEST` drops. Callbacks of another library
+//! between two drops make no difference, because the count is of the thread. In the usual case, a
+//! drop costs two accesses to a thread-local counter. What must stay true: values on the list are
+//! counted as being released, and a child of `fork` drops none of its parent's.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -15,17 +25,18 @@ use super::deferred;
 use crate::process::MadeIn;
 use crate::unwind;
 
-/// How many drops of this module a thread is inside of at most. A peer's callbacks between them may
-/// need a lot of stack each.
+/// How many drops of this module a thread is inside of at most. Callbacks of other libraries
+/// between them may each need a lot of stack.
 const DEEPEST: usize = 16;
 
 thread_local! {
     /// How many drops of this module this thread is inside of.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    /// What waits for the end of the outermost drop, the last one first. Null outside of a drop, so
-    /// that nothing is left when the thread ends, and no destructor is needed.
+    /// The list of values that wait for the end of the outermost drop, the last one first. The list
+    /// is null outside of a drop, so that nothing is left when the thread ends and no destructor is
+    /// needed.
     static WAITING: Cell<*mut Nested> = const { Cell::new(ptr::null_mut()) };
-    /// The process in which this thread drops what is on the list. What is being dropped is counted
+    /// The process in which this thread is emptying the list. A value that is being dropped counts
     /// as being released until its drop returns.
     static DROPS_LIST_IN: Cell<Option<MadeIn>> = const { Cell::new(None) };
 }
@@ -36,13 +47,13 @@ struct Nested {
     next: *mut Nested,
 }
 
-/// Whatever can be dropped, which is everything.
+/// Implemented by every type, since every value can be dropped.
 trait Droppable {}
 
 impl<T> Droppable for T {}
 
-/// Drops a value: now, or, where this thread is deep in other drops, before the outermost one
-/// returns.
+/// Drops a value at once. Where this thread is deep in other drops, the value is dropped before the
+/// outermost one returns.
 ///
 /// # Safety
 /// As for [`ManuallyDrop::drop`]: the value is not used after this, and not dropped again.
@@ -61,26 +72,26 @@ pub(crate) unsafe fn drop_bounded<T: 'static>(what: &mut ManuallyDrop<T>) {
     drop(deeper);
 }
 
-/// Drops a value that the caller has, as [`drop_bounded`] does.
+/// Drops an owned value, as [`drop_bounded`] does.
 pub(crate) fn drop_owned<T: 'static>(what: T) {
     let mut what = ManuallyDrop::new(what);
     // SAFETY: dropped once, here.
     unsafe { drop_bounded(&mut what) }
 }
 
-/// Whether this thread is in a drop of something that was on the list. In a child of `fork`, a drop
-/// of the parent's list is none.
+/// Whether this thread is dropping a value of the list. In a child of `fork`, the answer is no for
+/// a value of the parent's list.
 pub(crate) fn is_dropping_list() -> bool {
     DROPS_LIST_IN.get().is_some_and(MadeIn::is_this)
 }
 
-/// Whether this thread has anything in hand that was put on the list.
+/// Whether this thread has values that were put on the list, waiting or being dropped.
 pub(crate) fn is_in_hand() -> bool {
     has_waiting() || is_dropping_list()
 }
 
-/// Drops what waits for the end of the outermost drop of this thread, unless the thread is in such
-/// a drop. Returns whether there was anything.
+/// Drops the values that wait for the end of this thread's outermost drop, unless the thread is
+/// dropping the list already. Returns whether there were any.
 #[inline(always)]
 pub(crate) fn drop_waiting_now() -> bool {
     let is_any = has_waiting() && !is_dropping_list();
@@ -94,7 +105,7 @@ fn has_waiting() -> bool {
     !WAITING.get().is_null()
 }
 
-/// Sets the depth back, and drops what waits where the outermost drop is done: also where it
+/// Restores the depth, and empties the list at the end of the outermost drop, even where that
 /// panics.
 struct OneDeeper(usize);
 
@@ -111,7 +122,7 @@ impl Drop for OneDeeper {
 #[cold]
 #[inline(never)]
 fn drop_later<T: 'static>(what: T) {
-    // A child of `fork` has to tell what its parent has on the list.
+    // A child of `fork` has to recognise the values of its parent's list.
     let made_in = MadeIn::watched();
     deferred::count_nested();
     let what = Box::new(what);
@@ -119,8 +130,9 @@ fn drop_later<T: 'static>(what: T) {
     WAITING.set(Box::into_raw(waiting));
 }
 
-/// Drops what is on the list, and what is put there meanwhile. The drops nest as few times as those
-/// of a thread that is in no drop, so that the stack is as deep as two lists need at most.
+/// Drops the values of the list, and those that are put there meanwhile. Their drops nest as deep
+/// as those of a thread that is in no drop. The stack is therefore never deeper than two times
+/// `DEEPEST` drops.
 #[cold]
 #[inline(never)]
 fn drop_waiting() {
@@ -130,7 +142,7 @@ fn drop_waiting() {
         let Nested { what, made_in, next } = *unsafe { Box::from_raw(WAITING.get()) };
         WAITING.set(next);
         if !made_in.is_this() {
-            // One of the drops forked, and this is the child: the parent releases what is left.
+            // One of the drops forked, and this is the child. The parent releases the value.
             std::mem::forget(what);
             deferred::count_abandoned();
             continue;

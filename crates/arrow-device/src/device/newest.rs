@@ -1,8 +1,8 @@
-//! What is kept for the next time, up to a bound: the newest of it.
+//! A bounded store that keeps the newest values.
 
-/// Keeps what came back last, and returns what has to go instead: what came back longest ago, or
-/// the newcomer itself where it is larger than all that may be kept. What is returned is for the
-/// caller to drop, without the lock of the list.
+/// Keeps a value that came back, and returns the values that have to go: the oldest ones, or the
+/// newcomer itself where it is larger than the bound. The caller drops them without the lock of the
+/// list.
 pub(super) fn keep_newest<T>(
     kept: &mut Vec<T>,
     newest: T,

@@ -1,15 +1,14 @@
-//! [`MemoryOnReturn`]: memory that was allocated and not used, on its way back to whoever it came
-//! from.
+//! [`MemoryOnReturn`]: memory that was allocated and not used, on its way back to its allocator.
 
 use std::sync::{Arc, Weak};
 
 use super::{Device, Memory, Queue};
 
-/// Memory that was allocated for a queue, of which nobody was told the place. It goes back when the
-/// queue has passed the allocation, in whose order it may have come into being.
+/// Memory that was allocated for a queue, and whose place nobody was told. The memory may have come
+/// into being in the order of the queue, so it goes back when the queue has passed the allocation.
 pub(crate) struct MemoryOnReturn(Weak<()>);
 
-/// The blocks, until they go.
+/// The blocks on their way back.
 struct ReturningBlocks {
     blocks: Vec<Memory>,
     device: Device,
@@ -17,7 +16,7 @@ struct ReturningBlocks {
 }
 
 impl MemoryOnReturn {
-    /// Gives these blocks back, which were allocated for this queue. Nothing where they are back
+    /// Gives back these blocks, which were allocated for this queue. `None` where they are back
     /// already.
     pub(crate) fn new(queue: &Queue, blocks: Vec<Memory>) -> Option<Self> {
         let (mut blocks, back): (Vec<_>, Vec<_>) =
@@ -26,7 +25,7 @@ impl MemoryOnReturn {
         if blocks.is_empty() {
             return None;
         }
-        // The queue is waited for below, for all of them together.
+        // The queue is waited for below, once for all of the blocks.
         blocks.iter_mut().for_each(Memory::forget_queues);
         let device = queue.device().clone();
         device.account().goes_back();
@@ -36,7 +35,7 @@ impl MemoryOnReturn {
         Some(given_back)
     }
 
-    /// Whether it is not back yet.
+    /// Whether the memory is not back yet.
     pub(crate) fn is_on_its_way(&self) -> bool {
         self.0.strong_count() > 0
     }

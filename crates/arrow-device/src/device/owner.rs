@@ -1,4 +1,4 @@
-//! [`Owner`]: what keeps something alive that somebody else made.
+//! [`Owner`]: a value of another party that keeps something alive.
 
 use std::mem::ManuallyDrop;
 
@@ -7,10 +7,12 @@ use super::{Device, Memory, Queue, deferred, nesting};
 use crate::process::{self, MadeIn};
 use crate::{DeviceId, DeviceType, Result, unwind};
 
-/// Something of the caller's, whose drop is foreign code: a panic there ends here and is counted.
-/// What belongs to a device is not dropped in a child of `fork`, where the device is not.
+/// A value of the caller's, whose drop is foreign code: a panic in the drop is stopped and counted.
+/// An owner of something on a device is not dropped in a child of `fork`, where the device is not
+/// open.
 pub(crate) struct Owner<T: 'static> {
-    /// Nothing where the owner is on the host, and good in every process.
+    /// The process that the owner belongs to. `None` for an owner on the host, which every process
+    /// may drop.
     made_in: Option<MadeIn>,
     what: ManuallyDrop<T>,
 }
@@ -23,7 +25,7 @@ impl<T: 'static> Owner<T> {
         Self { made_in, what: ManuallyDrop::new(what) }
     }
 
-    /// The owner of something that is good in every process.
+    /// The owner of something that every process may use.
     pub(crate) fn in_any_process(what: T) -> Self {
         Self { made_in: None, what: ManuallyDrop::new(what) }
     }

@@ -18,34 +18,35 @@ pub enum Addressing {
 /// Whether and how the host can read a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostAccess {
-    /// It cannot; data has to be copied.
+    /// The host cannot read the memory; data has to be copied.
     None,
-    /// In place, once the event has passed, after [`Driver::map`].
+    /// The host reads the memory in place, once the event has passed, after [`Driver::map`].
     Mapped,
 }
 
-/// How work that was submitted is known to be complete by somebody else.
+/// How another party learns that submitted work is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// By an event, which travels as `sync_event`.
+    /// By an event, which is exported as `sync_event`.
     Event,
-    /// The interface has no event for this device: whoever exports waits on the host first.
+    /// The interface has no event for this device, so an exporter waits on the host first.
     HostWait,
     /// The interface has no event for this device, and needs none: the device has one queue, and
-    /// what is submitted to it comes behind everything that was submitted before (DRV-4).
+    /// work on the queue comes after all that was submitted to it before (DRV-4).
     ///
-    /// Others find a null `sync_event`. In this process events say when the data is there, as on
-    /// any device: the host and the queues of other devices wait for them, and work on the device's
-    /// own queue waits for nothing. For an array that came from somebody else, an event is recorded
-    /// behind all that was submitted, when the host or another device first asks.
+    /// Consumers find a null `sync_event`. In this process events say when the data is ready, as on
+    /// any device: the host and the queues of other devices wait for these events, and work on the
+    /// device's own queue waits for nothing. An imported array has no event. For such an array an
+    /// event is recorded, after all that was submitted by then, when the host or another device
+    /// first asks.
     QueueOrder,
 }
 
-/// The queues of a runtime that are there without being opened.
+/// Queues of a runtime that exist without being opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultQueues {
-    /// The one on which work is done of whoever names no queue. It comes behind every queue that
-    /// [`of_thread`](Self::of_thread) stands for.
+    /// The queue for work that names no queue. Work on this queue waits for work on every queue
+    /// that [`of_thread`](Self::of_thread) stands for.
     pub of_device: Raw<Queue>,
     /// A handle that stands for another queue on each thread.
     pub of_thread: Option<Raw<Queue>>,
@@ -58,82 +59,87 @@ pub struct Properties {
     /// Every allocation begins at a multiple of this many bytes, and packed data inside one should
     /// too.
     pub alignment: usize,
-    /// What a buffer's base is.
+    /// How the memory of the device is named.
     pub addressing: Addressing,
     /// Whether the host can read the memory.
     pub host_access: HostAccess,
-    /// How others know that data is complete.
+    /// How consumers know that data is complete.
     pub readiness: Readiness,
-    /// Whether [`Driver::part`] gives handles for parts of an allocation. Without meaning where
-    /// there are addresses.
+    /// Whether [`Driver::part`] makes handles for parts of an allocation. Without meaning on a
+    /// device with addresses.
     pub parts: bool,
-    /// Whether every buffer of an array needs an allocation of its own, although there are
-    /// addresses: others know memory by the address at which its allocation begins, as those do who
-    /// are given a file descriptor for it. Copies then give each buffer its own, and a
-    /// [part](crate::Buffer::slice) of the device's memory is no buffer of an array.
+    /// Whether every buffer of an array needs an allocation of its own, although the device has
+    /// addresses. That is so where other parties know memory by the address at which its allocation
+    /// begins, as those do who get a file descriptor of an allocation. Copies then give each buffer
+    /// an allocation of its own, and a [part](crate::Buffer::slice) of the device's memory cannot
+    /// be a buffer of an array.
     pub separate: bool,
-    /// Whether data from the host goes over fastest when the host gathers it in memory of
-    /// [`Driver::allocate_staging`] first, so that few large pieces are copied.
+    /// Whether copies from the host are fastest when the host first gathers the data in memory of
+    /// [`Driver::allocate_staging`], so that few large pieces are copied.
     pub gathered_writes: bool,
     /// Which copies may wait for the queue.
     pub waiting_copies: WaitingCopies,
-    /// How many bytes the device copies at least, and at multiples of what: a power of two, 1 where
-    /// it copies any bytes.
+    /// The unit of copies in bytes: the device copies multiples of this number, at multiples of
+    /// this number. A power of two, 1 where the device copies any bytes.
     ///
-    /// The driver is then given copies of which each place on the device is at a multiple of the
-    /// unit, counted from address 0 or from the beginning of a handle. Lengths are as they are: a
-    /// driver rounds them up, on the device. What is behind a destination up to the next unit
-    /// belongs to nobody, and an allocation has whole units, whatever length was asked for. Callers
-    /// of the library copy any bytes; the rest is done by the library, through host memory where
-    /// need be. Copies between two devices of one runtime whose units differ go by the host.
+    /// In the copies that the driver is given, each place on the device is a multiple of the unit,
+    /// counted from address 0 or from the beginning of a handle. Lengths are not rounded: the
+    /// driver rounds them up, on the device. The bytes behind a destination up to the next unit
+    /// belong to nobody, and an allocation has whole units, whatever length was asked for.
+    ///
+    /// Callers of the library copy any bytes. The library does what the device cannot, through host
+    /// memory where necessary. Copies between two devices of one runtime with different units pass
+    /// through the host.
     pub copy_unit: u64,
-    /// Whether the device copies between two allocations only, and not inside one. The driver is
-    /// then given no region within the device with one handle on both sides: the library goes by
-    /// fresh memory. Without meaning where there are addresses.
+    /// Whether the device copies only between two allocations, and not inside one. The driver is
+    /// then given no region within the device that has one handle on both sides: the library copies
+    /// by way of fresh memory. Without meaning on a device with addresses.
     pub distinct_copies: bool,
     /// Whether [`Driver::watch`] is called.
     pub watches: bool,
-    /// The queues that others use without having opened one, where the runtime has such queues.
+    /// The queues of the runtime that exist without being opened, if it has any.
     pub default_queues: Option<DefaultQueues>,
     /// Whether [`Driver::notify`] announces events, and from where.
     pub event_notices: EventNotices,
-    /// A name to show to people.
+    /// The name of the device for people.
     pub name: String,
 }
 
-/// Which copies may wait for the queue before the call returns. Copies that are
-/// [polled](crate::copy::PolledCopy) never wait.
+/// Which copies may wait for the queue before the call returns. [Polled](crate::copy::PolledCopy)
+/// copies never wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum WaitingCopies {
-    /// None: a copy is submitted, and the call returns.
+    /// No copy waits: it is submitted, and the call returns.
     #[default]
     None,
-    /// Those between the device and host memory that is not of [`Driver::allocate_staging`], as of
-    /// CUDA's pageable memory. A copy that is polled goes by memory of the driver's.
+    /// Copies between the device and host memory that is not of [`Driver::allocate_staging`] may
+    /// wait, as with CUDA's pageable memory. A polled copy goes by memory of the driver.
     OfPlainMemory,
-    /// All, as those of memory that CUDA has pinned on the host. A copy that is polled is refused.
+    /// All copies may wait, as with memory that CUDA has pinned on the host. A polled copy is
+    /// refused.
     All,
 }
 
-/// Whether a driver calls back when an event has passed ([`Driver::notify`]), and what may be done
-/// where it does.
+/// Whether a driver calls back when an event has passed ([`Driver::notify`]), and what a callback
+/// may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum EventNotices {
-    /// It does not. A thread of the library asks and waits for events that somebody awaits.
+    /// The driver does not call back. A thread of the library asks about awaited events, and waits
+    /// for them.
     #[default]
     None,
-    /// In callbacks that must not call the runtime or must not take long, such as host functions of
-    /// CUDA. A thread of the library wakes whoever waits.
+    /// The driver calls back where the runtime may not be called, or where a callback must not take
+    /// long, as in host functions of CUDA. A thread of the library wakes the waiting tasks.
     FromCallbacks,
-    /// Where everything of the library and of the runtime may be called, such as the event loop of
-    /// a browser's page. Whoever waits is woken there, and the library needs no thread.
+    /// The driver calls back where the library and the runtime may be called, as in the event loop
+    /// of a browser's page. The callback wakes the waiting tasks, and the library needs no thread.
     Anywhere,
 }
 
 impl Properties {
-    /// A device with addresses, events, memory that the host cannot read, and the alignment that
-    /// Arrow recommends. Change what differs.
+    /// The properties of a device with addresses, with events, with memory that the host cannot
+    /// read, and with the alignment that Arrow recommends. Change what differs.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             alignment: 64,
@@ -153,13 +159,14 @@ impl Properties {
         }
     }
 
-    /// Sets the alignment of memory, which is at least 64 and at least the unit of copies.
+    /// Sets the alignment of memory in bytes. The alignment becomes at least 64 and at least the
+    /// unit of copies.
     pub fn with_alignment(mut self, alignment: usize) -> Self {
         self.alignment = alignment.max(64).max(self.copy_unit as usize);
         self
     }
 
-    /// So many bytes as whole units.
+    /// `len`, rounded up to whole units.
     pub(crate) fn whole(&self, len: u64) -> u64 {
         len.checked_next_multiple_of(self.copy_unit).unwrap_or(len)
     }
@@ -170,25 +177,25 @@ impl Properties {
         self
     }
 
-    /// Says whether parts of an allocation have handles of their own.
+    /// Sets whether parts of an allocation have handles of their own.
     pub fn with_parts(mut self, parts: bool) -> Self {
         self.parts = parts;
         self
     }
 
-    /// Says whether every buffer needs an allocation of its own, or several may be in one.
+    /// Sets whether every buffer needs an allocation of its own.
     pub fn with_separate(mut self, separate: bool) -> Self {
         self.separate = separate;
         self
     }
 
-    /// Says whether data from the host is gathered first, or every piece is copied by itself.
+    /// Sets whether data from the host is gathered first.
     pub fn with_gathered_writes(mut self, gathered_writes: bool) -> Self {
         self.gathered_writes = gathered_writes;
         self
     }
 
-    /// Says which copies may wait for the queue.
+    /// Sets which copies may wait for the queue.
     pub fn with_waiting_copies(mut self, waiting_copies: WaitingCopies) -> Self {
         self.waiting_copies = waiting_copies;
         self
@@ -202,37 +209,37 @@ impl Properties {
         self
     }
 
-    /// Says whether copies within the device go between two allocations only, or inside one too.
+    /// Sets whether copies within the device go only between two allocations.
     pub fn with_distinct_copies(mut self, distinct: bool) -> Self {
         self.distinct_copies = distinct;
         self
     }
 
-    /// Says whether the driver is told what becomes of memory.
+    /// Sets whether the driver is told what becomes of memory.
     pub fn with_watches(mut self, watches: bool) -> Self {
         self.watches = watches;
         self
     }
 
-    /// Names the queues of the device that nobody opens.
+    /// Sets the queues of the device that exist without being opened.
     pub fn with_default_queues(mut self, default_queues: DefaultQueues) -> Self {
         self.default_queues = Some(default_queues);
         self
     }
 
-    /// Says how the driver announces events.
+    /// Sets how the driver announces events.
     pub fn with_event_notices(mut self, event_notices: EventNotices) -> Self {
         self.event_notices = event_notices;
         self
     }
 
-    /// Sets which access the host has to memory.
+    /// Sets how the host can read the memory.
     pub fn with_host_access(mut self, host_access: HostAccess) -> Self {
         self.host_access = host_access;
         self
     }
 
-    /// Sets how others learn that data is ready.
+    /// Sets how consumers learn that data is ready.
     pub fn with_readiness(mut self, readiness: Readiness) -> Self {
         self.readiness = readiness;
         self

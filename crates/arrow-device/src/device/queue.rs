@@ -16,8 +16,8 @@ use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 /// An ordered lane of work on a device: a CUDA stream, an OpenCL command queue, the host's own
 /// program order.
 ///
-/// Cheap to clone. Closed with the last clone, unless it was adopted; work that was submitted still
-/// finishes.
+/// Cheap to clone. The queue is closed with the last clone, unless it was adopted. Submitted work
+/// still finishes.
 #[derive(Clone)]
 pub struct Queue(Arc<QueueInner>);
 
@@ -25,10 +25,10 @@ struct QueueInner {
     device: Device,
     raw: Raw<Queue>,
     owned: bool,
-    /// Whether the driver is told who is told what for this queue.
+    /// Whether the driver is told to whom places are told for this queue.
     is_watched: bool,
     timeline: Arc<QueueTimeline>,
-    /// What keeps a queue open that somebody else opened.
+    /// Keeps a queue open that somebody else opened.
     owner: Option<Box<dyn KeepAlive>>,
 }
 
@@ -45,7 +45,7 @@ impl Queue {
         Self::new(device, raw, false, owner)
     }
 
-    /// The queue of this timeline, which is always open.
+    /// The queue of this timeline, which is never closed.
     pub(super) fn always_open(
         device: Device,
         raw: Raw<Queue>,
@@ -77,13 +77,13 @@ impl Queue {
         &self.0.device
     }
 
-    /// The runtime's handle, to submit work of one's own. Valid as long as this queue.
+    /// The runtime's handle, for submitting work of one's own. Valid as long as this queue.
     pub fn raw(&self) -> Raw<Queue> {
         self.0.raw
     }
 
-    /// Whether both are one queue of the runtime, so that work on the one is in order with work on
-    /// the other. Handles alone do not tell: the default stream of each CUDA device is null.
+    /// Whether both are one queue of the runtime. Work on one is then in order with work on the
+    /// other. Handles alone do not tell: the default stream of each CUDA device is null.
     pub fn is_same(&self, other: &Self) -> bool {
         let (device, another) = (self.device(), other.device());
         Arc::ptr_eq(&self.0, &other.0)
@@ -92,14 +92,14 @@ impl Queue {
                 && device.driver().runtime() == another.driver().runtime())
     }
 
-    /// Whether the driver is told of places that somebody is told for this queue.
+    /// Whether the driver is told of places that are told for this queue.
     #[inline(always)]
     pub(crate) fn is_watched(&self) -> bool {
         self.0.is_watched
     }
 
-    /// Tells the driver that somebody was told this place for the queue, or that nobody uses it
-    /// there any more, where the driver watches.
+    /// Where the driver watches, tells it that somebody was told this place for the queue, or that
+    /// nobody uses the place on the queue any more.
     pub(crate) fn tell(
         &self,
         what: fn(Raw<Self>, PlaceOwner) -> Watched,
@@ -112,28 +112,28 @@ impl Queue {
         }
     }
 
-    /// An event behind everything submitted so far.
+    /// Records an event behind everything submitted so far.
     pub fn record(&self) -> Result<Event> {
         self.prepare_event()?.record().map_err(|(error, _)| error)
     }
 
-    /// Makes this queue wait for the event: nothing submitted from now on starts before it has
-    /// passed.
+    /// Makes this queue wait for the event: nothing submitted from now on starts before the event
+    /// has passed.
     ///
-    /// Where neither this queue nor its runtime can wait for that event, the host waits here.
+    /// Where neither this queue nor its runtime can wait for the event, the host waits here.
     pub fn wait(&self, event: &Event) -> Result<()> {
         if self.waits_by_itself(event)? { Ok(()) } else { event.synchronize() }
     }
 
-    /// Makes this queue wait for the event where it can. Where the host has to wait, does nothing
-    /// and says no.
+    /// Makes this queue wait for the event, if the queue can. Where the host would have to wait,
+    /// does nothing and returns false.
     pub(crate) fn waits_by_itself(&self, event: &Event) -> Result<bool> {
-        // An event of the parent's, in a child of `fork`, is an error there.
+        // In a child of `fork`, an event of the parent is an error of the driver.
         let is_ours = event.runtime() == self.driver().runtime() && event.is_of_this_process();
         if !is_ours {
             return Ok(false);
         }
-        // DRV-4: what comes later on such a device comes behind the event.
+        // DRV-4: what is submitted later on such a device comes after the event.
         if self.is_ordered_behind(event) {
             return Ok(true);
         }
@@ -142,7 +142,7 @@ impl Queue {
         Ok(waiting == Waiting::Queued)
     }
 
-    /// Whether the event stands for work of the one queue that this is.
+    /// Whether the event stands for work of this queue, which is the only one of its device.
     fn is_ordered_behind(&self, event: &Event) -> bool {
         let device = self.device();
         device.is_in_queue_order() && event.device().id() == device.id() && event.is_of_its_device()
@@ -158,20 +158,20 @@ impl Queue {
         Ok(())
     }
 
-    /// Whether everything submitted so far has finished. Never waits; some devices say no for a
-    /// moment longer than is so.
+    /// Whether everything submitted so far has finished. Never waits. Some devices say no for a
+    /// moment longer than is true.
     pub fn is_idle(&self) -> Result<bool> {
         // SAFETY: the handle is alive in its owner.
         unsafe { self.driver().is_idle(self.0.raw) }
     }
 
-    /// Allocates memory for work on this queue, maybe in its order. Another queue that is given the
-    /// place ([`Memory::spot`], [`Memory::write`]) waits for this one first.
+    /// Allocates memory for work on this queue, perhaps in the order of the queue. Another queue
+    /// that is given the place ([`Memory::spot`], [`Memory::write`]) waits for this one first.
     pub fn allocate(&self, len: u64) -> Result<Memory> {
         Memory::allocate(&self.0.device, len, Some(self))
     }
 
-    /// The same with an allocator for this one request, where there is one.
+    /// [`allocate`](Self::allocate), with an allocator for this one request.
     pub(crate) fn allocate_by(
         &self,
         len: u64,
@@ -183,7 +183,7 @@ impl Queue {
         }
     }
 
-    /// The same without a wait for memory that is held back.
+    /// [`allocate`](Self::allocate), without a wait for memory that is held back.
     pub(crate) fn allocate_at_once(
         &self,
         len: u64,
@@ -196,18 +196,18 @@ impl Queue {
     /// Keeps something alive until everything submitted so far has finished: memory, or what a
     /// callback refers to.
     ///
-    /// It is dropped later, by whatever call into this crate comes by (see
-    /// [`deferred`](crate::deferred)), on that thread.
+    /// A later call into this crate drops it, on the thread of that call: see
+    /// [`deferred`](crate::deferred).
     pub fn keep_until_done(&self, what: impl Send + 'static) {
         let what = Owner::on(self.0.device.id(), what);
         deferred::defer(what, vec![QueueUse::until_now(self)], true);
     }
 
-    /// Submits copies, as one piece of work.
+    /// Submits copies as one piece of work.
     ///
-    /// Any bytes can be copied on any device. Where a device copies [whole units] or [between two
-    /// allocations] only, and the regions ask for more, this waits for the queue, and copies what
-    /// the device cannot through host memory or through fresh memory of the device.
+    /// Any bytes can be copied on any device. Where a device only copies [whole units], or only
+    /// [between two allocations], and the regions ask for more, this waits for the queue. Bytes
+    /// that the device cannot copy pass through host memory or through fresh memory of the device.
     ///
     /// [whole units]: crate::driver::Properties::copy_unit
     /// [between two allocations]: crate::driver::Properties::distinct_copies
@@ -222,8 +222,8 @@ impl Queue {
         unsafe { self.copy_leaving(Slack::Kept, route, regions) }
     }
 
-    /// The same into memory in which destinations begin at units, and what is behind a destination
-    /// up to the next unit is nobody's.
+    /// [`copy`](Self::copy) into memory in which each destination begins at a unit, and the bytes
+    /// behind a destination up to the next unit belong to nobody.
     ///
     /// # Safety
     /// UNS-21, and what is said of the memory.
@@ -236,8 +236,8 @@ impl Queue {
         unsafe { self.copy_leaving(Slack::Nobodys, route, regions) }
     }
 
-    /// The same without a wait: an error where the device copies whole units, or between two
-    /// allocations, and the regions ask for more.
+    /// [`copy_into_fresh`](Self::copy_into_fresh), without a wait. An error where the device only
+    /// copies whole units, or only between two allocations, and the regions ask for more.
     ///
     /// # Safety
     /// UNS-21, and what is said of the memory.
@@ -270,9 +270,10 @@ impl Queue {
         unsafe { GranularCopy::new(self, slack).submit(route, regions) }
     }
 
-    /// An error where copies on this queue would reach past the end of memory on that device, which
-    /// has smaller [units](crate::driver::Properties::copy_unit) than the queue's device copies:
-    /// the host's memory has any bytes. `holder` tells the device that has the memory.
+    /// An error where copies on this queue would reach past the end of memory on that device: the
+    /// queue's device copies larger [units](crate::driver::Properties::copy_unit) than the memory
+    /// consists of. The host's memory has any number of bytes. `holder` tells the device that has
+    /// the memory.
     pub(crate) fn require_units(
         &self,
         memory: DeviceId,
@@ -295,7 +296,7 @@ impl Queue {
         Err(Error::new(ErrorKind::NotReachable, message).on_device(memory))
     }
 
-    /// Hands copies to the driver.
+    /// Gives copies to the driver.
     ///
     /// # Safety
     /// UNS-21, and what the device's properties say of regions.
@@ -313,9 +314,9 @@ impl Queue {
         self.driver().reaches(memory)
     }
 
-    /// Whether work on this queue may touch memory on that device. Which memory, is asked where the
-    /// device is another one, or its id may stand for several runtimes: `memory` tells a part of
-    /// the memory, if there is any.
+    /// Whether work on this queue may touch memory on that device. Where the device is another one,
+    /// or its id may stand for several runtimes, the drivers are asked about the memory itself:
+    /// `memory` tells a part of it, if there is any.
     ///
     /// # Safety
     /// What `memory` tells is a `buffers[i]` of an array that claims to be on that device, or what
@@ -337,9 +338,10 @@ impl Queue {
         Err(Error::new(ErrorKind::NotReachable, message).on_device(device))
     }
 
-    /// The queue that has passed what was submitted here before, as soon as it has passed what is
-    /// submitted to it from now on, whichever thread asks: this one, or the default queue of the
-    /// device where this is another queue on each thread.
+    /// The queue that stands for this one on any thread: once it has passed what is submitted to it
+    /// from now on, everything is over that was submitted to this queue before. That is the default
+    /// queue of the device, where this handle stands for another queue on each thread, and
+    /// otherwise this queue itself.
     pub(crate) fn on_any_thread(&self) -> Self {
         match self.driver().properties().default_queues {
             Some(queues) if queues.of_thread == Some(self.raw()) => {
@@ -349,7 +351,7 @@ impl Queue {
         }
     }
 
-    /// Whether it is the host's, whose work is done when the call is that submits it.
+    /// Whether this is the host's queue, whose work is done when the submitting call returns.
     pub(crate) fn is_the_hosts(&self) -> bool {
         super::host::is_host(self.device())
     }
@@ -359,7 +361,7 @@ impl Queue {
         self.0.timeline.number()
     }
 
-    /// The order in which this queue passes uses.
+    /// The timeline of the queue: the order in which it passes uses.
     pub(crate) fn timeline(&self) -> &Arc<QueueTimeline> {
         &self.0.timeline
     }
@@ -383,8 +385,8 @@ impl Queue {
         if passed { Ok(()) } else { Err(has_not_passed(self.device())) }
     }
 
-    /// Makes this queue wait for an event that another party shows, where it can. Where the host
-    /// has to wait, does nothing and says whether the event has passed.
+    /// Makes this queue wait for an event that another party shows, if the queue can. Where the
+    /// host would have to wait, does nothing and says whether the event has passed.
     ///
     /// # Safety
     /// `sync_event` is that of an array that is alive and lies on a device that this queue reaches.
@@ -398,8 +400,8 @@ impl Queue {
         unsafe { self.driver().is_complete(event) }
     }
 
-    /// Makes this queue wait for an event that another party shows, or gives the event, for which
-    /// the host has to wait.
+    /// Makes this queue wait for an event that another party shows. Returns the event where the
+    /// host has to wait for it instead.
     ///
     /// # Safety
     /// `sync_event` is that of an array that is alive and lies on a device that this queue reaches.
@@ -450,7 +452,8 @@ impl PreparedEvent {
         &self.queue
     }
 
-    /// Records it. On failure the queue comes back with the error, and the event is destroyed.
+    /// Records the event. On failure the event is destroyed, and the queue is returned with the
+    /// error.
     pub(crate) fn record(mut self) -> Result<Event, (Error, Queue)> {
         let QueueInner { device, raw, timeline, owner, .. } = &*self.queue.0;
         let (point, recorded) = timeline.record(|| {
@@ -460,14 +463,14 @@ impl PreparedEvent {
         });
         let raw = recorded.map_err(|error| {
             if error.kind() == ErrorKind::Panicked {
-                // The driver may have put another event in the place of this one, and destroyed it.
+                // The driver may have replaced this event by another one, and destroyed it.
                 self.recorded = true;
                 deferred::count_abandoned();
             }
             (error, self.queue.clone())
         })?;
         self.recorded = true;
-        // Somebody else's queue stays open as long as any event of it (UNS-20).
+        // An adopted queue stays open as long as any event recorded on it (UNS-20).
         let kept = owner.is_some().then(|| self.queue.clone());
         Ok(Event::owned(device.clone(), raw, timeline.clone(), point, kept))
     }

@@ -1,4 +1,4 @@
-//! [`Raw`]: a handle as a runtime has it.
+//! [`Raw`]: a handle of a runtime.
 
 use std::ffi::c_void;
 use std::fmt;

@@ -1,7 +1,21 @@
 //! The devices that are open in this process, by id.
 //!
-//! Holds no device open. Used only where no device is at hand: settling or reading an array that
-//! somebody else made.
+//! The registry holds no device open. It is asked only where no device is at hand: for waiting for
+//! or reading an array that another party made.
+//!
+//! An id may have stood for several runtimes. The registry therefore remembers, for each id:
+//!
+//! 1. which runtimes were open by it, or reach memory by it;
+//! 2. since when there are several;
+//! 3. when devices that are closed by now were open. Up to `MOST_CLOSED` closed devices are told
+//!    apart.
+//!
+//! From these a question such as "which device has memory that came at this moment?" is answered
+//! ([`Moment`]). In a program with one runtime for each id, one flag says that there is nothing to
+//! ask.
+//!
+//! What must stay true: a device is listed, and removed from the list, under the same lock that
+//! makes its moment, and no driver is called under a lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +27,8 @@ use super::{ClaimedMemory, Device, Moment, deferred, host};
 use crate::process::PerProcess;
 use crate::{DeviceId, DeviceType, ErrorKind, Result};
 
-/// A child of `fork` has a list of its own: the devices of its parent are not open there.
+/// The open devices. A child of `fork` has its own list, because its parent's devices are not open
+/// there.
 static OPEN: PerProcess<Mutex<Listed>> = PerProcess::new(Mutex::new(Vec::new()));
 
 type Listed = Vec<ListedDevice>;
@@ -22,23 +37,25 @@ struct ListedDevice {
     id: DeviceId,
     runtime: Runtime,
     opened: Weak<OpenDevice>,
-    /// Its driver, for questions that do not keep the device open.
+    /// The driver, for questions that do not keep the device open.
     driver: Weak<dyn Driver>,
-    /// When it was put on the list.
+    /// When the device was put on the list.
     since: Moment,
-    /// Whether it is known if its id is ambiguous. Nobody finds the device before.
+    /// Whether it is known if the device's id is ambiguous. The device is not found before that.
     is_judged: bool,
 }
 
-/// The runtimes that were ever open by an id, or reached memory by it: who has data of one that is
-/// closed may still use the id. A child of `fork` goes on with none, as it has no devices.
+/// The runtimes that were ever open by an id, or reached memory by it. Runtimes of closed devices
+/// stay: data of them may still name the id. A child of `fork` begins with none, because it has no
+/// devices.
 static RUNTIMES: PerProcess<Mutex<Runtimes>> =
     PerProcess::new(Mutex::new(Runtimes { of_ids: None, are_many: false }));
 
 #[derive(Default)]
 struct Runtimes {
     of_ids: Option<HashMap<DeviceId, RuntimesOfId>>,
-    /// Whether there were more ids than a driver is asked about: each may stand for several.
+    /// Whether there were more ids than a driver is asked about. Each id then may stand for several
+    /// runtimes.
     are_many: bool,
 }
 
@@ -53,27 +70,27 @@ impl Runtimes {
     }
 }
 
-/// The runtimes of one id, as far as anybody asks.
+/// The runtimes of one id, as far as they are needed.
 struct RuntimesOfId {
     first: Runtime,
-    /// Since when there are others, too. Nothing where there are none.
+    /// Since when the id stands for several runtimes. `None` where it does not.
     several_since: Option<Moment>,
-    /// Whether there may be others: a driver could not say whether it reaches the id.
+    /// Whether there may be other runtimes: a driver could not say whether it reaches the id.
     may_be_several: bool,
-    /// The devices that were closed, the one closed last at the end.
+    /// The closed devices, in the order in which they were closed.
     closed: Vec<ClosedDevice>,
 }
 
-/// When a device was open, or several.
+/// The time during which a device was open, or several devices.
 struct ClosedDevice {
-    /// Nothing where there were several.
+    /// The runtime of the device. `None` where devices of several runtimes were put together.
     runtime: Option<Runtime>,
     opened: Moment,
     closed: Moment,
 }
 
-/// So many are told apart: the oldest ones are put together, so that what came in the time between
-/// them is refused where nobody tells whose it is.
+/// How many closed devices are told apart. Beyond that, the oldest ones are put together as one of
+/// unknown runtime, and memory from that time is refused where no driver says that it is its own.
 const MOST_CLOSED: usize = 256;
 
 impl RuntimesOfId {
@@ -83,7 +100,7 @@ impl RuntimesOfId {
 
     fn note_closing(&mut self, runtime: Runtime, opened: Moment) {
         let closed = Moment::begin();
-        // Of one runtime, times that overlap are one.
+        // Overlapping times of one runtime are joined.
         let of_same = self.closed.last_mut().filter(|last| last.runtime == Some(runtime));
         if let Some(last) = of_same.filter(|last| !last.closed.is_before(opened)) {
             (last.opened, last.closed) = (last.opened.min(opened), closed);
@@ -99,18 +116,19 @@ impl RuntimesOfId {
         }
     }
 
-    /// The moments that divide the time of this id, as far as closed devices do.
+    /// The moments at which the id may have begun to stand for another runtime, as far as closed
+    /// devices tell.
     fn divisions(&self) -> impl Iterator<Item = Moment> {
         let closed = self.closed.iter().flat_map(|device| [device.opened, device.closed]);
         closed.chain(self.several_since)
     }
 
-    /// Whether there ever was another runtime than this.
+    /// Whether the id ever stood for another runtime than this.
     fn is_of_another(&self, runtime: Runtime) -> bool {
         self.several_since.is_some() || self.first != runtime
     }
 
-    /// Whether a device of another runtime than this was open at a moment, and is closed.
+    /// Whether a device of another runtime was open at that moment and is closed by now.
     fn was_another_open(&self, runtime: Runtime, at: Moment) -> bool {
         self.closed.iter().any(|device| {
             let was_open = !at.is_before(device.opened) && at.is_before(device.closed);
@@ -119,25 +137,24 @@ impl RuntimesOfId {
     }
 }
 
-/// Whether there was ever a device on the list. Before that forks are not counted, and nobody takes
-/// the lock.
+/// Whether a device was ever listed. Before that forks are not counted, and the lock is not taken.
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Whether an id ever stood for several runtimes: several were open by it, or one reaches by its
-/// number what another one was open by. Who copies within a device asks this every time.
+/// Whether any id ever stood for several runtimes: several were open by it, or one reaches memory
+/// by an id by which another one was open. Every copy within a device asks this.
 static AMBIGUOUS: AtomicBool = AtomicBool::new(false);
 
 /// Whether there ever was a device whose arrays are ready in the order of its queue.
 static IN_QUEUE_ORDER: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
-    // The driver's guard has begun to count forks.
+    // The driver's guard counts forks already.
     USED.store(true, Ordering::Release);
     if device.is_in_queue_order() {
         IN_QUEUE_ORDER.store(true, Ordering::Relaxed);
     }
-    // The drivers of others may be closed meanwhile, and then end here: who waits for all releases
-    // waits.
+    // Drivers of other devices may be closed meanwhile, and then end here. A wait for all releases
+    // waits for that, too.
     deferred::in_hand(|| {
         let (others, since) = list(device, opened);
         let driver = &**device.driver();
@@ -149,7 +166,7 @@ pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
         for id in ids_of_others(driver.runtime()) {
             note_reach(driver, id, since);
         }
-        // Whoever finds the device from here on sees the answer, by the lock.
+        // The lock makes the answer visible to everybody who finds the device from here on.
         let mut open = crate::sync::lock(OPEN.get());
         let is_it = |known: &&mut ListedDevice| known.opened.as_ptr() == Arc::as_ptr(opened);
         if let Some(known) = open.iter_mut().find(is_it) {
@@ -158,8 +175,9 @@ pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
     });
 }
 
-/// Puts a device on the list. Returns the drivers of the others, and since when the device stands
-/// there: one lock for both, so that of two devices that are opened at once, one sees the other.
+/// Puts a device on the list. Returns the drivers of the other devices, and the moment of the
+/// listing. Both are taken under one lock, so that of two devices that are opened at once, one sees
+/// the other.
 fn list(device: &Device, opened: &Arc<OpenDevice>) -> (Vec<Arc<dyn Driver>>, Moment) {
     // Dropped without the lock: each may be the last share of a driver whose device is closed
     // meanwhile.
@@ -178,7 +196,7 @@ fn list(device: &Device, opened: &Arc<OpenDevice>) -> (Vec<Arc<dyn Driver>>, Mom
     (others, since)
 }
 
-/// Takes a device from the list whose last share goes.
+/// Removes a device from the list when its last share goes.
 pub(super) fn remove(opened: &OpenDevice) {
     if !USED.load(Ordering::Acquire) {
         return;
@@ -187,12 +205,13 @@ pub(super) fn remove(opened: &OpenDevice) {
     let is_it = |known: &ListedDevice| std::ptr::eq(known.opened.as_ptr(), opened);
     let Some(index) = open.iter().position(is_it) else { return };
     let ListedDevice { id, runtime, since, .. } = open.remove(index);
-    // Under the lock of the list: whoever does not find the device there any more finds this.
+    // Under the lock of the list: a thread that does not find the device there any more finds this
+    // note.
     let mut known = crate::sync::lock(RUNTIMES.get());
     known.of_mut(id, runtime).note_closing(runtime, since);
 }
 
-/// Notes that a runtime is open by an id since a moment, or reaches memory by it.
+/// Records that a runtime is open by an id, or reaches memory by it, since a moment.
 pub(super) fn note_runtime(id: DeviceId, runtime: Runtime, since: Moment) {
     let mut known = crate::sync::lock(RUNTIMES.get());
     let of_id = known.of_mut(id, runtime);
@@ -203,7 +222,7 @@ pub(super) fn note_runtime(id: DeviceId, runtime: Runtime, since: Moment) {
     }
 }
 
-/// Notes the runtime of a driver by the id of a device of another runtime, where the driver reaches
+/// Records the runtime of a driver for the id of another runtime's device, if the driver reaches
 /// memory by that id. Asks the driver, without a lock.
 fn note_reach(driver: &dyn Driver, id: DeviceId, since: Moment) {
     match reaches_by_number(driver, id) {
@@ -229,11 +248,10 @@ fn several_since(id: DeviceId) -> Option<Moment> {
     crate::sync::lock(RUNTIMES.get()).of(id)?.several_since
 }
 
-/// Whether a device of this id and of another runtime than this was open at a moment, and is
-/// closed.
+/// Whether a device of this id and of another runtime was open at a moment, and is closed by now.
 pub(super) fn was_another_open(id: DeviceId, runtime: Runtime, at: Moment) -> bool {
     let open = crate::sync::lock(OPEN.get());
-    // One that is still on the list, but whose last share is gone, is being closed.
+    // A device that is still on the list, but has no share left, is being closed.
     let was_it = |known: &ListedDevice| {
         let is_closing = known.opened.strong_count() == 0;
         let is_another = of_all(known.id) == of_all(id) && known.runtime != runtime;
@@ -246,14 +264,14 @@ pub(super) fn was_another_open(id: DeviceId, runtime: Runtime, at: Moment) -> bo
     known.of(id).is_some_and(|of_id| of_id.was_another_open(runtime, at))
 }
 
-/// Whether nothing was opened or closed by this id between two moments: what came at the one is of
-/// the runtime then whose is what came at the other.
+/// Whether no device was opened or closed by this id between two moments. What came at the two
+/// moments is then of one runtime.
 pub(super) fn is_undivided(id: DeviceId, between: [Moment; 2]) -> bool {
     let divides = |division: Moment| {
         let [one, other] = between.map(|moment| moment.is_before(division));
         one != other
     };
-    // A device is listed, and taken from the list, in one lock with its moment.
+    // A device gets its moment under the lock under which it is listed or removed.
     let open = crate::sync::lock(OPEN.get());
     let mut opened = open.iter().filter(|known| of_all(known.id) == of_all(id));
     if between.iter().any(|moment| moment.is_unknown()) || opened.any(|known| divides(known.since))
@@ -264,11 +282,11 @@ pub(super) fn is_undivided(id: DeviceId, between: [Moment; 2]) -> bool {
     !known.of(id).is_some_and(|of_id| of_id.divisions().any(divides))
 }
 
-/// So many ids of other runtimes a driver is asked about when it is opened.
+/// About how many ids of other runtimes a driver is asked when it is opened.
 const MOST_ASKED: usize = 64;
 
-/// The ids by which another runtime than this is known, and may be closed. None where there are too
-/// many: then each id may stand for several.
+/// The ids by which another runtime is known, closed ones included. `None` where there are too
+/// many: then each id may stand for several runtimes.
 fn ids_of_others(runtime: Runtime) -> Vec<DeviceId> {
     let mut known = crate::sync::lock(RUNTIMES.get());
     if known.are_many {
@@ -291,7 +309,7 @@ pub(super) fn has_another_runtime(id: DeviceId, runtime: Runtime) -> bool {
     known.of(id).is_some_and(|of_id| of_id.is_of_another(runtime))
 }
 
-/// Whether a device's runtime is open by its id since a moment, or longer.
+/// Whether a device's runtime has been open by its id since that moment or longer.
 pub(super) fn is_open_since(device: &Device, moment: Moment) -> bool {
     let runtime = device.driver().runtime();
     let known = of_each_runtime(device.id());
@@ -300,9 +318,9 @@ pub(super) fn is_open_since(device: &Device, moment: Moment) -> bool {
         .any(|(known, since)| known.driver().runtime() == runtime && !moment.is_before(*since))
 }
 
-/// Whether a driver reaches memory by the number of a device. Memory that belongs to all devices of
-/// its runtime comes with any number: the driver is asked about the usual ones, too. An error where
-/// the driver cannot say so now: it may say yes later.
+/// Whether a driver reaches memory by the id of a device. Memory that belongs to all devices of its
+/// runtime comes with any number: the driver is asked about the usual numbers, too. An error where
+/// the driver cannot say now; it may say yes later.
 fn reaches_by_number(driver: &dyn Driver, id: DeviceId) -> Result<bool> {
     let usual = if is_of_all_devices(id.device_type) { -1..16 } else { 0..0 };
     let usual = usual.map(|number| DeviceId::new(id.device_type, number));
@@ -328,9 +346,10 @@ pub(super) fn any_in_queue_order() -> bool {
     IN_QUEUE_ORDER.load(Ordering::Relaxed)
 }
 
-/// The device of this id that has this memory: the only one that says so. Where none says so, the
-/// only one that cannot tell; of an id that has stood for several runtimes, it has to be open since
-/// the memory came, and no other that was open then may be closed.
+/// The device of this id that has this memory: the only one whose driver says so. Where none says
+/// so, the result is the only device whose driver cannot tell. If the id has stood for several
+/// runtimes, that device has to be open since the memory came, and no other device that was open
+/// then may be closed by now.
 ///
 /// # Safety
 /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
@@ -352,16 +371,16 @@ pub(super) unsafe fn find_holding(id: DeviceId, claimed: ClaimedMemory) -> Optio
     find_by_time(id, unsure, came)
 }
 
-/// The open device of this id whose runtime a producer's event is of, where the producer's array
-/// came at a moment and has no memory that could tell. Nothing where the id stood for several
+/// The open device of this id whose runtime the event of a producer is of. The producer's array
+/// came at that moment and has no memory that could tell. `None` where the id stood for several
 /// runtimes then.
 pub(super) fn find_sending(id: DeviceId, came: Moment) -> Option<Device> {
     let was_one = several_since(id).is_none_or(|since| came.is_before(since));
     if was_one { find_by_time(id, of_each_runtime(id), came) } else { None }
 }
 
-/// The only one of these devices; of an id that has stood for several runtimes, the only one that
-/// was open at a moment, where no other that was open then is closed.
+/// The only one of these devices. Where the id has stood for several runtimes, the only one that
+/// was open at that moment, provided that no other device that was open then is closed by now.
 fn find_by_time(id: DeviceId, mut of: Vec<(Device, Moment)>, came: Moment) -> Option<Device> {
     if !has_several_runtimes(id) {
         return the_only_one(of).map(|(device, _)| device);
@@ -376,7 +395,7 @@ fn the_only_one<T>(of: Vec<T>) -> Option<T> {
     <[T; 1]>::try_from(of).ok().map(|[only]| only)
 }
 
-/// The open devices of this id, one of each runtime, and since when its runtime is open.
+/// The open devices of this id, one of each runtime, and since when each runtime is open.
 pub(super) fn of_each_runtime(id: DeviceId) -> Vec<(Device, Moment)> {
     let mut found: Vec<(Device, Moment)> = Vec::new();
     for (device, since) in all(id) {
@@ -389,13 +408,13 @@ pub(super) fn of_each_runtime(id: DeviceId) -> Vec<(Device, Moment)> {
     found
 }
 
-/// All devices of this id, the one opened last first, and since when each is open. Those that are
-/// open by another number, and have the memory of all devices, come behind.
+/// All devices of this id, the one opened last first, and since when each is open. Behind them come
+/// devices with another number whose memory belongs to all devices of their runtime.
 fn all(id: DeviceId) -> Vec<(Device, Moment)> {
     if !USED.load(Ordering::Acquire) {
         return Vec::new();
     }
-    // Of several runtimes, each may have memory of all devices by any number.
+    // Where there are several runtimes, each may name memory of all its devices by any number.
     let by_any = is_of_all_devices(id.device_type);
     let open = crate::sync::lock(OPEN.get());
     let of_others =
@@ -427,7 +446,7 @@ pub(super) fn find(id: DeviceId) -> Option<Device> {
     found.map(Device::from_opened)
 }
 
-/// Whether a number stands for no device in particular: pinned and managed memory belong to all
+/// Whether a number stands for no device in particular. Pinned and managed memory belong to all
 /// devices of their runtime, and producers write -1 or 0 for them.
 fn is_any(id: DeviceId) -> bool {
     is_of_all_devices(id.device_type) && matches!(id.id, -1 | 0)
@@ -438,7 +457,8 @@ fn is_of_all_devices(device_type: DeviceType) -> bool {
     matches!(device_type, DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED | DeviceType::ROCM_HOST)
 }
 
-/// The id by which runtimes are known: one for all memory that belongs to all devices.
+/// The id by which runtimes are recorded. Memory that belongs to all devices of its runtime has one
+/// id.
 fn of_all(id: DeviceId) -> DeviceId {
     if is_of_all_devices(id.device_type) { DeviceId::new(id.device_type, -1) } else { id }
 }

@@ -1,10 +1,16 @@
-//! Host memory that data passes through on its way between two devices: kept for the next time, up
-//! to a bound.
+//! Host memory for data on its way to or from a device, kept for later copies up to a bound.
 //!
-//! Copies ask for powers of two, and get a block of that size. What comes back is kept, and what
-//! was used longest ago goes instead. So there are soon as many blocks of each size as are in use
-//! at a time, and no more are allocated. A small copy gets no large block: the next large copy
-//! would have to allocate another one.
+//! 1. Copies ask for powers of two, and get a block of at most twice that size. A small copy never
+//!    gets a large block, because the next large copy would then have to allocate another one.
+//! 2. A block that comes back is kept. Where the bound is reached, the block that was used longest
+//!    ago goes instead. Soon there are as many blocks of each size as are in use at a time, and no
+//!    more are allocated.
+//! 3. Before a block is allocated, the queues of the device's runtime are asked for blocks that
+//!    they have passed.
+//! 4. The bytes in use on one device are bounded. A copy that would exceed the bound waits for
+//!    others; the first one may take what it likes.
+//!
+//! What must stay true: no driver is called under the lock of the kept blocks.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -21,32 +27,32 @@ use crate::{Error, ErrorKind, Result, process};
 /// How many blocks a device keeps. A staged copy uses two at a time, and several copies may be on
 /// their way.
 const KEPT_BLOCKS: usize = 32;
-/// How many bytes they have together.
+/// How many bytes the kept blocks have together at most.
 const KEPT_BYTES: u64 = 64 << 20;
 
-/// How many bytes are in use on one device before a copy waits for some of them to come back. Where
-/// pieces of data are copied faster than the device takes them, all of them would be in host memory
-/// otherwise.
+/// How many bytes may be in use on one device before a copy waits for some of them to come back.
+/// Without this bound, data that is copied faster than the device takes it would pile up in host
+/// memory.
 const MOST_IN_USE: u64 = 256 << 20;
 
-/// The blocks of a device.
+/// The blocks of host memory of a device.
 #[derive(Default)]
 pub(crate) struct Staging {
-    /// Those that the device keeps. The one that came back last is the last.
+    /// The kept blocks. The block that came back last is at the end.
     free: Mutex<Vec<HostBlock>>,
-    /// How many bytes those have that are in use.
+    /// How many bytes the blocks in use have together.
     in_use: AtomicU64,
 }
 
-/// A block in use. Goes back to its device when it is dropped: after the queues have passed what
-/// uses it.
+/// A block in use. Dropping it gives it back to its device. It is dropped after the queues have
+/// passed the work that uses it.
 pub(crate) struct StagingBlock {
     device: Device,
     block: Option<HostBlock>,
     address: NonNull<u8>,
 }
 
-/// Memory of the driver's, or plain memory.
+/// A block of the driver's memory, or of plain memory.
 struct HostBlock {
     driver: Arc<dyn Driver>,
     address: NonNull<u8>,
@@ -66,10 +72,10 @@ unsafe impl Send for StagingBlock {}
 unsafe impl Sync for StagingBlock {}
 
 impl Staging {
-    /// A block of at least this many bytes, which is not 0, for copies to and from the device. Its
-    /// bytes are whatever was there.
+    /// A block of at least this many bytes, which must not be 0, for copies to and from the device.
+    /// The bytes of the block are whatever was there before.
     pub(crate) fn take(device: &Device, len: u64) -> Result<StagingBlock> {
-        // Before the lock, which a thread of the parent may have held.
+        // Asked before the lock is taken, which a thread of the parent may have held.
         if !device.is_of_this_process() {
             return Err(process::of_the_parent().on_device(device.id()));
         }
@@ -79,7 +85,7 @@ impl Staging {
             free.iter().rposition(fits).map(|index| free.remove(index))
         };
         let returned = || {
-            // All queues of the device, since one block may be behind any of them.
+            // All queues of the runtime are asked, since any of them may hold a block.
             deferred::look_at_runtime(device.driver().runtime());
             kept()
         };
@@ -98,13 +104,15 @@ impl Staging {
 }
 
 impl Staging {
-    /// Whether a copy may take so many bytes more. The first one may take what it likes.
+    /// Whether a copy may take so many bytes more. A copy may take any number where nothing is in
+    /// use.
     pub(crate) fn has_room(device: &Device, len: u64) -> bool {
         let in_use = device.staging().in_use.load(Ordering::Relaxed);
         in_use == 0 || in_use.saturating_add(len) <= MOST_IN_USE
     }
 
-    /// Waits until there is room for so many bytes, as far as queues hold back what takes it.
+    /// Waits until there is room for so many bytes, as long as queues hold back blocks that would
+    /// make room.
     pub(crate) fn wait_for_room(device: &Device, len: u64) {
         if Self::has_room(device, len) {
             return;
@@ -120,8 +128,8 @@ impl StagingBlock {
         self.address.as_ptr()
     }
 
-    /// An error where copies between this memory and a device may wait for the queue: because the
-    /// memory is not the device's driver's, or because all copies do.
+    /// An error where copies between this block and a device may wait for the queue. They may where
+    /// the block is not of the device's driver, or where all copies of the device may.
     pub(crate) fn require_no_wait(&self, with: &Device) -> Result<()> {
         let is_its = || {
             let is_pinned = self.block.as_ref().is_some_and(|block| block.pinned);
@@ -135,7 +143,7 @@ impl StagingBlock {
         if goes_on {
             return Ok(());
         }
-        let message = "copies of this memory may wait for the device's queue; copy without polling";
+        let message = "copies of this memory may wait for the device's queue, which a polled copy may not do; use a copy that waits";
         Err(Error::new(ErrorKind::Unsupported, message).on_device(with.id()))
     }
 }
@@ -144,7 +152,8 @@ impl Drop for StagingBlock {
     fn drop(&mut self) {
         let Some(block) = self.block.take() else { return };
         if !self.device.is_of_this_process() {
-            // Given back without the lock, as far as that is possible in a child of `fork`.
+            // In a child of `fork` the block goes back without the lock, as far as that is
+            // possible.
             return;
         }
         self.device.staging().in_use.fetch_sub(block.len, Ordering::Relaxed);
@@ -209,17 +218,17 @@ pub(crate) unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: u64) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, host_len(len)) }
 }
 
-/// The address that a place in host memory is.
+/// A place in host memory as an address.
 pub(crate) fn host_address(spot: Spot) -> *mut u8 {
     spot.base.as_ptr().cast::<u8>().wrapping_add(host_len(spot.offset))
 }
 
-/// A length of something in host memory, which fits by that.
+/// The length of something in host memory. It fits, because the memory exists.
 pub(crate) fn host_len(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }
 
-/// Host memory of our own, all of it zero.
+/// Plain host memory, all of it zero.
 pub(crate) fn zeroed(len: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let there = usize::try_from(len).ok().filter(|len| bytes.try_reserve_exact(*len).is_ok());

@@ -1,4 +1,4 @@
-//! [`Turns`]: a value that calls take turns at while they may run foreign code.
+//! [`Turns`]: a value that calls use in turns, because they may run foreign code.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -12,17 +12,17 @@ use crate::process;
 use crate::sync::lock;
 use crate::{Error, ErrorKind, Result};
 
-/// A value that several threads share and that one of them has at a time, for an object of a face
-/// whose functions run foreign code: a stream whose source is a callback, memory that a driver
-/// maps.
+/// A value that several threads share and that one of them has at a time. For objects of the C and
+/// Python interfaces whose functions run foreign code: a stream whose source is a callback, or
+/// memory that a driver maps.
 ///
-/// A lock would hang where that code calls the face with the same object, and in a child of `fork`
-/// where another thread of the parent had the lock. A turn is an error there:
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for the thread that has the turn, and
-/// [`Unsupported`](ErrorKind::Unsupported) in the child. Other threads wait, unless that could have
-/// no end: where threads wait for each other's turns, or a thread that has a turn waits for all
-/// [releases](crate::deferred::wait_until_released) and a destructor waits for the turn, the last
-/// one of them gets an error.
+/// A lock would hang where the foreign code calls a function of the same object, and in a child of
+/// `fork` where another thread of the parent had the lock. A turn is an error in both cases:
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) for the thread that has the turn already, and
+/// [`Unsupported`](ErrorKind::Unsupported) in the child. Other threads wait for their turn, unless
+/// the wait would never end. That is so where threads wait for each other's turns, and where a
+/// thread with a turn waits for all [releases](crate::deferred::wait_until_released) while a
+/// destructor waits for that turn. The last thread of such a circle gets an error.
 ///
 /// ```
 /// use arrow_device::ErrorKind;
@@ -39,16 +39,16 @@ use crate::{Error, ErrorKind, Result};
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
 ///
-/// The drop of a `Turns` in a child of `fork` leaks the value if a thread of the parent had a turn
-/// at the fork, and counts it as [`abandoned`](crate::deferred::HeldBack::abandoned).
+/// If a `Turns` is dropped in a child of `fork`, and a thread of the parent had a turn at the fork,
+/// the value is leaked and counted as [`abandoned`](crate::deferred::HeldBack::abandoned).
 pub struct Turns<T> {
-    /// Whose turn it is: a [`Holder`] as a number, or 0.
+    /// Who has the turn: a [`Holder`] as a number, or 0.
     holder: AtomicU64,
-    /// Locked by the holder, and so never waited for. `None` only while this is dropped.
+    /// Locked by the holder, so nobody waits for the lock. `None` only while this is dropped.
     value: Mutex<Option<T>>,
 }
 
-/// The value of a [`Turns`], until this is dropped. Stays on its thread.
+/// The value of a [`Turns`], until the turn is dropped. A turn stays on its thread.
 #[must_use]
 pub struct Turn<'turns, T> {
     of: &'turns Turns<T>,
@@ -64,11 +64,11 @@ struct Holder {
     process: u32,
 }
 
-/// Others wait for the turn.
+/// The bit of a holder's number that says that others wait for the turn.
 const IS_AWAITED: u64 = 1 << 63;
 
 impl Holder {
-    /// This thread. The number of a thread is not 0, and stays in a child of `fork`.
+    /// This thread as a holder. The number of a thread is not 0, and stays in a child of `fork`.
     fn this() -> Self {
         Self { thread: waiting::this_thread(), process: process::generation() }
     }
@@ -77,7 +77,7 @@ impl Holder {
         u64::from(self.process) << 32 | u64::from(self.thread)
     }
 
-    /// Whose number this is.
+    /// The holder with this number.
     fn of(number: u64) -> Self {
         let [number, process] = [number, (number & !IS_AWAITED) >> 32].map(|it| it & 0xffff_ffff);
         let narrow = |half: u64| u32::try_from(half).unwrap_or(u32::MAX);
@@ -86,20 +86,20 @@ impl Holder {
 }
 
 impl<T> Turns<T> {
-    /// Shares the value.
+    /// Shares a value.
     pub const fn new(value: T) -> Self {
         Self { holder: AtomicU64::new(0), value: Mutex::new(Some(value)) }
     }
 
-    /// Waits until no other thread has the value. `what` is what errors call the value.
+    /// Waits until no other thread has the value. `what` is the name of the value in errors.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) if this thread has it, or if whoever has it
-    /// waits for a turn of this thread or for a release that this thread is in, and
-    /// [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, if another thread of the
-    /// parent had it at the fork.
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) if this thread has the value already, or if
+    /// the thread that has it waits for a turn of this thread or for a release that this thread is
+    /// in. [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, if another thread of the
+    /// parent had the value at the fork.
     pub fn take_turn(&self, what: &str) -> Result<Turn<'_, T>> {
-        // From here on there are turns that a child could wait for.
+        // From here on there are turns that a child of `fork` could wait for.
         process::watch();
         let this = Holder::this();
         loop {
@@ -115,13 +115,13 @@ impl<T> Turns<T> {
         let value = match self.value.try_lock() {
             Ok(value) => value,
             Err(TryLockError::Poisoned(value)) => value.into_inner(),
-            // Whoever has the turn has the lock, so this does not come.
+            // Only the holder of the turn has the lock, so this does not happen.
             Err(TryLockError::WouldBlock) => lock(&self.value),
         };
         Ok(Turn { of: self, value: Some(value) })
     }
 
-    /// Waits until the turn of this holder has ended, or a little less.
+    /// Waits until the turn of this holder has ended. May return a little sooner.
     #[cold]
     fn wait_for(&self, number: u64, this: Holder, what: &str) -> Result<()> {
         let holder = Holder::of(number);
@@ -137,8 +137,8 @@ impl<T> Turns<T> {
             );
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        // The end of a turn looks at this bit, and then passes the door, which is shut until the
-        // wait has begun.
+        // The thread that ends the turn reads this bit, and then takes the lock of the waiting
+        // threads. That lock is held here until the wait has begun, so the end is not missed.
         let note = || {
             let noted = number | IS_AWAITED;
             let (set, unset) = (Ordering::Relaxed, Ordering::Relaxed);
@@ -183,10 +183,10 @@ impl<T> DerefMut for Turn<'_, T> {
 
 impl<T> Drop for Turns<T> {
     fn drop(&mut self) {
-        // Nobody borrows this any more: a turn that has not ended is one of the parent's.
+        // Nobody borrows this any more, so a turn that has not ended is one of the parent's.
         if *self.holder.get_mut() != 0 {
             let value = self.value.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-            // The value may be half changed.
+            // The value may have been left half changed.
             std::mem::forget(value);
             deferred::count_abandoned();
         }

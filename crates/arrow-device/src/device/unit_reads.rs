@@ -1,5 +1,5 @@
-//! [`UnitReads`]: copies to the host that nobody waits for, from any place on devices that copy
-//! whole units, and to any memory on devices that wait where it is plain.
+//! [`UnitReads`]: copies to the host that wait for nothing, on devices that copy only whole units
+//! or that may wait in copies to plain memory.
 
 use super::Queue;
 use super::driver::{Raw, Region, Route, Spot, WaitingCopies};
@@ -7,20 +7,22 @@ use super::granular::{back, lead};
 use super::staging::{Staging, StagingBlock, copy_bytes, host_address, zeroed};
 use crate::Result;
 
-/// A list of copies to the host that waits for nothing. A source that begins inside a unit is read
-/// from the beginning of the unit, into memory of this list, from where the host takes the bytes
-/// after the queue has passed the copies. So is every source where a copy to plain memory may wait.
+/// A list of copies to the host that waits for nothing. Two kinds of sources go to memory of the
+/// list first, from where the host takes the bytes after the queue has passed the copies: a source
+/// that begins inside a unit, which is read from the beginning of the unit, and every source where
+/// a copy to plain memory may wait.
 ///
-/// Whoever submits the list keeps it, and the memory that it writes to, until then.
+/// The list, and the memory that it writes to, have to be kept until the queue has passed the
+/// copies.
 pub(crate) struct UnitReads {
-    /// What the driver is given.
+    /// The regions that the driver is given.
     regions: Vec<Region>,
     odd: Vec<OddRead>,
-    /// Where the sources go that the host takes on.
+    /// The memory for sources whose bytes the host moves on.
     staged: Staged,
 }
 
-/// Memory of the list.
+/// The memory of a list.
 enum Staged {
     Plain(Vec<u8>),
     OfDriver(StagingBlock),
@@ -35,7 +37,7 @@ impl Staged {
     }
 }
 
-/// The memory that a list of copies goes to, and whether somebody waits.
+/// The memory that a list of copies goes to, and whether the caller waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadsTo {
     /// Memory of any kind.
@@ -46,7 +48,7 @@ pub(crate) enum ReadsTo {
     AndWait,
 }
 
-/// Bytes that lie in the memory of the list first.
+/// Bytes that go to the memory of the list first.
 struct OddRead {
     from: Spot,
     to: Spot,
@@ -102,7 +104,7 @@ impl UnitReads {
         self.odd.is_empty()
     }
 
-    /// Takes the bytes to where they belong, of sources that began inside a unit.
+    /// Moves the bytes that went to the memory of the list to their destinations.
     ///
     /// # Safety
     /// The queue has passed the copies, and the memory that the regions named is still there.

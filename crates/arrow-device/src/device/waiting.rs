@@ -1,8 +1,16 @@
-//! What threads wait for that other threads have to end: turns, and releases.
+//! The circles that a wait of threads for each other could close.
 //!
-//! Each thread that is about to wait looks whether those it would wait for wait for it, by way of
-//! any number of others. Whoever comes last and would close such a circle is told, and does not
-//! wait.
+//! Threads wait for turns ([`Turns`](super::turns::Turns)), for releases and for other threads. A
+//! thread that is about to wait:
+//!
+//! 1. takes the lock of the list of waiting threads, the door;
+//! 2. looks at the threads that it would wait for, at those that these wait for, and so on;
+//! 3. gets an error, and does not wait, if it finds itself among them;
+//! 4. otherwise notes what it waits for, and waits. The note is taken back after the wait.
+//!
+//! So the last thread that would close a circle is told. What must stay true: the look and the note
+//! are made under one lock, and the end of a turn removes the notes of the threads that wait for
+//! it, even of those that still sleep.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -27,22 +35,23 @@ pub(super) fn this_thread() -> u32 {
     NUMBER.get()
 }
 
-/// Where threads wait for a turn, at whatever value. A child of `fork` has a place of its own.
+/// The list of waiting threads, and what they sleep on. A child of `fork` has its own.
 #[derive(Default)]
 struct WaitingPlace {
     door: Mutex<WaitingThreads>,
-    /// A turn that was awaited has ended.
+    /// Notified when an awaited turn has ended.
     ended: Condvar,
 }
 
-/// What threads wait for: a stack for each, because a thread that waits for releases runs
-/// destructors, which may wait for a turn.
+/// What threads wait for, by the number of the thread. Each has a stack of waits, because a thread
+/// that waits for releases runs destructors, and these may wait for a turn.
 #[derive(Default)]
 struct WaitingThreads(BTreeMap<u32, Vec<ThreadWait>>);
 
 struct ThreadWait {
     awaits: AwaitedEnd,
-    /// Whoever waits for all releases waits for this thread.
+    /// Whether the thread has something that counts as being released, so that a wait for all
+    /// releases waits for this thread.
     has_releases_in_hand: bool,
 }
 
@@ -55,7 +64,7 @@ enum AwaitedEnd {
     },
     /// The end of another thread.
     Thread(u32),
-    /// All that is being released, by whatever thread.
+    /// The end of all releases, on whatever thread.
     Releases,
 }
 
@@ -65,7 +74,7 @@ static WAITING: PerProcess<WaitingPlace> = PerProcess::new(WaitingPlace {
 });
 
 impl WaitingThreads {
-    /// Whether one of these threads waits for another one, be it by way of others.
+    /// Whether one of these threads waits for `to`, directly or by way of others.
     fn lead_to(&self, mut threads: Vec<u32>, to: &Awaiting) -> bool {
         let mut seen = Vec::new();
         while let Some(thread) = threads.pop() {
@@ -89,14 +98,15 @@ impl WaitingThreads {
         false
     }
 
-    /// Those of the threads that wait with something in hand that is being released.
+    /// The waiting threads that have something that counts as being released.
     fn with_releases_in_hand(&self) -> Vec<u32> {
         let has_any = |stack: &[ThreadWait]| stack.iter().any(|one| one.has_releases_in_hand);
         let in_hand = self.0.iter().filter(|(_, stack)| has_any(stack));
         in_hand.map(|(thread, _)| *thread).collect()
     }
 
-    /// Notes that a turn has ended, for those who wait for it, although they sleep yet.
+    /// Removes the notes of threads that wait for this turn, which has ended. The threads may sleep
+    /// yet.
     fn end_turn(&mut self, address: usize) {
         let has_ended =
             |one: &ThreadWait| matches!(one.awaits, AwaitedEnd::Turn { at, .. } if at == address);
@@ -104,7 +114,7 @@ impl WaitingThreads {
     }
 }
 
-/// This thread, which is about to wait.
+/// A thread that is about to wait.
 struct Awaiting {
     thread: u32,
     has_releases_in_hand: bool,
@@ -116,7 +126,7 @@ impl Awaiting {
         Self { thread: this_thread(), has_releases_in_hand }
     }
 
-    /// Notes what the thread waits for. Returns how many other things it waits for, to be given to
+    /// Notes what the thread waits for. Returns how many waits the thread had noted before, for
     /// [`forget`](Self::forget).
     fn note(&self, door: &mut WaitingThreads, awaits: AwaitedEnd) -> usize {
         let stack = door.0.entry(self.thread).or_default();
@@ -125,7 +135,7 @@ impl Awaiting {
         before
     }
 
-    /// Takes the note back.
+    /// Takes a note back.
     fn forget(&self, door: &mut WaitingThreads, before: usize) {
         if before == 0 {
             door.0.remove(&self.thread);
@@ -138,8 +148,7 @@ impl Awaiting {
 /// Waits for the end of the turn that a thread has at an address. Returns `false`, and does not
 /// wait, where that thread waits for this one.
 ///
-/// `note` leaves word that the end of the turn is awaited. Where it returns `false`, the turn has
-/// ended.
+/// `note` records in the turn that its end is awaited. If it returns `false`, the turn has ended.
 pub(super) fn wait_for_turn(at: usize, holder: u32, note: impl FnOnce() -> bool) -> bool {
     let (place, this) = (WAITING.get(), Awaiting::this());
     let mut door = lock(&place.door);
@@ -154,14 +163,14 @@ pub(super) fn wait_for_turn(at: usize, holder: u32, note: impl FnOnce() -> bool)
     true
 }
 
-/// Wakes those who wait for the end of the turn at this address.
+/// Wakes the threads that wait for the end of the turn at this address.
 pub(super) fn end_turn(address: usize) {
     let place = WAITING.get();
     lock(&place.door).end_turn(address);
     place.ended.notify_all();
 }
 
-/// Whether a thread with something in hand that is being released waits for this thread.
+/// Whether a thread that has something that counts as being released waits for this thread.
 pub(super) fn is_awaited_in_release() -> bool {
     let door = lock(&WAITING.get().door);
     door.lead_to(door.with_releases_in_hand(), &Awaiting::this())
@@ -173,14 +182,14 @@ pub(super) fn while_joining(thread: u32, join: impl FnOnce()) -> bool {
     while_noted(AwaitedEnd::Thread(thread), |_| vec![thread], join).is_some()
 }
 
-/// Waits, with a note of what for. Returns nothing, and does not wait, where one of the threads
+/// Runs a wait, with a note of what it waits for. Returns `None`, and does not wait, where a thread
 /// that the wait is for waits for this one.
 fn while_noted<T>(
     awaits: AwaitedEnd,
     threads: impl FnOnce(&WaitingThreads) -> Vec<u32>,
     wait: impl FnOnce() -> T,
 ) -> Option<T> {
-    // From here on there is a lock that a child could wait for.
+    // From here on there is a lock that a child of `fork` could wait for.
     process::watch();
     let (place, this) = (WAITING.get(), Awaiting::this());
     let mut door = lock(&place.door);
@@ -193,7 +202,7 @@ fn while_noted<T>(
     Some(wait())
 }
 
-/// Takes a note back, also where a destructor panics that the wait runs.
+/// Takes a note back, even where a destructor that runs in the wait panics.
 struct Forgotten {
     place: &'static WaitingPlace,
     this: Awaiting,
@@ -202,15 +211,15 @@ struct Forgotten {
 
 impl Drop for Forgotten {
     fn drop(&mut self) {
-        // In a child of `fork` that began in the wait, the door is another one.
+        // In a child of `fork` that began in the wait, the list is another one.
         if ptr::eq(self.place, WAITING.get()) {
             self.this.forget(&mut lock(&self.place.door), self.before);
         }
     }
 }
 
-/// Waits for all that is being released, unless a destructor that another thread runs waits for a
-/// turn of this thread, or for one of a thread that waits for this one.
+/// Waits for all releases. Refused where a destructor on another thread waits for a turn of this
+/// thread, directly or by way of other threads.
 pub(super) fn while_waiting_for_releases<T>(wait: impl FnOnce() -> T) -> Result<T> {
     let waited = while_noted(AwaitedEnd::Releases, WaitingThreads::with_releases_in_hand, wait);
     waited.ok_or_else(|| {

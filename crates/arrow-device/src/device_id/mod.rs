@@ -1,8 +1,7 @@
-//! Which device memory lives on: a type and a number.
+//! Device types and ids: which device memory is on.
 //!
-//! Both are open. An array of a device type that nobody here knows can still be imported, looked at
-//! and handed on, so a device type is an integer with names for the values that are known, never an
-//! `enum`.
+//! Types and ids are open. An array of an unknown device type can still be imported, looked at and
+//! handed on. So a device type is an integer with names for the known values, and not an `enum`.
 
 mod parse;
 
@@ -54,9 +53,9 @@ impl DeviceType {
     pub const WEBGPU: Self = Self(15);
     /// Memory shared with a Hexagon DSP.
     pub const HEXAGON: Self = Self(16);
-    /// Microsoft MAIA; DLPack has it, the Arrow specification does not yet.
+    /// A Microsoft MAIA device. DLPack has this type, and the Arrow specification does not yet.
     pub const MAIA: Self = Self(17);
-    /// AWS Trainium; DLPack has it, the Arrow specification does not yet.
+    /// An AWS Trainium device. DLPack has this type, and the Arrow specification does not yet.
     pub const TRAINIUM: Self = Self(18);
 
     /// Every type with a name, in the order of the values.
@@ -79,7 +78,7 @@ impl DeviceType {
         (Self::TRAINIUM, "trainium"),
     ];
 
-    /// The short name, where the value is known.
+    /// The short name, if the value is known.
     pub fn name(self) -> Option<&'static str> {
         Self::KNOWN.iter().find(|(known, _)| *known == self).map(|(_, name)| *name)
     }
@@ -112,7 +111,7 @@ impl fmt::Debug for DeviceType {
     }
 }
 
-/// One device: its type, and which one of that type.
+/// One device: its type, and a number among the devices of that type.
 ///
 /// What the number counts differs from type to type: see the table in
 /// [`convention`](crate::convention).
@@ -129,7 +128,7 @@ impl fmt::Debug for DeviceType {
 pub struct DeviceId {
     /// The type.
     pub device_type: DeviceType,
-    /// Which one of this type. All 64 bits are kept.
+    /// The number of the device among those of its type. All 64 bits are kept.
     pub id: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Device types and ids from text.
+//! Parses device types and ids.
 
 use std::str::FromStr;
 
@@ -22,7 +22,7 @@ impl FromStr for DeviceType {
 impl FromStr for DeviceId {
     type Err = Error;
 
-    /// `cpu`, `cuda` (the first one) or `cuda:1`.
+    /// Parses `cpu`, `cuda` (the first CUDA device) or `cuda:1`.
     fn from_str(text: &str) -> Result<Self, Error> {
         let Some((name, number)) = text.split_once(':') else {
             let device_type = text.parse()?;

@@ -1,4 +1,4 @@
-//! How arrays and tensors are turned into each other: what the caller allows and asks for.
+//! How arrays and tensors are converted into each other: what the caller allows and asks for.
 
 use super::{Dtype, Element};
 use crate::{Error, ErrorKind, Queue, Result};
@@ -6,40 +6,43 @@ use crate::{Error, ErrorKind, Queue, Result};
 /// Whether data may be copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CopyPolicy {
-    /// Share, or fail. What cannot be shared is [`Unsupported`](ErrorKind::Unsupported).
+    /// Share the memory. Where that is not possible, the conversion is
+    /// [`Unsupported`](ErrorKind::Unsupported).
     #[default]
     Never,
-    /// Share where possible, copy where not.
+    /// Share where possible, and copy otherwise.
     IfNeeded,
     /// Copy, so that nobody else has the memory.
     Always,
 }
 
-/// How the other side knows, or we know, that data is complete.
+/// How the receiver of a tensor knows that its data is complete.
 #[derive(Clone, Copy, Debug)]
 pub enum Order<'a> {
-    /// In the order of this queue, the consumer's: the producer makes it wait, and no host blocks.
+    /// The data is complete in the order of this queue, the consumer's. The producer makes the
+    /// queue wait, and no host blocks.
     On(&'a Queue),
-    /// At once: the host has waited.
+    /// The data is complete at once: the host has waited.
     Host,
-    /// By some agreement of the two sides, such as a wait that the consumer makes itself. Nothing
-    /// is waited for, and an import counts as complete. To advertise a queue is no such agreement:
-    /// what is exchanged in its order is [`On`](Self::On) that queue.
+    /// The two sides have another agreement, such as a wait that the consumer makes itself. Nothing
+    /// is waited for, and an import counts as complete. An advertised queue is no such agreement:
+    /// what is exchanged in the order of that queue is [`On`](Self::On) it.
     Unordered,
 }
 
-/// What becomes of nulls, which tensors do not have.
+/// What becomes of nulls, since tensors have none.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Nulls {
-    /// They are an error.
+    /// Nulls are an error.
     #[default]
     Refused,
-    /// "Not a number", in types that have it. A copy.
+    /// Nulls become "not a number", in types that have this value. This is a copy.
     NaN,
-    /// This value, whose type is that of the tensor. A copy. See [`Nulls::fill`].
+    /// Nulls become this value, whose type is that of the tensor. This is a copy. See
+    /// [`Nulls::fill`].
     Fill {
-        /// The type.
+        /// The type of the value.
         dtype: Dtype,
         /// The bytes of one element.
         value: Vec<u8>,
@@ -94,8 +97,8 @@ fn nan(of: Dtype) -> Option<Vec<u8>> {
     })
 }
 
-/// What a conversion between arrays and tensors may and shall do. As it comes it shares or fails,
-/// and refuses nulls.
+/// Options of a conversion between arrays and tensors. By default a conversion shares memory or
+/// fails, and refuses nulls.
 ///
 /// ```
 /// use arrow_device::dlpack::{Conversion, CopyPolicy, Nulls};
@@ -120,61 +123,60 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// Shares or fails, and refuses nulls.
+    /// The defaults: share or fail, and refuse nulls.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether data may be copied.
+    /// Sets whether data may be copied.
     pub fn copying(mut self, copying: CopyPolicy) -> Self {
         self.copying = copying;
         self
     }
 
-    /// What becomes of nulls.
+    /// Sets what becomes of nulls.
     pub fn nulls(mut self, nulls: Nulls) -> Self {
         self.nulls = nulls;
         self
     }
 
-    /// Copies, and what has to be read first, are done on this queue. Without it a queue is opened
-    /// where one is needed.
+    /// Sets the queue for copies and reads. By default a queue is opened where one is needed.
     pub fn on(mut self, queue: &Queue) -> Self {
         self.queue = Some(queue.clone());
         self
     }
 
-    /// Whether dates, times, durations, small decimals and the keys of dictionaries become the
-    /// integers that they are in memory; and whether elements that Arrow has no type for, such as
-    /// 8-bit floats, become unsigned integers of their width.
+    /// Sets whether dates, times, durations, small decimals and the keys of dictionaries become the
+    /// integers that they are in memory. Elements that Arrow has no type for, such as 8-bit floats,
+    /// then become unsigned integers of their width.
     pub fn as_integers(mut self, yes: bool) -> Self {
         self.as_integers = yes;
         self
     }
 
-    /// Whether the bytes of an `arrow.bool8` are taken as 0 or 1 without a look. Arrow allows any
-    /// other byte for true, and consumers of DLPack do not; so they are read, and where one is
-    /// neither, they are copied.
+    /// Sets whether the bytes of an `arrow.bool8` are trusted to be 0 or 1. Arrow allows any other
+    /// byte for true, and consumers of DLPack do not. By default the bytes are read, and copied
+    /// where one is neither 0 nor 1.
     pub fn trust_bools(mut self, yes: bool) -> Self {
         self.trust_bools = yes;
         self
     }
 
-    /// Whether a tensor of booleans becomes an array of bits, which is a copy, and not an
+    /// Sets whether a tensor of booleans becomes an array of bits, which is a copy, instead of an
     /// `arrow.bool8`.
     pub fn pack_bools(mut self, yes: bool) -> Self {
         self.pack_bools = yes;
         self
     }
 
-    /// Whether a tensor of several dimensions becomes fixed-size lists in each other, and not an
+    /// Sets whether a tensor of several dimensions becomes nested fixed-size lists instead of an
     /// `arrow.fixed_shape_tensor`.
     pub fn as_lists(mut self, yes: bool) -> Self {
         self.as_lists = yes;
         self
     }
 
-    /// That something has to be copied, if it may be.
+    /// An error that says why a copy is needed, unless copies are allowed.
     pub(crate) fn may_copy(&self, reason: impl FnOnce() -> String) -> Result<()> {
         if self.copying != CopyPolicy::Never {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Copying tensors: gathered into compact memory, by the device itself.
+//! Copies of tensors: the device gathers the elements into compact memory.
 
 use super::dims::Dims;
 use super::dtype::Width;
@@ -8,7 +8,7 @@ use super::{Dtype, Tensor, on_host};
 use crate::device::driver::{HostAccess, Raw, Region, Route, Spot};
 use crate::{Array, Device, DeviceId, DeviceType, Error, ErrorKind, Memory, Queue, Result};
 
-/// So many pieces are submitted at a time.
+/// How many pieces are submitted at a time.
 const PIECES: usize = 1 << 16;
 
 impl Tensor {
@@ -16,14 +16,14 @@ impl Tensor {
     /// order, in the order of this queue. The result is ready after an event on the queue, and
     /// nobody else has its memory.
     ///
-    /// Costs one allocation, and a piece of a copy for each run of elements that lie together.
+    /// Costs one allocation, and one region of a copy for each run of elements that lie together.
     pub fn copy(&self, queue: &Queue) -> Result<Self> {
         let copied = self.copy_on(queue);
         copied.map_err(|error| error.during("copy a tensor").on_device_if_none(self.device()))
     }
 
-    /// Copies the elements into new host memory, as [`copy`](Self::copy) orders them, and waits for
-    /// the copy. A tensor that is on the host already is copied too.
+    /// Copies the elements into new host memory, in the order that [`copy`](Self::copy) has, and
+    /// waits for the copy. A tensor in host memory is copied too.
     pub fn copy_to_host(&self, queue: &Queue) -> Result<Self> {
         if self.device().device_type == DeviceType::CPU {
             return self.copy(&Queue::host());
@@ -34,7 +34,7 @@ impl Tensor {
         let to = memory.spot(&Queue::host())?.base;
         let submitted = self.gather(queue, Route::ToHost, to, 0);
         if let Err(error) = submitted.and_then(|()| queue.synchronize()) {
-            // What was submitted may still write there.
+            // After the failure, submitted work may still write to the memory.
             queue.keep_until_done(memory);
             return Err(error.during("copy a tensor to the host").on_device_if_none(self.device()));
         }
@@ -52,7 +52,7 @@ impl Tensor {
         self.compacted(unsafe { finish(memory, len, queue) }?)
     }
 
-    /// The same elements, compact in this memory.
+    /// A tensor of these elements over `memory`, in which they lie compactly.
     fn compacted(&self, memory: Array) -> Result<Self> {
         let dims = Dims::compact(self.shape())?;
         let memory = TensorMemory::of(memory);
@@ -66,8 +66,8 @@ impl Tensor {
         })
     }
 
-    /// Submits the copy of all elements in row-major order to `at` bytes into `to`, which is fresh
-    /// from there on.
+    /// Submits the copy of all elements, in row-major order, into `to` from its byte `at` on. The
+    /// memory is fresh from there on.
     pub(crate) fn gather(
         &self,
         queue: &Queue,
@@ -141,7 +141,7 @@ pub(crate) fn allocate_near(array: &Array, queue: &Queue, len: u64) -> Result<Me
     array.open_device()?.allocate(len)
 }
 
-/// The first `len` bytes, which were written on this queue, as the memory of a tensor.
+/// The first `len` bytes as the memory of a tensor. The bytes were written on this queue.
 ///
 /// # Safety
 /// The memory has `len` bytes, which are written by what was submitted to this queue, or were
@@ -153,7 +153,7 @@ pub(crate) unsafe fn finish(memory: Memory, len: u64, queue: &Queue) -> Result<A
     bytes_of(bytes, |builder| builder.finish_on(queue))
 }
 
-/// Room for so many elements in host memory: an error where there is none.
+/// Room for `count` elements in host memory. An error where there is no memory.
 pub(crate) fn room<T>(count: usize) -> Result<Vec<T>> {
     let mut room = Vec::new();
     room.try_reserve_exact(count).map_err(|_| {
@@ -170,8 +170,8 @@ fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(copy)
 }
 
-/// Some bytes of a buffer of an array, in host memory: read in place where the host can, or fetched
-/// on a queue, with a wait.
+/// Some bytes of a buffer of an array, in host memory. They are read in place where the host can,
+/// and otherwise fetched on a queue, with a wait.
 pub(crate) fn read_bytes(
     array: &Array,
     buffer: usize,
@@ -218,7 +218,7 @@ pub(crate) fn read_bytes(
     copied(bytes)
 }
 
-/// A tensor in one dimension of these bytes, on the device of an array.
+/// A tensor with one dimension of these bytes, on the device of an array.
 pub(crate) fn upload(near: &Array, bytes: &[u8], dtype: Dtype, queue: &Queue) -> Result<Tensor> {
     let width = dtype.width(false)?;
     let Width::Bytes(size) = width else {

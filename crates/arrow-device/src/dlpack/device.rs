@@ -1,7 +1,7 @@
-//! Devices as DLPack counts them, and as Arrow does.
+//! The ids of devices in DLPack and in Arrow.
 //!
-//! The types have the same numbers. The ids differ: DLPack has 32 bits, and 0 for all memory that
-//! is the host's; Arrow has 64 bits, -1 for the CPU, and on some types a handle or a tag in them.
+//! The types have the same numbers. The ids differ: DLPack has 32 bits, and 0 for all host memory.
+//! Arrow has 64 bits, -1 for the CPU, and on some types a handle or a tag in place of a number.
 
 use std::sync::Mutex;
 
@@ -10,10 +10,10 @@ use crate::process::PerProcess;
 use crate::sync::lock;
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
-/// The device that a tensor names, as Arrow counts it.
+/// The id in Arrow of the device that a tensor names.
 ///
-/// All numbers of the CPU are one device. A number that this process gave away in [`dl_device`]
-/// leads back to its device.
+/// All numbers of the CPU are one device. A number that [`dl_device`] of this process gave to a
+/// device leads back to that device.
 #[inline]
 pub fn device_id(device: DLDevice) -> Result<DeviceId> {
     if device.device_type.0 == DeviceType::CPU.0 { Ok(DeviceId::CPU) } else { other_id(device) }
@@ -37,11 +37,11 @@ fn other_id(device: DLDevice) -> Result<DeviceId> {
     }
 }
 
-/// A device of Arrow, as DLPack counts it: what `__dlpack_device__` says.
+/// The id in DLPack of a device of Arrow, as `__dlpack_device__` returns it.
 ///
 /// Where Arrow's number is a handle or a tag (Vulkan, WebGPU, extension devices) and needs more
-/// than 32 bits, the device gets a number of this process, from 2^30 on. Anywhere else such a
-/// number is refused.
+/// than 32 bits, the device gets a number that is valid in this process, from 2^30 on. On other
+/// types of device such a number is refused.
 ///
 /// ```
 /// use arrow_device::{DeviceId, DeviceType, dlpack};
@@ -82,12 +82,13 @@ fn no_metal(device: DeviceId) -> Error {
     Error::new(ErrorKind::Unsupported, message).on_device(device)
 }
 
-/// Devices whose ids do not fit, in the order in which they were first seen. Their places are never
-/// given to others.
+/// Devices whose ids do not fit, in the order in which they were first seen. A position in this
+/// list stays with its device.
 ///
-/// A child of `fork` counts anew, since a thread of its parent may have held the lock.
+/// A child of `fork` begins with an empty list, because a thread of its parent may have held the
+/// lock.
 static NUMBERED: PerProcess<Mutex<Vec<DeviceId>>> = PerProcess::new(Mutex::new(Vec::new()));
-/// Above all numbers that a library would count devices with.
+/// Larger than any number that a library gives to a device.
 const FIRST_NUMBER: i32 = 1 << 30;
 
 fn number_of(device: DeviceId) -> Result<i32> {

@@ -1,5 +1,9 @@
-//! [`Dims`]: lengths and distances, and the arithmetic on them that foreign numbers cannot
+//! [`Dims`]: the lengths and strides of a tensor, with arithmetic that foreign numbers cannot
 //! overflow.
+//!
+//! Lengths and strides of other parties are checked once, in [`Dims::of`]: no length is negative,
+//! and the number of elements and the places of the first and the last element fit into 64 bits.
+//! All later sums and products are parts of those that were checked, so they cannot overflow.
 
 use crate::numbered::numbered;
 use crate::{Error, ErrorKind, Result};
@@ -7,31 +11,31 @@ use crate::{Error, ErrorKind, Result};
 /// More dimensions than this are refused. No library has more.
 pub(crate) const MAX_DIMENSIONS: usize = 64;
 
-/// The shape and the strides of a tensor, as many of each. No length is negative, and the place of
-/// every element, counted in elements from the first one, is an `i64`.
+/// The shape and the strides of a tensor. There are as many of each. No length is negative, and the
+/// place of every element, counted in elements from the first one, is an `i64`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dims {
     axes: Axes,
-    /// How many elements.
+    /// The number of elements.
     count: u64,
 }
 
-/// So many dimensions need no allocation.
+/// Up to so many dimensions need no allocation.
 pub(crate) const FEW: usize = 4;
 
-/// Lengths and distances of the dimensions, which nobody has looked at yet.
+/// The lengths and strides of dimensions, which were not checked yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Axes {
-    /// The length and the distance of the only dimension.
+    /// The length and the stride of the only dimension.
     One([i64; 2]),
-    /// What is behind the dimensions that there are is 0.
+    /// Entries behind the last dimension are 0.
     Few { ndim: u8, shape: [i64; FEW], strides: [i64; FEW] },
-    /// The lengths, and then as many distances.
+    /// All lengths, and then all strides.
     Many(Box<[i64]>),
 }
 
 impl Axes {
-    /// So many dimensions, each as it is said.
+    /// `ndim` dimensions, whose length and stride `axis` gives.
     #[inline(always)]
     pub(crate) fn new(ndim: usize, axis: impl Fn(usize) -> (i64, i64)) -> Self {
         let mut axes = match ndim {
@@ -70,8 +74,9 @@ impl Axes {
         }
     }
 
-    /// With the distances of a compact tensor in row-major order; `None` where they overflow. Those
-    /// of an empty one do not matter and are those of dimensions of at least one.
+    /// These lengths with the strides of a compact tensor in row-major order; `None` where the
+    /// strides overflow. The strides of a tensor without elements do not matter: lengths of 0 count
+    /// as 1 for them.
     #[inline(always)]
     pub(crate) fn compacted(mut self) -> Option<Self> {
         let (shape, strides) = self.both_mut();
@@ -90,7 +95,7 @@ impl Axes {
 }
 
 impl Dims {
-    /// Compact, the last dimension first in memory.
+    /// Compact dimensions in row-major order.
     #[inline]
     pub(crate) fn compact(shape: &[i64]) -> Result<Self> {
         let axes = match shape {
@@ -100,19 +105,19 @@ impl Dims {
         Self::of(axes.compacted().ok_or_else(too_large)?)
     }
 
-    /// Compact, with so many elements, of which there is one at least.
+    /// Compact dimensions with `count` elements, at least one.
     #[inline(always)]
     pub(crate) fn full(axes: Axes, count: u64) -> Self {
         Self { axes, count }
     }
 
-    /// Any distances.
+    /// Dimensions with any strides.
     pub(crate) fn new(shape: &[i64], strides: &[i64]) -> Result<Self> {
         let number = |from: &[i64], index: usize| *numbered(from.get(index));
         Self::of(Axes::new(shape.len(), |index| (number(shape, index), number(strides, index))))
     }
 
-    /// Whatever somebody says, if it can be.
+    /// Checks lengths and strides of another party.
     #[inline(always)]
     pub(crate) fn of(axes: Axes) -> Result<Self> {
         let (shape, strides) = axes.both();
@@ -126,8 +131,8 @@ impl Dims {
             if *length < 0 {
                 return Err(negative(shape));
             }
-            // The stride of a dimension of one element means nothing, and shipped libraries write
-            // anything there.
+            // The stride of a dimension with one element means nothing, and shipped libraries write
+            // any number there.
             let span = if *length > 1 { (length - 1).checked_mul(*stride) } else { Some(0) };
             let end = if span.is_some_and(|span| span < 0) { &mut low } else { &mut high };
             match (count.checked_mul(*length), span.and_then(|span| end.checked_add(span))) {
@@ -158,12 +163,12 @@ impl Dims {
         self.count
     }
 
-    /// The lowest and the highest place, where there is an element.
+    /// The lowest and the highest place of an element; `None` without elements.
     pub(crate) fn reach(&self) -> Option<(i64, i64)> {
         let (shape, strides) = self.axes.both();
         let mut reach = (0_i64, 0_i64);
         for (length, stride) in shape.iter().zip(strides).filter(|(length, _)| **length > 1) {
-            // No overflow: `of` took the same sums.
+            // No overflow: `of` computed the same sums.
             let span = (length - 1).wrapping_mul(*stride);
             let end = if span < 0 { &mut reach.0 } else { &mut reach.1 };
             *end = end.wrapping_add(span);
@@ -176,21 +181,21 @@ impl Dims {
         self.count == 0 || self.compact_suffix() == self.shape().len()
     }
 
-    /// How many of the last dimensions lie compactly.
+    /// How many of the last dimensions are compact together.
     fn compact_suffix(&self) -> usize {
         let mut expected = 1_i64;
         let dims = self.shape().iter().zip(self.strides()).rev();
         dims.take_while(|(length, stride)| {
             let fits = **length == 1 || **stride == expected;
-            // No overflow: the product of all lengths was taken before.
+            // No overflow: the product of all lengths was computed before.
             expected = expected.wrapping_mul(**length);
             fits
         })
         .count()
     }
 
-    /// The places of runs of elements that lie together, in row-major order, and how many elements
-    /// each run has.
+    /// The places of runs of elements that lie together, in row-major order, and the number of
+    /// elements of each run.
     pub(crate) fn runs(&self) -> Runs<'_> {
         let outer = self.shape().len() - self.compact_suffix();
         let (outer_shape, inner) = self.shape().split_at(outer);
@@ -214,8 +219,8 @@ impl Dims {
         Self::of(Axes::new(axes.len(), axis))
     }
 
-    /// In which order the dimensions would lie compactly, from the one with the largest distance
-    /// on; `None` where there is none.
+    /// The order in which the dimensions would be compact, from the one with the largest stride on;
+    /// `None` where no order is compact.
     pub(crate) fn compact_order(&self) -> Option<Vec<usize>> {
         if self.is_compact() {
             return Some((0..self.shape().len()).collect());
@@ -229,14 +234,14 @@ impl Dims {
     }
 }
 
-/// See [`Dims::runs`].
+/// The runs of elements of a tensor: see [`Dims::runs`].
 pub(crate) struct Runs<'dims> {
     dims: &'dims Dims,
-    /// Where we are in the outer dimensions.
+    /// The current index in the outer dimensions.
     index: Vec<i64>,
     place: i64,
     left: u64,
-    /// How many elements a run has.
+    /// How many elements each run has.
     pub(crate) length: u64,
 }
 
@@ -254,7 +259,7 @@ impl Iterator for Runs<'_> {
                 self.place = self.place.wrapping_add(*stride);
                 break;
             }
-            // Wraps only for the distance of a dimension of one element, which is not used.
+            // Wraps only for the stride of a dimension with one element, which is not used.
             self.place = self.place.wrapping_sub(stride.wrapping_mul(*length - 1));
             *index = 0;
         }
@@ -262,7 +267,7 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// Whether each number below `len` is there once.
+/// Whether the axes are the numbers below `len`, each once.
 pub(crate) fn is_permutation(axes: &[usize], len: usize) -> bool {
     axes.len() == len && (0..len).all(|axis| axes.contains(&axis))
 }

@@ -1,4 +1,4 @@
-//! [`Dtype`]: what the elements of a tensor are, and how many bytes one takes.
+//! [`Dtype`]: the type of a tensor's elements, and how many bytes an element takes.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use crate::abi::dlpack as c;
 use crate::abi::dlpack::DLDataType;
 use crate::{Error, ErrorKind, Plain, Result};
 
-/// The type of an element, as DLPack has it: a kind of number, its width, and how many of them make
-/// an element.
+/// The type of an element in DLPack: a kind of number, its width, and how many of them are one
+/// element.
 ///
-/// Open, like [`DeviceType`](crate::DeviceType): any value can be written down. Import refuses what
-/// it does not know.
+/// Any value can be written down, as with [`DeviceType`](crate::DeviceType). Import refuses types
+/// that it does not know.
 ///
 /// ```
 /// use arrow_device::dlpack::Dtype;
@@ -22,49 +22,49 @@ use crate::{Error, ErrorKind, Plain, Result};
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Dtype {
-    /// What kind of number it is: DLPack's `DLDataTypeCode`.
+    /// The kind of number: DLPack's `DLDataTypeCode`.
     pub code: u8,
-    /// The width of one in bits.
+    /// The width of one number in bits.
     pub bits: u8,
-    /// How many make an element; 1 unless it is a vector.
+    /// How many numbers are one element; 1 unless the element is a vector.
     pub lanes: u16,
 }
 
 impl Dtype {
-    /// A byte that is 0 or 1.
+    /// A boolean: a byte that is 0 or 1.
     pub const BOOL: Self = Self::new(c::kDLBool, 8, 1);
-    /// Signed, 8 bits.
+    /// A signed integer of 8 bits.
     pub const INT8: Self = Self::new(c::kDLInt, 8, 1);
-    /// Signed, 16 bits.
+    /// A signed integer of 16 bits.
     pub const INT16: Self = Self::new(c::kDLInt, 16, 1);
-    /// Signed, 32 bits.
+    /// A signed integer of 32 bits.
     pub const INT32: Self = Self::new(c::kDLInt, 32, 1);
-    /// Signed, 64 bits.
+    /// A signed integer of 64 bits.
     pub const INT64: Self = Self::new(c::kDLInt, 64, 1);
-    /// Unsigned, 8 bits.
+    /// An unsigned integer of 8 bits.
     pub const UINT8: Self = Self::new(c::kDLUInt, 8, 1);
-    /// Unsigned, 16 bits.
+    /// An unsigned integer of 16 bits.
     pub const UINT16: Self = Self::new(c::kDLUInt, 16, 1);
-    /// Unsigned, 32 bits.
+    /// An unsigned integer of 32 bits.
     pub const UINT32: Self = Self::new(c::kDLUInt, 32, 1);
-    /// Unsigned, 64 bits.
+    /// An unsigned integer of 64 bits.
     pub const UINT64: Self = Self::new(c::kDLUInt, 64, 1);
-    /// Floating point, 16 bits.
+    /// A floating-point number of 16 bits.
     pub const FLOAT16: Self = Self::new(c::kDLFloat, 16, 1);
-    /// Floating point, 32 bits.
+    /// A floating-point number of 32 bits.
     pub const FLOAT32: Self = Self::new(c::kDLFloat, 32, 1);
-    /// Floating point, 64 bits.
+    /// A floating-point number of 64 bits.
     pub const FLOAT64: Self = Self::new(c::kDLFloat, 64, 1);
-    /// The upper half of a `FLOAT32`.
+    /// A floating-point number of 16 bits: the upper half of a `FLOAT32`.
     pub const BFLOAT16: Self = Self::new(c::kDLBfloat, 16, 1);
-    /// Two `FLOAT16`, the real part first.
+    /// A complex number: two `FLOAT16`, the real part first.
     pub const COMPLEX32: Self = Self::new(c::kDLComplex, 32, 1);
-    /// Two `FLOAT32`, the real part first.
+    /// A complex number: two `FLOAT32`, the real part first.
     pub const COMPLEX64: Self = Self::new(c::kDLComplex, 64, 1);
-    /// Two `FLOAT64`, the real part first.
+    /// A complex number: two `FLOAT64`, the real part first.
     pub const COMPLEX128: Self = Self::new(c::kDLComplex, 128, 1);
 
-    /// Any type.
+    /// A type of any code, width in bits and number of lanes.
     pub const fn new(code: u8, bits: u8, lanes: u16) -> Self {
         Self { code, bits, lanes }
     }
@@ -76,8 +76,8 @@ impl Dtype {
         bits.is_multiple_of(8).then_some(bits / 8)
     }
 
-    /// The type, where it is one that DLPack has: a code, with a width that numbers of this kind
-    /// have, and a lane or more.
+    /// This type, if DLPack has it: a known code, with a width that numbers of this kind have, and
+    /// at least one lane.
     ///
     /// ```
     /// use arrow_device::dlpack::Dtype;
@@ -88,9 +88,9 @@ impl Dtype {
     /// ```
     ///
     /// # Errors
-    /// * [`Malformed`](ErrorKind::Malformed), where there are no bits or no lanes,
-    /// * [`Unsupported`](ErrorKind::Unsupported), where nothing here knows what the code is, or a
-    ///   number of this kind and width.
+    /// * [`Malformed`](ErrorKind::Malformed): there are no bits or no lanes.
+    /// * [`Unsupported`](ErrorKind::Unsupported): the code is not known, or there are no numbers of
+    ///   this kind and width.
     pub fn checked(self) -> Result<Self> {
         self.check().map(|()| self)
     }
@@ -103,8 +103,8 @@ impl Dtype {
         DLDataType { code: self.code, bits: self.bits, lanes: self.lanes }
     }
 
-    /// How elements lie, where this is a type that DLPack has. `padded` is what the tensor's flag
-    /// says.
+    /// How elements lie in memory, if DLPack has this type. `padded` is the tensor's flag of that
+    /// name.
     #[inline]
     pub(crate) fn width(self, padded: bool) -> Result<Width> {
         match self.frequent_width() {
@@ -113,7 +113,7 @@ impl Dtype {
         }
     }
 
-    /// The width of the types that most tensors have; `None` says nothing.
+    /// The width of the types that most tensors have; `None` for all other types.
     #[inline(always)]
     pub(crate) fn frequent_width(self) -> Option<u64> {
         let is_number = matches!(self.code, c::kDLInt | c::kDLUInt | c::kDLFloat);
@@ -147,7 +147,8 @@ impl Dtype {
         if is_known {
             return Ok(());
         }
-        let message = format!("nothing here knows what {self} of {} bits is", self.bits);
+        let message =
+            format!("{self} of {} bits is no element type that this library knows", self.bits);
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 }
@@ -155,14 +156,14 @@ impl Dtype {
 /// How elements lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// So many bytes each.
+    /// Each element takes so many bytes.
     Bytes(u64),
-    /// So many bits each, one behind the other.
+    /// Each element takes so many bits, and elements lie one behind the other.
     Packed { bits: u64 },
 }
 
 impl Width {
-    /// How many bytes so many elements in a row take; `None` where that is more than there is.
+    /// How many bytes a row of elements takes; `None` where the number overflows.
     pub(crate) fn bytes(self, elements: u64) -> Option<u64> {
         match self {
             Self::Bytes(width) => elements.checked_mul(width),
@@ -171,7 +172,7 @@ impl Width {
     }
 }
 
-/// Bits and name of the floats that have codes of their own.
+/// The number of bits and the name of the narrow floats, each of which has a code of its own.
 fn narrow_float(code: u8) -> Option<(u8, &'static str)> {
     Some(match code {
         c::kDLFloat8_e3m4 => (8, "float8_e3m4"),
@@ -215,9 +216,9 @@ impl fmt::Debug for Dtype {
     }
 }
 
-/// The Rust types that are elements of a tensor as they are: numbers of 8 to 64 bits.
+/// Rust types that are elements of a tensor: numbers of 8 to 64 bits.
 ///
-/// Nobody else can implement it, because memory is read by the size of the type:
+/// The trait is sealed, because memory is read by the size of the type:
 ///
 /// ```compile_fail,E0277
 /// # use arrow_device::Plain;
@@ -233,12 +234,12 @@ impl fmt::Debug for Dtype {
 /// }
 /// ```
 pub trait Element: Plain + sealed::SizedAsItsDtype {
-    /// The type of such an element.
+    /// The type of the elements in DLPack.
     const DTYPE: Dtype;
 }
 
 mod sealed {
-    /// A type that has the size of its `DTYPE`.
+    /// A type whose size is that of its `DTYPE`.
     pub trait SizedAsItsDtype {}
 }
 

@@ -1,4 +1,4 @@
-//! The elements of a tensor where they lie in host memory: a borrow, with strides.
+//! The elements of a tensor in host memory, as a borrow with strides.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,14 +9,14 @@ use super::memory::ELEMENTS;
 use super::{Element, HostTensor};
 use crate::{Error, ErrorKind, HostBytes, Result};
 
-/// The elements of a [`HostTensor`], where they lie and at the strides that they have: what the
-/// views of other libraries are made of, without a copy.
+/// The elements of a [`HostTensor`], where they lie and with their strides. Views of other
+/// libraries are made of this without a copy.
 ///
-/// Nobody writes to the elements while this lives, and the address is valid as long as this. What
-/// lies between elements that are not neighbours in memory is nobody's: it may be bytes that were
-/// never written.
+/// Nobody writes to the elements, and the address is valid, as long as this value lives. The bytes
+/// between elements that are not neighbours in memory may never have been written, and must not be
+/// read.
 ///
-/// What is made of it ends with the host's tensor:
+/// The borrow ends with the host's tensor:
 ///
 /// ```compile_fail,E0505
 /// use arrow_device::dlpack::HostTensor;
@@ -29,16 +29,16 @@ use crate::{Error, ErrorKind, HostBytes, Result};
 /// }
 /// ```
 pub struct HostElements<'tensor, T> {
-    /// Keeps the memory where the host reads it.
+    /// Keeps the memory readable for the host.
     bytes: HostBytes<'tensor>,
-    /// Where in the bytes the first element is. No number of bytes, where there is no element.
+    /// The place of the first element in the bytes. Without elements the number means nothing.
     first: usize,
     dims: &'tensor Dims,
     elements: PhantomData<&'tensor [T]>,
 }
 
 impl HostTensor {
-    /// The elements where they lie, for a library that reads them at their strides.
+    /// The elements where they lie, for a library that reads elements with strides.
     ///
     /// ```
     /// use arrow_device::Buffer;
@@ -59,8 +59,8 @@ impl HostTensor {
     ///
     /// # Errors
     /// * [`InvalidArgument`](ErrorKind::InvalidArgument): the elements are of another type.
-    /// * [`Unsupported`](ErrorKind::Unsupported): they lie at addresses that are no multiple of
-    ///   their alignment. [`to_vec`](Self::to_vec) copies them.
+    /// * [`Unsupported`](ErrorKind::Unsupported): the address of an element is no multiple of its
+    ///   alignment. [`to_vec`](Self::to_vec) copies such elements.
     pub fn elements<T: Element>(&self) -> Result<HostElements<'_, T>> {
         let tensor = self.tensor();
         self.check_type::<T>()?;
@@ -80,7 +80,7 @@ impl HostTensor {
             return Err(outside());
         }
         let first = first.ok_or_else(outside)?;
-        // All others are aligned as the first one is: the distances are whole elements.
+        // All elements are aligned as the first one is, because strides are whole elements.
         if !bytes.place().0.wrapping_add(first).cast::<T>().is_aligned() {
             let message = format!("the elements are not aligned to {} bytes", align_of::<T>());
             return Err(Error::new(ErrorKind::Unsupported, message).on_device(tensor.device()));
@@ -95,15 +95,15 @@ impl<T: Element> HostElements<'_, T> {
         self.dims.shape()
     }
 
-    /// How many elements lie between neighbours in each dimension. Means nothing for a dimension of
-    /// fewer than two.
+    /// How many elements lie between neighbours in each dimension. The number means nothing for a
+    /// dimension with fewer than two elements.
     pub fn strides(&self) -> &[i64] {
         self.dims.strides()
     }
 
     /// How many elements.
     pub fn len(&self) -> usize {
-        // All of them are in memory, so that the number is an address' size.
+        // All elements are in memory, so their number fits into a `usize`.
         self.dims.count() as usize
     }
 
@@ -112,8 +112,8 @@ impl<T: Element> HostElements<'_, T> {
         self.dims.count() == 0
     }
 
-    /// Where the first element is, aligned and not null. Others may lie before it, if a stride is
-    /// negative. Without elements the address is that of none.
+    /// The address of the first element, aligned and not null. Other elements may lie before it, if
+    /// a stride is negative. Without elements the address must not be read.
     pub fn as_ptr(&self) -> *const T {
         if self.is_empty() {
             return NonNull::dangling().as_ptr();
@@ -121,7 +121,7 @@ impl<T: Element> HostElements<'_, T> {
         self.bytes.place().0.wrapping_add(self.first).cast()
     }
 
-    /// All elements in row-major order, where they lie like this.
+    /// All elements as a slice, if they lie in row-major order without gaps.
     pub fn as_slice(&self) -> Option<&[T]> {
         if !self.dims.is_compact() {
             return None;
@@ -133,7 +133,7 @@ impl<T: Element> HostElements<'_, T> {
         Some(unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) })
     }
 
-    /// One element. `None` outside of the shape.
+    /// The element at an index; `None` outside of the shape.
     pub fn get(&self, index: &[usize]) -> Option<&T> {
         let (shape, strides) = (self.shape(), self.strides());
         if index.len() != shape.len() {
@@ -143,7 +143,7 @@ impl<T: Element> HostElements<'_, T> {
         for ((index, length), stride) in index.iter().zip(shape).zip(strides) {
             let index = i64::try_from(*index).ok().filter(|index| index < length)?;
             // No overflow: every place is inside the reach, which is inside the memory. Only the
-            // distance of a dimension of one element can be any number.
+            // stride of a dimension with one element can be any number.
             place = place.wrapping_add(index.wrapping_mul(*stride) as isize);
         }
         // SAFETY: the index is inside the shape, so that the element is one of those between the

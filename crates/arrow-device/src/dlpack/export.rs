@@ -1,11 +1,12 @@
-//! Handing a tensor over to C.
+//! Exports tensors to C.
 //!
-//! One block holds the struct, its shape and strides and the share of the memory. The deleter gives
+//! One block holds the struct, its shape and strides, and a share of the memory. The deleter gives
 //! all of it back.
 //!
-//! A deleter carries no stream. PyTorch and CuPy call it when their object dies, without a wait for
-//! the work that they have submitted. So the queue of the consumer is kept with the share, and the
-//! deleter notes a use of the memory on that queue: the memory is released behind it.
+//! A deleter has no argument for a stream. PyTorch and CuPy call it when their object dies, and do
+//! not wait for work that they have submitted. So the consumer's queue is kept with the share, and
+//! the deleter notes a use of the memory on that queue: the memory is released after the queue has
+//! passed the work.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -30,26 +31,26 @@ use crate::{Array, Device, DeviceType, Error, ErrorKind, Queue, Result};
 impl Tensor {
     /// Hands the tensor over in one of DLPack's forms.
     ///
-    /// The memory is kept until the consumer calls the deleter, and on a device until the
+    /// The memory is kept until the consumer calls the deleter. On a device it is kept until the
     /// consumer's queue has passed what was submitted before that call. The deleter waits for
-    /// nothing. One block is allocated, or recycled; a copy of the data aside.
+    /// nothing. Apart from a copy of the data, one block is allocated or recycled.
     ///
-    /// The flags are honest. Shared memory is read-only. Memory that was copied and that nobody
-    /// else here has is flagged as copied, and the consumer may write to it. The older form has no
-    /// flags: memory that nobody may write to is copied for it, unless `copying` says
-    /// [`Never`](CopyPolicy::Never), which is [`Unsupported`](ErrorKind::Unsupported) then. See
-    /// also [`export_legacy_shared`](Self::export_legacy_shared).
+    /// The flags are true. Shared memory is flagged as read-only. Memory that was copied, and that
+    /// nobody else here has, is flagged as copied, and the consumer may write to it. The older form
+    /// has no flags, so read-only memory is copied for it. If `copying` is
+    /// [`Never`](CopyPolicy::Never), the export is then [`Unsupported`](ErrorKind::Unsupported).
+    /// See also [`export_legacy_shared`](Self::export_legacy_shared).
     ///
     /// `order` says how the consumer knows that the data is complete: [`Order::On`] makes its queue
     /// wait, and no host blocks; [`Order::Host`] waits here. A queue of another runtime that is
     /// open by the id of the tensor's device is [`NotReachable`](ErrorKind::NotReachable).
     ///
-    /// It also says on which queue the consumer works. [`Order::On`] names it, and the queue is
-    /// kept open until the deleter was called (UNS-20, UNS-34). Otherwise the default queue of the
-    /// device counts as the consumer's, where the runtime has one
+    /// `order` also says on which queue the consumer works. [`Order::On`] names the queue, which is
+    /// kept open until the deleter was called (UNS-20, UNS-34). Otherwise the consumer is taken to
+    /// work on the default queue of the device, if the runtime has one
     /// ([`default_queues`](crate::driver::Properties::default_queues)) and the device is open.
-    /// Where there is none, and for host memory without a queue of a device, the deleter says that
-    /// the consumer's work is done.
+    /// Where there is no such queue, and for host memory without a queue of a device, the call of
+    /// the deleter says that the consumer's work is done.
     pub fn export<F: Form>(self, order: Order<'_>, copying: CopyPolicy) -> Result<Managed<F>> {
         let must_copy = !F::IS_VERSIONED && self.origin() != Origin::Writable && !self.is_own();
         match copying {
@@ -65,7 +66,8 @@ impl Tensor {
     }
 
     /// [`export`](Self::export) in the newest form that a consumer understands. `max_version` is
-    /// what it says; the older form is for those that say nothing, or a major version of 0.
+    /// the consumer's own statement. A consumer without a statement, or with a major version of 0,
+    /// gets the older form.
     pub fn export_for(
         self,
         max_version: Option<(u32, u32)>,
@@ -80,7 +82,7 @@ impl Tensor {
         }
     }
 
-    /// Hands read-only memory over in the older form, which cannot say so.
+    /// Exports read-only memory in the older form, which has no flag for it.
     ///
     /// # Safety
     /// The consumer does not write to the memory, nor does anybody else, as long as the tensor, or
@@ -89,12 +91,13 @@ impl Tensor {
         self.write_out(order)
     }
 
-    /// Whether the memory was copied for us, and nobody else here has it or still reads it.
+    /// Whether the memory was copied for this tensor, and nobody else here has it or still reads
+    /// it.
     fn is_own(&self) -> bool {
         self.origin() == Origin::Own && self.is_alone()
     }
 
-    /// A copy, made on the queue of the consumer where there is one.
+    /// A copy, made on the consumer's queue if there is one.
     fn copied_for(&self, order: Order<'_>) -> Result<Self> {
         match order {
             Order::On(queue) => self.copy(queue),
@@ -104,9 +107,9 @@ impl Tensor {
 
     #[inline]
     fn settle(&self, order: Order<'_>) -> Result<()> {
-        // What was never an array was ready when it came.
+        // Memory that was never an array was ready when it was imported.
         let Some(memory) = self.shared_memory() else { return Ok(()) };
-        // What is ready needs no queue that reaches it.
+        // Data that is ready needs no queue that reaches it.
         if memory.tree().waits_for_nothing() {
             return Ok(());
         }
@@ -117,8 +120,8 @@ impl Tensor {
         }
     }
 
-    /// An error for a queue whose device has the id of the tensor's in another runtime: the
-    /// consumer would take the memory for that of its own runtime.
+    /// An error for a queue of another runtime whose device has the id of the tensor's device. The
+    /// consumer would take the memory for memory of its own runtime.
     #[cold]
     fn require_runtime(&self, order: Order<'_>) -> Result<()> {
         match order {
@@ -148,7 +151,7 @@ impl Tensor {
         tree.tell_of_export();
         let queue = match order {
             Order::On(queue) => Some(queue.on_any_thread()),
-            // Where the device is not open, nobody here can ask about its queues.
+            // Where the device is not open, its queues cannot be asked for.
             Order::Host | Order::Unordered => {
                 self.memory().open_device().ok().and_then(|device| device.default_queue())
             }
@@ -189,8 +192,8 @@ impl Tensor {
         let ndim = lengths.len();
         let numbers = size_of::<ManagedBlock<F, C>>().next_multiple_of(align_of::<i64>());
         let block = Block::new(numbers + 2 * ndim * size_of::<i64>()).map_err(during)?;
-        // A queue that waits for a producer's event keeps the tensor by the consumer: nothing fails
-        // after this.
+        // If the queue waits for the event of a producer, the consumer has to keep the tensor. So
+        // nothing may fail after this.
         self.settle(order).map_err(during)?;
         let block = block.into_bytes().as_ptr();
         let shape = block.wrapping_add(numbers).cast::<i64>();
@@ -220,8 +223,8 @@ impl Tensor {
             strides,
             byte_offset,
         };
-        // The context is the whole block: a consumer may hand back a pointer that stands for the
-        // struct alone.
+        // The context points to the whole block. A consumer may call the deleter with a pointer
+        // that is valid for the struct only.
         let context = block.cast::<c_void>();
         let managed = F::new(dl_tensor, flags, context, Some(C::deleter::<F>()));
         let whole = ManagedBlock { managed, owner: self, consumer };
@@ -234,7 +237,7 @@ impl Tensor {
 }
 
 impl Array {
-    /// A queue to copy on, where nobody named one.
+    /// A queue for copies, where the caller named none.
     pub(crate) fn any_queue(&self) -> Result<Queue> {
         if self.device().device_type == DeviceType::CPU {
             return Ok(Queue::host());
@@ -243,16 +246,16 @@ impl Array {
     }
 }
 
-/// Who uses the memory until the deleter is called.
+/// The consumer of an exported tensor, who uses the memory until the deleter is called.
 trait TensorUser {
-    /// The deleter of its tensors.
+    /// The deleter of tensors that this consumer gets.
     fn deleter<F: Form>() -> unsafe extern "C" fn(*mut F);
 
-    /// Notes what the consumer has submitted by now, which may still use the memory.
+    /// Notes a use of the memory by the work that the consumer has submitted by now.
     fn note_use(self, memory: &Tensor);
 }
 
-/// One whose work is done when it calls the deleter.
+/// A consumer whose work is done when it calls the deleter.
 struct FinishedUser;
 
 impl TensorUser for FinishedUser {
@@ -265,7 +268,7 @@ impl TensorUser for FinishedUser {
     fn note_use(self, _memory: &Tensor) {}
 }
 
-/// One that works on this queue, whichever thread calls the deleter.
+/// A consumer that works on this queue, whichever thread calls the deleter.
 struct QueueUser(Queue);
 
 impl TensorUser for QueueUser {
@@ -279,7 +282,7 @@ impl TensorUser for QueueUser {
     }
 }
 
-/// What is handed over. Shape and strides follow.
+/// The block of an exported tensor. Shape and strides follow.
 #[repr(C)]
 struct ManagedBlock<F, C> {
     managed: F,
@@ -298,10 +301,10 @@ pub(super) static VERSIONED_DELETERS: Deleters<DLManagedTensorVersioned> = Delet
 };
 
 impl<F: Form> Managed<F> {
-    /// Which process the memory came into, and when, where the tensor was exported here.
+    /// Which process the memory came into, and when, if this library exported the tensor.
     ///
-    /// A function that has the address of one of our deleters does what that deleter does, and so
-    /// the context is what the deleter takes.
+    /// A tensor of ours is known by its deleter, which has one of two addresses. A function at one
+    /// of these addresses is that deleter, so the context is what the deleter takes.
     pub(super) fn made_here(&self) -> Option<(MadeIn, Moment)> {
         let (deleter, context) = self.deleter();
         let (deleter, ours) = (deleter?, F::deleters());
@@ -318,13 +321,13 @@ impl<F: Form> Managed<F> {
     }
 }
 
-/// Where the owner of the memory is in a block.
+/// The address of the memory's owner in a block.
 fn owner_in<F, C>(context: *mut c_void) -> *const Tensor {
     let owner = context.wrapping_byte_add(offset_of!(ManagedBlock<F, C>, owner));
     if context.is_null() { ptr::null() } else { owner.cast() }
 }
 
-/// The deleter of everything that is exported here.
+/// The deleter of all tensors that are exported here.
 extern "C" fn delete<F: Form, C: TensorUser>(managed: *mut F) {
     guard::silent(|| {
         let context = managed.wrapping_byte_add(F::CONTEXT).cast::<*mut c_void>();

@@ -1,7 +1,7 @@
-//! The parameters of `arrow.fixed_shape_tensor`: a shape and an order, in a little JSON.
+//! The parameters of `arrow.fixed_shape_tensor`: a shape and an order, as JSON.
 //!
-//! The text comes from other parties. It is read as far as the two lists go; everything else in it
-//! is skipped.
+//! The text comes from other parties. Only the two lists are read; everything else in the text is
+//! skipped.
 
 use super::dims::{MAX_DIMENSIONS, is_permutation};
 use crate::{Error, ErrorKind, Result};
@@ -9,10 +9,10 @@ use crate::{Error, ErrorKind, Result};
 /// The name of the extension.
 pub(crate) const NAME: &str = "arrow.fixed_shape_tensor";
 
-/// How the elements of one list lie.
+/// The shape of one element, and the order of its dimensions in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FixedShape {
-    /// The lengths as they lie in memory.
+    /// The lengths of the dimensions, in the order of memory.
     pub(crate) shape: Vec<i64>,
     /// Dimension `i` of the tensor is dimension `order[i]` in memory.
     pub(crate) order: Vec<usize>,
@@ -56,13 +56,13 @@ impl FixedShape {
     }
 }
 
-/// What is left to be read.
+/// The rest of the text, which is to be read.
 struct ShapeReader<'text>(&'text str);
 
 type ShapeLists = (Option<Vec<i64>>, Option<Vec<i64>>);
 
 impl<'text> ShapeReader<'text> {
-    /// The whole text: the shape and the permutation of an object.
+    /// Reads the whole text: the shape and the permutation of an object.
     fn object(&mut self) -> Option<ShapeLists> {
         let (mut shape, mut order) = (None, None);
         self.expect('{')?;
@@ -102,7 +102,7 @@ impl<'text> ShapeReader<'text> {
         self.accept(token).then_some(())
     }
 
-    /// A string, as it is written.
+    /// Reads a string, without its escapes resolved.
     fn string(&mut self) -> Option<&'text str> {
         self.expect('"')?;
         let mut escaped = false;
@@ -139,7 +139,8 @@ impl<'text> ShapeReader<'text> {
         }
     }
 
-    /// Any value. Brackets are counted, not matched: what is in them is not used.
+    /// Skips any value. Brackets are counted and not matched, because what is between them is not
+    /// used.
     fn skip_value(&mut self) -> Option<()> {
         let mut depth = 0_usize;
         loop {

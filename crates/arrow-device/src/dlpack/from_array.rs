@@ -14,18 +14,18 @@ use crate::{Array, DeviceType, Error, ErrorKind, Queue, Result};
 impl Array {
     /// The array as a tensor, without a copy wherever its memory allows one.
     ///
-    /// * Numbers become one dimension; a slice begins where it begins. `arrow.bool8` becomes
-    ///   `bool`.
-    /// * Lists of fixed size become further dimensions, as many as there are in each other; an
-    ///   `arrow.fixed_shape_tensor` has those that it says, in its order.
+    /// * Numbers become one dimension. The tensor of a slice begins where the slice begins.
+    ///   `arrow.bool8` becomes `bool`.
+    /// * Each level of fixed-size lists becomes a further dimension. An `arrow.fixed_shape_tensor`
+    ///   has the dimensions that its parameters say, in their order.
     /// * `arrow_device.bfloat16` (over `fixed_size_binary[2]`) and `arrow_device.complex` (over
     ///   lists of two floats) become what their names say.
-    /// * Booleans are bits in Arrow and bytes in DLPack: a copy.
+    /// * Booleans are bits in Arrow and bytes in DLPack, so they are copied.
     /// * Dates, times, durations, decimals of 32 and 64 bits and dictionary keys become integers,
     ///   if that is [asked for](Conversion::as_integers).
     ///
-    /// Nulls are looked for in every array on the way, and become what the [`Conversion`] says. A
-    /// bitmap is read only where nobody has counted it.
+    /// Nulls are looked for in every nested array, and become what the [`Conversion`] says. A
+    /// bitmap is read only where the number of nulls is not known.
     ///
     /// ```
     /// use arrow_device::dlpack::{Conversion, Dtype};
@@ -43,7 +43,7 @@ impl Array {
     /// # Errors
     /// * [`Unsupported`](ErrorKind::Unsupported): a tensor cannot have such elements, or a copy is
     ///   needed and not allowed.
-    /// * [`InvalidData`](ErrorKind::InvalidData): there are nulls, and nothing was said to stand
+    /// * [`InvalidData`](ErrorKind::InvalidData): there are nulls, and the conversion says no value
     ///   for them.
     pub fn to_tensor(&self, conversion: &Conversion) -> Result<Tensor> {
         if let Some(tensor) = self.plain(conversion) {
@@ -53,11 +53,11 @@ impl Array {
         Ok(tensor)
     }
 
-    /// The array as a tensor, and beside it one of booleans that says which elements are there;
-    /// `None` if all are. What stands for the others in the first one is what happens to be in
-    /// memory.
+    /// The array as a tensor, and a second tensor of booleans that says which elements are not
+    /// null. The second one is `None` if no element is null. In the first one, null elements have
+    /// any value.
     ///
-    /// The first one needs no copy; the second is one, because bits become bytes.
+    /// The first tensor needs no copy. The second is a copy, because bits become bytes.
     pub fn to_tensor_and_validity(
         &self,
         conversion: &Conversion,
@@ -65,8 +65,8 @@ impl Array {
         self.convert(conversion, true)
     }
 
-    /// Numbers of which none is null, if these are such: they are shared as they lie, which is
-    /// nearly always all there is to do.
+    /// The fast path for numbers without nulls, which share their memory as it is: nearly all
+    /// conversions end here. `None` for other arrays.
     fn plain(&self, conversion: &Conversion) -> Option<Tensor> {
         let Some(Elements::Same(dtype)) = elements_of(self.field()) else { return None };
         let has_no_null =
@@ -104,7 +104,8 @@ impl Array {
 }
 
 impl TensorPlan {
-    /// All elements in the order of memory, in one dimension, with what stands for nulls in them.
+    /// All elements in the order of memory, in one dimension. Nulls are replaced as the conversion
+    /// says.
     fn values(&self, conversion: &Conversion, valid: Option<&[bool]>) -> Result<Tensor> {
         let leaf = &self.leaf;
         match self.elements {
@@ -134,8 +135,8 @@ impl TensorPlan {
         }
     }
 
-    /// The values with what stands for nulls in them, in one pass over host memory; `None` where
-    /// that is not all there is to do.
+    /// The values with nulls replaced, in one pass over host memory; `None` where more has to be
+    /// done.
     fn filled_on_host(&self, conversion: &Conversion) -> Result<Option<Tensor>> {
         let (Elements::Same(dtype) | Elements::View(dtype)) = self.elements else {
             return Ok(None);
@@ -204,7 +205,7 @@ impl TensorPlan {
         let start =
             width.bytes(self.leaf.offset() as u64).and_then(|bytes| bytes.checked_div(parts));
         let start = start.ok_or_else(|| {
-            Error::new(ErrorKind::LimitExceeded, "the array begins behind any memory")
+            Error::new(ErrorKind::LimitExceeded, "the array begins beyond the end of all memory")
         })?;
         let dims = Dims::compact(&[self.count().cast_signed()])?;
         let tensor = Tensor::new(
@@ -228,12 +229,12 @@ impl TensorPlan {
     }
 }
 
-/// So many nulls in a row are filled at a time.
+/// How many nulls in a row are filled at a time.
 const FILLED: usize = 1024;
 
 impl Tensor {
-    /// A copy of a tensor of one dimension, with the pattern in place of what is not valid. The
-    /// values stay on the device.
+    /// A copy of a tensor with one dimension, in which the pattern stands for elements that are not
+    /// valid. The values stay on the device.
     fn patched(&self, valid: &[bool], pattern: &[u8], queue: &Queue) -> Result<Self> {
         let Width::Bytes(width) = self.width() else {
             return Err(Error::new(ErrorKind::Unsupported, "packed elements cannot be filled"));
@@ -270,7 +271,7 @@ impl Tensor {
         Ok(Self::new(memory, 0, self.dtype(), self.width(), dims, Origin::Own))
     }
 
-    /// Where the first element is, for comparisons with others: never followed.
+    /// The place of the first element. Only compared with other places, and never read.
     pub(crate) fn first_place(&self) -> (Raw<crate::Memory>, u64) {
         (self.base(), self.start())
     }

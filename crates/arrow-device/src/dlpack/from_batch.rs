@@ -15,9 +15,9 @@ use crate::{Array, Batch, Buffer, Error, ErrorKind, Extent, Result};
 impl Batch {
     /// The batch as a tensor of rows and columns, in column-major order.
     ///
-    /// All columns have the same type; nothing is converted. Where they lie in one allocation at
-    /// equal distances, nothing is copied; a batch that was imported is taken to be one allocation.
-    /// Otherwise they are gathered, each as one piece.
+    /// All columns need to have the same type; nothing is converted. Columns that lie in one
+    /// allocation at equal distances are not copied. A batch that was imported is taken to be one
+    /// allocation. Other columns are gathered, each as one piece.
     ///
     /// ```
     /// use arrow_device::dlpack::Conversion;
@@ -37,7 +37,7 @@ impl Batch {
     pub fn to_tensor(&self, conversion: &Conversion) -> Result<Tensor> {
         let during = |error: Error| error.during("make a tensor").on_device_if_none(self.device());
         let gathered = Conversion {
-            // Each column is copied at most once: what is shared here is gathered below.
+            // Each column is copied at most once: columns that are shared here are gathered below.
             copying: if conversion.copying == CopyPolicy::Always {
                 CopyPolicy::IfNeeded
             } else {
@@ -64,7 +64,8 @@ impl Batch {
         self.gather(conversion, &columns, &shape).map_err(during)
     }
 
-    /// A column in the tree of the batch, which is ready when the batch is and keeps all columns.
+    /// A column in the tree of the batch. This tree is ready when the batch is, and keeps all
+    /// columns.
     fn whole_column(&self, index: usize) -> Result<Array> {
         let rows = self.as_array();
         rows.node_child(index)?.slice(rows.offset(), rows.len())
@@ -89,7 +90,7 @@ impl Batch {
         Ok([rows, i64::try_from(columns.len()).map_err(too_large)?])
     }
 
-    /// A tensor over all columns, which lie behind the first one.
+    /// A tensor over all columns, of which the others lie behind the first one.
     fn spanning(&self, first: &Tensor, dims: Dims) -> Result<Tensor> {
         let too_large = || Error::new(ErrorKind::LimitExceeded, "the batch is too large");
         let (_, last) = dims.reach().unwrap_or((0, -1));
@@ -157,8 +158,8 @@ impl Batch {
     }
 }
 
-/// How many elements lie between the columns, if they are all shared and equally far from each
-/// other in one allocation.
+/// How many elements lie between one column and the next, if all columns are shared and equally far
+/// from each other in one allocation.
 fn distance(arrays: &[Array], columns: &[Tensor]) -> Option<i64> {
     let first = columns.first()?;
     let width = i64::try_from(first.dtype().byte_width()?).ok()?;
@@ -174,7 +175,7 @@ fn distance(arrays: &[Array], columns: &[Tensor]) -> Option<i64> {
         }
         _ => false,
     });
-    // Many consumers refuse distances that are negative.
+    // Many consumers refuse negative strides.
     (is_regular && between >= 0 && between % width == 0).then(|| between / width)
 }
 
@@ -187,8 +188,8 @@ fn bytes_between(one: &Tensor, another: &Tensor) -> Option<i64> {
     inside.checked_add((another.bits() as i64).checked_sub(one.bits() as i64)?)
 }
 
-/// Whether an address in one can lead to the other. Of a tree that another party made nothing is
-/// known but the addresses.
+/// Whether both arrays lie in one allocation, so that an address of one can lead to the other. Of a
+/// tree of another party only the addresses are known.
 fn are_of_one_allocation(one: &Array, other: &Array) -> bool {
     if one.tree().addressing() == Addressing::Handle {
         return one.node().buffer(1) == other.node().buffer(1);

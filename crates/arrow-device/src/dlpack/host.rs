@@ -38,7 +38,7 @@ impl HostTensor {
         &self.tensor
     }
 
-    /// The bytes of all elements in row-major order, without gaps: a copy.
+    /// Copies all elements, in row-major order and without gaps.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let tensor = &self.tensor;
         if tensor.is_empty() {
@@ -63,8 +63,8 @@ impl HostTensor {
         Ok(bytes)
     }
 
-    /// A copy of all elements in row-major order. An error where they are of another type.
-    /// [`elements`](Self::elements) shows them where they lie.
+    /// Copies all elements in row-major order. An error where the elements have another type.
+    /// [`elements`](Self::elements) borrows them instead.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.check_type::<T>()?;
         let read = |bytes: &[u8]| {
@@ -75,7 +75,7 @@ impl HostTensor {
         Ok(self.to_bytes()?.chunks_exact(size_of::<T>()).map(read).collect())
     }
 
-    /// An error where the elements are of another type.
+    /// An error where the elements have another type.
     pub(super) fn check_type<T: Element>(&self) -> Result<()> {
         if self.tensor.dtype() == T::DTYPE {
             return Ok(());
@@ -84,21 +84,21 @@ impl HostTensor {
         Err(Error::new(ErrorKind::InvalidArgument, message))
     }
 
-    /// What the elements lie in.
+    /// The memory of the elements.
     pub(super) fn memory(&self) -> &HostArray {
         &self.memory
     }
 }
 
 impl Tensor {
-    /// Where in its memory an element begins, in bytes; `None` before the start.
+    /// Where an element begins in the memory, in bytes; `None` before the start.
     pub(crate) fn start_of(&self, place: i64) -> Option<u64> {
         match self.width() {
             Width::Bytes(width) => {
                 let step = i64::try_from(width).ok()?.checked_mul(place)?;
                 self.start().checked_add_signed(step)
             }
-            // Only compact ones exist, and those are one run.
+            // Packed tensors are always compact, so their one run begins at the start.
             Width::Packed { .. } => (place == 0).then_some(self.start()),
         }
     }

@@ -1,8 +1,23 @@
-//! Taking a tensor over from C.
+//! Imports tensors from C.
 //!
-//! What a struct says is read once and checked before any of it is used, and nothing is looked for
-//! in it later: shape and strides may be those of the producer's own tensor, which it can reshape.
-//! Whatever is refused is deleted, once.
+//! Each member of the struct is read once, checked before it is used, and never read again later:
+//! shape and strides may belong to the producer's own tensor, which the producer can reshape. A
+//! tensor that is refused is deleted once.
+//!
+//! There are two ways to one result:
+//!
+//! 1. Numbers in host memory that are compact, in up to four dimensions and with at least one
+//!    element, are what most tensors are ([`PlainTensor`]). A few comparisons recognise them, and
+//!    their dimensions need no sums that could overflow. The function is compiled once for each
+//!    number of dimensions.
+//! 2. All other tensors, and all that are wrong, take the full checks ([`Checked`]), which also
+//!    find the words of an error.
+//!
+//! Why the first way is fast: for one dimension it calls no function, so no value has to be kept
+//! across a call. Members are read one by one, because the producer wrote them just now and a wider
+//! read would wait for these writes to reach the cache. The result is written directly to its final
+//! place. What must stay true: a tensor that the first way accepts gets the same dimensions, width
+//! and place from the second way. A test compares them.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -31,8 +46,8 @@ impl Tensor {
     /// for.
     ///
     /// `order` says how the data is known to be complete. [`Order::On`] names the queue that the
-    /// producer was told to make wait: an event is recorded on it, and the tensor is ready after
-    /// that. The other two say that the data is complete.
+    /// producer was told to make wait: an event is recorded on that queue, and the tensor is ready
+    /// after the event. The other two orders say that the data is complete.
     ///
     /// ```
     /// use arrow_device::abi::dlpack::DLManagedTensorVersioned;
@@ -83,7 +98,7 @@ impl Tensor {
                 // so many dimensions.
                 return unsafe { few(managed, flags) };
             }
-            // Nothing is called on this way, so that nothing has to be kept across a call.
+            // Nothing is called here, so no value has to be kept across a call.
             if ndim == 1 {
                 // SAFETY: UNS-23, which the caller promises: a struct is there, and the version is
                 // known.
@@ -102,14 +117,15 @@ impl Tensor {
         unsafe { Self::import_any(managed, flags, order) }
     }
 
-    /// [`import`](Self::import) of a tensor whose producer works on a queue that is known by the
-    /// device, and that only the tensor tells: for
+    /// [`import`](Self::import) of a tensor whose producer works on a queue that depends on the
+    /// tensor's device. For
     /// [`managed_tensor_to_py_object_no_sync`](crate::abi::dlpack::DLPackExchangeAPI) of a library
     /// that advertises a stream for each device. The [module](super) has the rules of both sides.
     ///
-    /// `queue_of` gives the queue that is advertised for the device: the tensor is ready after what
-    /// was submitted to it by now. Where there is none, and for host memory, for which nobody is
-    /// asked, the data is complete. An error of `queue_of` is returned after the tensor is deleted.
+    /// `queue_of` gives the queue that is advertised for a device. The tensor is ready after what
+    /// was submitted to that queue by now. Where there is no such queue, the data is complete. The
+    /// same holds for host memory, for which `queue_of` is not called. An error of `queue_of` is
+    /// returned after the tensor is deleted.
     ///
     /// # Errors
     /// As of [`import`](Self::import), and those of `queue_of`.
@@ -169,7 +185,7 @@ impl Tensor {
 }
 
 impl<F: Form> Managed<F> {
-    /// The flags, of a version of which all is known.
+    /// The flags of a tensor whose version is known.
     #[inline]
     fn flags_if_known(&self) -> Result<u64> {
         match self.version() {
@@ -187,7 +203,7 @@ fn unknown(DLPackVersion { major, minor }: DLPackVersion) -> Error {
     Error::new(ErrorKind::Unsupported, message).during("import")
 }
 
-/// A read-only tensor may be somebody else's too, even if it was copied.
+/// Others may have a read-only tensor too, even if it was copied.
 fn origin(flags: u64) -> Origin {
     match flags & (DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED) {
         0 => Origin::Writable,
@@ -196,17 +212,16 @@ fn origin(flags: u64) -> Origin {
     }
 }
 
-/// No memory has more bytes, and no array.
+/// No memory and no array has more bytes.
 const LARGEST: u64 = (1 << 62) - 1;
 
-/// Numbers in host memory, of which neither places nor dimensions were looked at yet. If there is
-/// one at least, and they lie one behind the other in few dimensions, that is what most tensors
-/// are.
+/// A tensor of numbers in host memory, whose places and dimensions were not looked at yet. The fast
+/// way of the import takes it if it has an element and is compact.
 struct PlainTensor {
     start: *mut c_void,
     byte_offset: u64,
     dtype: Dtype,
-    /// Bytes of one number.
+    /// The number of bytes of one number.
     bytes: u64,
     shape: *const i64,
     strides: *const i64,
@@ -214,7 +229,7 @@ struct PlainTensor {
 
 type Importer<F> = unsafe fn(Managed<F>, u64) -> Result<Tensor>;
 
-/// Where numbers lie, how many bytes they are together, and how many there are.
+/// The memory of some numbers: its address, its length in bytes, and the number of numbers.
 struct Occupied {
     data: *mut c_void,
     len: u64,
@@ -222,9 +237,9 @@ struct Occupied {
 }
 
 impl PlainTensor {
-    /// What the struct says, if it is that. `None` says nothing: what is found here is what
-    /// [`Checked`] finds. The struct is read member by member, because its producer wrote it just
-    /// now, and the processor waits where it is to read more at once than was written.
+    /// Reads the struct of a tensor of plain numbers. `None` does not say that the tensor is wrong:
+    /// [`Checked`] decides that. The struct is read member by member. Its producer wrote it just
+    /// now, and a read of more bytes than were written at once makes the processor wait.
     ///
     /// # Safety
     /// UNS-23, of a pointer that is not null and need not be aligned; the version is known.
@@ -251,7 +266,7 @@ impl PlainTensor {
         Some(Self { start, byte_offset, dtype, bytes, shape, strides })
     }
 
-    /// How long the only dimension is, if it is compact and has an element.
+    /// The length of the only dimension, if it is compact and has an element.
     ///
     /// # Safety
     /// UNS-24; the shape is not null, and there is one dimension.
@@ -266,7 +281,7 @@ impl PlainTensor {
         Some((length, self.occupied(length)?))
     }
 
-    /// The lengths and distances of several dimensions, if they are compact and have an element.
+    /// The lengths and strides of several dimensions, if they are compact and have an element.
     ///
     /// # Safety
     /// UNS-24; the shape is not null, and there are so many dimensions.
@@ -292,7 +307,7 @@ impl PlainTensor {
         Some((lengths, distances, self.occupied(count)?))
     }
 
-    /// What imports a tensor of several dimensions.
+    /// The function that imports a tensor with this number of dimensions.
     #[inline(always)]
     fn importer<F: Form>(ndim: i32) -> Option<Importer<F>> {
         Some(match ndim {
@@ -321,10 +336,10 @@ impl PlainTensor {
         unsafe { Tensor::import_any(managed, flags, Order::Host) }
     }
 
-    /// Where so many numbers lie, if there is one and memory has room for them.
+    /// The memory of so many numbers, if there is at least one and the memory is not too long.
     #[inline(always)]
     fn occupied(&self, count: i64) -> Option<Occupied> {
-        // What is negative is a large number here. None of these types has more than 8 bytes.
+        // A negative count is a large number here. None of these types has more than 8 bytes.
         let count = count.cast_unsigned();
         if !(1..=LARGEST / 8).contains(&count) {
             return None;
@@ -336,8 +351,8 @@ impl PlainTensor {
         Some(Occupied { data: self.start.wrapping_byte_offset(step), len, count })
     }
 
-    /// The tensor, which is ready. What it is, its dimensions too, is written where it stays: a
-    /// copy of a copy would be waited for.
+    /// The tensor, which is ready. All of its parts are written directly to their final place: a
+    /// copy of parts that were written just now would wait for the writes.
     #[inline(always)]
     fn import<F: Form>(
         self,
@@ -380,13 +395,13 @@ unsafe fn member<T: Copy>(at: *const DLTensor, offset: usize) -> T {
     unsafe { place.read_unaligned() }
 }
 
-/// What a struct says, in order.
+/// What a struct says, after it was checked.
 struct Checked {
     device: DeviceId,
     base: Raw<crate::Memory>,
-    /// Bytes from `base` to the first element.
+    /// The number of bytes from `base` to the first element.
     start: u64,
-    /// Bytes from `base` to the end of the last one in memory.
+    /// The number of bytes from `base` to the end of the element that lies last in memory.
     len: u64,
     dtype: Dtype,
     width: Width,
@@ -414,7 +429,7 @@ impl Checked {
         came: impl FnOnce() -> Moment,
     ) -> Result<Self> {
         let dtype = Dtype::from_c(raw.dtype);
-        // The flag says nothing of elements that take a byte or more.
+        // The flag means nothing for elements that take a byte or more.
         let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0 && dtype.bits < 8;
         let width = dtype.width(padded)?;
         // SAFETY: UNS-24, which the caller promises.
@@ -504,8 +519,8 @@ unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
         unsafe { number(raw.shape, index) }
     };
     if raw.strides.is_null() {
-        // Since version 1.2 only a number may have none. Before, it meant compact; nobody means
-        // anything else by it.
+        // Since version 1.2 only a tensor without dimensions may have null strides. Before, null
+        // strides meant a compact tensor, and no library means anything else by them.
         return Dims::of(
             Axes::new(ndim, |index| (length(index), 0)).compacted().ok_or_else(too_large)?,
         );

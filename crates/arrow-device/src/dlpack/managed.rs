@@ -1,7 +1,7 @@
-//! [`Managed`]: a tensor in DLPack's C form, owned. Its drop calls the deleter.
+//! [`Managed`]: an owned tensor in DLPack's C form. Dropping it calls the deleter.
 //!
-//! Both forms are read here, and nothing that was received is ever written to: some producers hand
-//! the same shape to several consumers.
+//! Both forms are read here. A received tensor is never written to: some producers hand the same
+//! shape to several consumers.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -16,8 +16,8 @@ use crate::abi::dlpack::{
 use crate::device::nesting;
 use crate::{Error, ErrorKind, Result};
 
-/// One of DLPack's two forms: [`DLManagedTensorVersioned`], and [`DLManagedTensor`], which was
-/// before version 1.0.
+/// One of DLPack's two forms: [`DLManagedTensorVersioned`], and the older [`DLManagedTensor`],
+/// which was used before version 1.0.
 pub trait Form: sealed::Sealed {}
 
 impl Form for DLManagedTensor {}
@@ -28,25 +28,25 @@ pub(crate) type Deleter<F> = Option<unsafe extern "C" fn(*mut F)>;
 pub(crate) mod sealed {
     use super::{DLTensor, Deleter, Exported, Form, Managed, c_void};
 
-    /// The deleters of the tensors in one form.
+    /// The deleters of exported tensors in one form.
     #[derive(Debug)]
     pub struct Deleters<F> {
-        /// Of a tensor whose consumer's work is done with the call.
+        /// The deleter of a tensor whose consumer's work is done when it calls the deleter.
         pub(in crate::dlpack) of_finished: unsafe extern "C" fn(*mut F),
-        /// Of a tensor whose consumer works on a queue.
+        /// The deleter of a tensor whose consumer works on a queue.
         pub(in crate::dlpack) on_queue: unsafe extern "C" fn(*mut F),
     }
 
     pub trait Sealed: Sized + 'static {
-        /// Whether it has a version and flags.
+        /// Whether the form has a version and flags.
         const IS_VERSIONED: bool;
         const TENSOR: usize;
         const DELETER: usize;
         const CONTEXT: usize;
-        /// Where the version and the flags are.
+        /// The offsets of the version and the flags, in a form that has them.
         const VERSION: Option<(usize, usize)>;
 
-        /// The deleters of what is exported here: statics of this crate, because each use of a
+        /// The deleters of tensors that are exported here. They are statics, because each use of a
         /// function's name may give another address.
         fn deleters() -> &'static Deleters<Self>
         where
@@ -54,7 +54,7 @@ pub(crate) mod sealed {
 
         fn new(tensor: DLTensor, flags: u64, context: *mut c_void, deleter: Deleter<Self>) -> Self;
 
-        /// The same, whichever form it has.
+        /// This tensor as an [`Exported`], which can have either form.
         fn exported(managed: Managed<Self>) -> Exported
         where
             Self: Form;
@@ -110,9 +110,9 @@ impl sealed::Sealed for DLManagedTensorVersioned {
 
 /// A tensor in C form that nobody else owns. Dropping it calls its deleter.
 ///
-/// [`Tensor::export`](super::Tensor::export) makes one; [`into_raw`](Self::into_raw) hands it over.
-/// A capsule that nobody consumed is put back into one with [`from_raw`](Self::from_raw), and
-/// dropped.
+/// [`Tensor::export`](super::Tensor::export) makes one, and [`into_raw`](Self::into_raw) hands it
+/// over. A tensor in a capsule that nobody consumed is taken back with
+/// [`from_raw`](Self::from_raw), and dropped.
 pub struct Managed<F: Form> {
     raw: NonNull<F>,
 }
@@ -125,7 +125,7 @@ unsafe impl<F: Form> Send for Managed<F> {}
 unsafe impl<F: Form> Sync for Managed<F> {}
 
 impl<F: Form> Managed<F> {
-    /// Takes a tensor over. A null pointer is refused, and there is nothing to give back.
+    /// Takes ownership of a tensor. A null pointer is refused.
     ///
     /// # Safety
     /// `tensor` is null, or points to a tensor that a producer handed over and that nobody else
@@ -136,19 +136,19 @@ impl<F: Form> Managed<F> {
         })
     }
 
-    /// Hands the tensor over. Whoever has the pointer calls the deleter.
+    /// Gives ownership of the tensor away. The new owner of the pointer calls the deleter.
     pub fn into_raw(self) -> *mut F {
         ManuallyDrop::new(self).raw.as_ptr()
     }
 
-    /// The tensor, which stays this owner's.
+    /// The address of the tensor. This value keeps the ownership.
     pub fn as_ptr(&self) -> *const F {
         self.raw.as_ptr()
     }
 
-    /// The `manager_ctx`, where the tensor has this deleter: for whoever made it to know it again.
-    /// The address of a function is known once, in a static, because each use of its name may give
-    /// another one.
+    /// The `manager_ctx`, if the tensor has this deleter. With it, the maker of a tensor recognises
+    /// it. Keep the deleter's address in a static, because each use of a function's name may give
+    /// another address.
     pub fn context_of(&self, deleter: unsafe extern "C" fn(*mut F)) -> Option<*mut c_void> {
         let (found, context) = self.deleter();
         found.filter(|found| ptr::fn_addr_eq(*found, deleter)).map(|_| context)
@@ -169,13 +169,13 @@ impl<F: Form> Managed<F> {
         self.read(F::TENSOR)
     }
 
-    /// Where the tensor is, at any address. Only for a version that is known.
+    /// The address of the tensor, which need not be aligned. Only for a version that is known.
     #[inline(always)]
     pub(crate) fn tensor_at(&self) -> *const DLTensor {
         self.raw.as_ptr().wrapping_byte_add(F::TENSOR).cast_const().cast()
     }
 
-    /// The deleter and the context. Every version has them.
+    /// The deleter and the context, which every version has.
     pub(super) fn deleter(&self) -> (Deleter<F>, *mut c_void) {
         (self.read(F::DELETER), self.read(F::CONTEXT))
     }
@@ -201,7 +201,8 @@ impl<F: Form> Drop for Managed<F> {
     }
 }
 
-/// A tensor of which nothing but the end is left. The tensor's owner may be another such tensor.
+/// The end of a tensor, which is all that is left of it. The owner of the tensor's memory may be
+/// another tensor of this kind.
 struct Deletion<F: Form> {
     tensor: NonNull<F>,
     deleter: unsafe extern "C" fn(*mut F),
@@ -229,6 +230,6 @@ impl<F: Form> fmt::Debug for Managed<F> {
 pub enum Exported {
     /// The form of version 1.0 and later.
     Versioned(Managed<DLManagedTensorVersioned>),
-    /// The older one.
+    /// The older form.
     Legacy(Managed<DLManagedTensor>),
 }

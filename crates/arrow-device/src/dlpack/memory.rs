@@ -1,9 +1,13 @@
-//! [`TensorMemory`]: what the elements of a tensor lie in.
+//! [`TensorMemory`]: the memory that the elements of a tensor lie in.
 //!
-//! That is an array, whose tree knows when it is ready and which queues use it. A tensor that was
-//! imported complete is no more than the producer's struct at first: most are looked at and handed
-//! on, and need nothing else. The array is made when the memory is shared, read, or used on a queue
-//! for the first time.
+//! The memory is an array, whose tree knows when it is ready and which queues use it. For an
+//! imported tensor whose data is complete, the array is made late: at first the memory is just the
+//! producer's struct, because most tensors are looked at and handed on. The array is made when the
+//! memory is first shared, read, or used on a queue.
+//!
+//! Threads that need the array at the same time each make one, and one of them is stored. No thread
+//! waits for another one, because a child of `fork` could wait for ever. What must stay true: the
+//! producer's struct goes to the array that was stored and to no other, and is deleted once.
 
 use std::alloc::Layout;
 use std::cell::UnsafeCell;
@@ -28,7 +32,7 @@ use crate::{
     Array, ArrayBuilder, Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Result, Schema,
 };
 
-/// The buffer of an array that has the elements.
+/// The number of the array's buffer with the elements.
 pub(crate) const ELEMENTS: usize = 1;
 
 /// The memory of a tensor, on one device.
@@ -38,26 +42,27 @@ pub(crate) struct TensorMemory {
     base: Raw<crate::Memory>,
 }
 
-/// Both have the elements in buffer [`ELEMENTS`], whatever the array's own type and window.
+/// In both cases the elements are in buffer [`ELEMENTS`], whatever the array's own type and window
+/// are.
 enum ElementOwner {
     Array(Array),
     Imported(ImportedTensor),
 }
 
-/// What was imported, as it came or as an array.
+/// An imported tensor: the producer's struct, or an array of it.
 struct ImportedTensor {
     /// A share of an [`Array`], or null as long as nothing was shared. Set once. No thread waits
     /// for another one that makes the array, because a child of `fork` would wait for ever.
     array: AtomicPtr<c_void>,
-    /// What the array will own: this tensor's as long as `array` is null, and then of the thread
-    /// that has set `array`, which moves it to the array.
+    /// The producer's struct. It belongs to this value as long as `array` is null, and then to the
+    /// thread that has set `array`, which moves the struct to the array.
     unshared: UnsafeCell<ManuallyDrop<Exported>>,
-    /// How many bytes there are from the base on, at least.
+    /// The least number of bytes from the base on.
     len: u64,
-    /// What they are, if they lie one behind the other from the base on.
+    /// The type of the elements, if they lie one behind the other from the base on.
     elements: Option<Dtype>,
-    /// Which process took the tensor over, and when. Nothing for host memory, which every process
-    /// may give back.
+    /// Which process imported the tensor, and when. `None` for host memory, which every process may
+    /// give back.
     made: Option<(MadeIn, Moment)>,
 }
 
@@ -83,7 +88,7 @@ impl Drop for ImportedTensor {
                 // SAFETY: `array` is null, so nobody has moved the value, and this is its end.
                 unsafe { ManuallyDrop::drop(self.unshared.get_mut()) };
             } else {
-                // As an array on a device of the parent's, in a child of `fork`.
+                // Treated as an array on a device of the parent in a child of `fork`.
                 deferred::count_abandoned();
             }
         }
@@ -92,7 +97,7 @@ impl Drop for ImportedTensor {
     }
 }
 
-/// What keeps the elements of an imported tensor, and the table of buffers of their array.
+/// Keeps the elements of an imported tensor alive, and has the table of buffers of their array.
 struct KeptManaged {
     buffers: [BufferPointer; 2],
     /// Written before `state` says so, by the one thread that calls `give`.
@@ -101,11 +106,11 @@ struct KeptManaged {
     state: AtomicU8,
 }
 
-/// The owner of the elements comes once the array is stored.
+/// The array is being stored. The producer's struct is to follow.
 const AWAITED: u8 = 0;
-/// The owner of the elements is there.
+/// The producer's struct is in `managed`.
 const GIVEN: u8 = 1;
-/// Another thread's array was stored, which has the owner.
+/// The array of another thread was stored instead, and gets the producer's struct.
 const UNWANTED: u8 = 2;
 
 // SAFETY: through a shared reference `managed` is written, once, by the thread that has stored the
@@ -118,7 +123,7 @@ impl KeptManaged {
         Self { buffers, managed, state: AtomicU8::new(AWAITED) }
     }
 
-    /// Takes the owner of the elements.
+    /// Puts the producer's struct into `managed`.
     ///
     /// # Safety
     /// Called once for a value.
@@ -135,19 +140,19 @@ impl Drop for KeptManaged {
         match *self.state.get_mut() {
             // SAFETY: the state says that `give` has written the value, and this is its end.
             GIVEN => unsafe { self.managed.get_mut().assume_init_drop() },
-            // A child of a fork between the storing of the array and the giving.
+            // A child of `fork` that began after the array was stored and before `give` was called.
             AWAITED => deferred::count_abandoned(),
             _ => {}
         }
     }
 }
 
-/// The callback of the arrays that are made of imported tensors: a static, because each use of a
+/// The callback of arrays that are made of imported tensors. A static, because each use of a
 /// function's name may give another address.
 static RELEASE_KEPT: unsafe extern "C" fn(*mut ArrowArray) =
     release_share::<ArrowArray, KeptManaged>;
 
-/// The imported tensor that the struct of an array was made of.
+/// The imported tensor of which the struct of an array was made.
 pub(super) fn tensor_behind(base: &ArrowArray) -> Option<&Exported> {
     if !base.release.is_some_and(|release| ptr::fn_addr_eq(release, RELEASE_KEPT)) {
         return None;
@@ -166,15 +171,15 @@ pub(super) fn tensor_behind(base: &ArrowArray) -> Option<&Exported> {
 }
 
 impl TensorMemory {
-    /// The memory of a buffer [`ELEMENTS`] of an array.
+    /// The memory whose elements are in buffer [`ELEMENTS`] of an array.
     #[inline]
     pub(crate) fn of(array: Array) -> Self {
         let base = Raw::from_ptr(array.node().buffer(ELEMENTS).cast_mut());
         Self { device: array.device(), base, held: ElementOwner::Array(array) }
     }
 
-    /// What an imported tensor says that it is, which is ready: at most as many bytes as an array
-    /// has.
+    /// The memory of an imported tensor whose data is ready. It has at most as many bytes as an
+    /// array may have.
     #[inline(always)]
     pub(crate) fn imported<F: Form>(
         managed: Managed<F>,
@@ -191,7 +196,7 @@ impl TensorMemory {
         Self { device, base, held: ElementOwner::Imported(imported) }
     }
 
-    /// The memory as an array, which is made now if there was none.
+    /// The memory as an array, which is made now if there is none.
     pub(crate) fn array(&self) -> &Array {
         match &self.held {
             ElementOwner::Array(array) => array,
@@ -227,8 +232,8 @@ impl TensorMemory {
         }
     }
 
-    /// An array whose structs are ours, as if it had been imported itself, and where the array
-    /// wants the owner of its elements. An error where there is no memory.
+    /// An array over the imported tensor's memory, with structs of our own, and the place for the
+    /// producer's struct that keeps the memory. An error where there is no memory.
     fn array_of_imported(&self, imported: &ImportedTensor) -> Result<(Array, Shared<KeptManaged>)> {
         let (schema, width) = schema_for(imported.elements)?;
         let length = imported.len.checked_div(width).unwrap_or(0);
@@ -256,7 +261,7 @@ impl TensorMemory {
         Ok((Array::from_tree(Shared::new(tree)?), kept))
     }
 
-    /// Which process memory on a device came into, and when. Nothing for host memory.
+    /// Which process memory on a device came into, and when. `None` for host memory.
     pub(crate) fn made(&self) -> Option<(MadeIn, Moment)> {
         match &self.held {
             ElementOwner::Array(_) if self.device.device_type == DeviceType::CPU => None,
@@ -265,8 +270,8 @@ impl TensorMemory {
         }
     }
 
-    /// Calls `visit` with the imported tensors that this memory alone keeps: none where the memory
-    /// has another share.
+    /// Calls `visit` with the imported tensors that this memory alone keeps. Without any call where
+    /// the memory has another share.
     pub(super) fn for_each_import(&self, visit: &mut dyn FnMut(&Exported)) {
         match (self.shared(), &self.held) {
             (Some(array), _) => array.for_each_sole_import(visit),
@@ -307,8 +312,8 @@ impl Clone for TensorMemory {
     }
 }
 
-/// Which process the memory of an imported tensor on a device came into, and when: this one and
-/// now, but where the tensor was exported here.
+/// Which process the memory of an imported tensor on a device came into, and when: this process and
+/// now, unless the tensor was exported here before.
 #[inline(never)]
 pub(crate) fn made_of<F: Form>(managed: &Managed<F>) -> (MadeIn, Moment) {
     managed.made_here().unwrap_or_else(|| (MadeIn::watched(), Moment::now()))
@@ -322,7 +327,7 @@ pub(crate) fn bytes_of(
     array_of(buffer, None, finish)
 }
 
-/// An array of these elements or, where Arrow has none like them, of bytes.
+/// An array of these elements, or of bytes where Arrow has no such type.
 pub(crate) fn array_of(
     buffer: Buffer,
     elements: Option<Dtype>,

@@ -1,9 +1,9 @@
 //! DLPack: one tensor of plain numbers, shared with libraries that know nothing of Arrow.
 //!
 //! numpy, torch, jax and most other array libraries hand tensors to each other as a small C struct:
-//! address, shape, strides, type, device, and a deleter. This module is both sides of it, and the
-//! way between tensors and Arrow arrays: the same bytes, on the same device, without a copy
-//! wherever the bytes allow.
+//! address, shape, strides, type, device, and a deleter. This module exports and imports that
+//! struct, and converts between tensors and Arrow arrays: the same bytes, on the same device,
+//! without a copy wherever the bytes allow that.
 //!
 //! ```text
 //!   Array, Batch                   Tensor                         C
@@ -14,7 +14,7 @@
 //!   tensor.to_batch(..)
 //! ```
 //!
-//! # A column of another library's making
+//! # A column that another library made
 //!
 //! ```
 //! use arrow_device::abi::dlpack::DLManagedTensorVersioned;
@@ -37,41 +37,42 @@
 //!
 //! # What is promised
 //!
-//! * **A tensor is deleted once**, when the last use is over, on whatever thread that is; what is
-//!   refused is deleted before the error returns. Of a major version that is not known, the deleter
-//!   is all that is used.
+//! * **A tensor is deleted once**, when the last use is over, on whatever thread that is. A tensor
+//!   that is refused is deleted before the error returns. Of a tensor with an unknown major
+//!   version, only the deleter is used.
 //! * **No access without order.** On export the consumer's queue is made to wait ([`Order::On`]),
 //!   and no host blocks; on import an event is recorded on the queue that the producer was told of.
-//! * **Nobody is told that he may write where he may not.** Shared memory is exported as read-only.
-//!   The older form has no flag for that, so memory is copied for it. A tensor that was imported
-//!   and that its producer may still write to does not become an array without a copy, unless the
-//!   caller promises that nobody does ([`Tensor::assume_frozen`]).
+//! * **Nobody is told to write where that is not allowed.** Shared memory is exported as read-only.
+//!   The older form has no flag for that, so memory is copied for it. An imported tensor that its
+//!   producer may still write to does not become an array without a copy, unless the caller
+//!   promises that nobody writes to it ([`Tensor::assume_frozen`]).
 //! * **A copy is made only if it is allowed** ([`CopyPolicy`]).
 //!
 //! # When a consumer deletes
 //!
-//! A deleter carries no stream, and libraries call it when their object dies, without a wait for
-//! the work that they have submitted. An export therefore keeps the queue on which the consumer
-//! works: the one of [`Order::On`], or else the default queue of the device
-//! ([`Device::default_queue`](crate::Device::default_queue)). The deleter notes a use there, and
-//! the memory is released behind it. The deleter can be called on any thread and waits for
-//! nothing. What is kept of host memory is not more than before.
+//! A deleter has no argument for a stream, and libraries call it when their object dies, without a
+//! wait for the work that they have submitted. An export therefore keeps the queue on which the
+//! consumer works: the one of [`Order::On`], or else the default queue of the device
+//! ([`Device::default_queue`](crate::Device::default_queue)). The deleter notes a use on that
+//! queue, and the memory is released after the use. The deleter can be called on any thread and
+//! waits for nothing. Host memory is not kept longer than without a queue.
 //!
 //! # A stream that is advertised
 //!
 //! DLPack's table of functions for exchange without Python calls has no argument for a stream. A
 //! library tells by `current_work_stream` on which stream it works, and its other functions wait
-//! for nothing. Whoever offers such a table keeps one queue for each device, and to two rules:
+//! for nothing. A library that offers such a table keeps one queue for each device, and keeps to
+//! two rules:
 //!
-//! * What is handed out is in the order of the advertised queue: it is exported with [`Order::On`]
-//!   that queue, which waits for the data. [`Order::Unordered`] orders nothing, and data that is
-//!   not ready would be read too early.
-//! * What is taken over is ready after the advertised queue has passed what was submitted to it by
-//!   then: [`Tensor::import_advertised`]. The producer may have submitted its work just now, and
-//!   nothing says that it is done.
+//! * Tensors that it hands out are in the order of the advertised queue: they are exported with
+//!   [`Order::On`] that queue, which waits for the data. With [`Order::Unordered`] data that is not
+//!   ready would be read too early.
+//! * Tensors that it takes over are ready after what was submitted to the advertised queue by then:
+//!   [`Tensor::import_advertised`]. The producer may have submitted its work just now, and nothing
+//!   says that the work is done.
 //!
-//! The default queue of the device is the one to advertise, where there is one: other libraries
-//! work on it, too, and a queue that is opened here is not ordered with theirs.
+//! If the device has a default queue, advertise that one: other libraries work on it, too, and a
+//! queue that is opened here is not ordered with theirs.
 //!
 //! # What other libraries do
 //!
@@ -88,11 +89,11 @@
 //! `docs/dlpack.md` in the repository has the table of what is shared and what is copied, which a
 //! test writes.
 //!
-//! # What it does not do
+//! # What the module does not do
 //!
-//! The module computes nothing: types are not converted, and arithmetic on elements is others'
-//! work. Metal is refused, since DLPack's `data` is an object there and Arrow's an address. A
-//! tensor of less than a byte an element that is packed is carried as a whole and not sliced.
+//! The module computes nothing: types are not converted, and there is no arithmetic on elements.
+//! Metal is refused, because DLPack's `data` is an object there, and Arrow's is an address. A
+//! packed tensor, whose elements take less than a byte, is carried as a whole and not sliced.
 
 mod conversion;
 mod copy;

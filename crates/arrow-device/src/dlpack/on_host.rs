@@ -1,4 +1,13 @@
-//! Loops over elements in host memory, for widths that are known when the program is built.
+//! Loops over elements in host memory, compiled for each width of elements.
+//!
+//! 1. Dimensions that lie one behind the other in memory are counted as one.
+//! 2. If the last two dimensions are transposed in memory, the copy goes by square tiles. A tile is
+//!    read column by column, as it lies in memory, and written row by row, so that both sides of
+//!    the copy use each cache line once.
+//! 3. Otherwise the copy goes row by row.
+//!
+//! The width is a constant of each loop, so that an element is one register and the compiler can
+//! vectorise the loop. For other widths the functions do nothing and say so.
 
 use std::mem::MaybeUninit;
 use std::{ptr, slice};
@@ -7,8 +16,8 @@ use super::dims::Dims;
 use crate::bits::{low_bits, word_at};
 use crate::numbered::numbered;
 
-/// Copies all elements in row-major order. Copies none, and says so, where elements have another
-/// width than those that there is a loop for.
+/// Copies all elements in row-major order. Returns false, and copies nothing, where there is no
+/// loop for the width of the elements.
 ///
 /// # Safety
 /// Each element of `dims` lies at its place, counted in elements from `from`, and may be read.
@@ -30,7 +39,7 @@ pub(super) unsafe fn gather(dims: &Dims, from: *const u8, width: u64, to: *mut u
     true
 }
 
-/// A dimension: how many elements, and how many bytes from one to the next.
+/// A dimension: the number of elements, and the number of bytes from one to the next.
 #[derive(Clone, Copy)]
 struct Axis {
     len: usize,
@@ -38,7 +47,7 @@ struct Axis {
 }
 
 /// # Safety
-/// That of [`gather`], for elements of so many bytes.
+/// The obligations of [`gather`], for elements of `W` bytes.
 unsafe fn gather_wide<const W: usize>(dims: &Dims, from: *const u8, mut to: *mut u8) {
     let mut axes = axes::<W>(dims);
     let columns = axes.pop().unwrap_or(Axis { len: 1, step: 0 });
@@ -58,7 +67,7 @@ unsafe fn gather_wide<const W: usize>(dims: &Dims, from: *const u8, mut to: *mut
     }
 }
 
-/// The dimensions in bytes, those that can be counted as one together.
+/// The dimensions with strides in bytes. Dimensions that can be counted as one are joined.
 fn axes<const W: usize>(dims: &Dims) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
     for (len, stride) in dims.shape().iter().zip(dims.strides()) {
@@ -78,7 +87,7 @@ fn axes<const W: usize>(dims: &Dims) -> Vec<Axis> {
 }
 
 /// # Safety
-/// That of [`gather`], for these rows and columns.
+/// The obligations of [`gather`], for these rows and columns.
 unsafe fn gather_plane<const W: usize>(from: *const u8, rows: Axis, columns: Axis, to: *mut u8) {
     let is_across = columns.step.unsigned_abs() > rows.step.unsigned_abs() && rows.len > 1;
     match is_across {
@@ -91,10 +100,10 @@ unsafe fn gather_plane<const W: usize>(from: *const u8, rows: Axis, columns: Axi
     }
 }
 
-/// Copies rows whose elements lie further apart than those of a column, in tiles.
+/// Copies rows in tiles. Neighbours in a row lie further apart than neighbours in a column.
 ///
 /// # Safety
-/// That of [`gather`], for these rows and columns.
+/// The obligations of [`gather`], for these rows and columns.
 unsafe fn gather_tiles<const W: usize, const SIDE: usize>(
     from: *const u8,
     rows: Axis,
@@ -108,7 +117,7 @@ unsafe fn gather_tiles<const W: usize, const SIDE: usize>(
         let from = from.wrapping_offset(at(rows, row)).wrapping_offset(at(columns, column));
         (from, to.wrapping_add((row * width + column) * W))
     };
-    // Down first: columns are read from their beginning to their end.
+    // Downwards first, so that columns are read from beginning to end.
     for column in (0..wide).step_by(SIDE) {
         for row in (0..tall).step_by(SIDE) {
             let (from, to) = place(row, column);
@@ -123,7 +132,7 @@ unsafe fn gather_tiles<const W: usize, const SIDE: usize>(
             }
         }
     }
-    // What is left on the right of the tiles, and below them.
+    // The remaining elements, on the right of the tiles and below them.
     let (start, target) = place(0, wide);
     let right = Axis { len: width - wide, ..columns };
     // SAFETY: the caller's promise, for a part of the rows.
@@ -134,10 +143,10 @@ unsafe fn gather_tiles<const W: usize, const SIDE: usize>(
     unsafe { gather_rows::<W>(start, below, columns, target, width) };
 }
 
-/// Copies a tile whose columns lie in one piece each.
+/// Copies a tile. Each of its columns lies in one piece.
 ///
 /// # Safety
-/// That of [`gather`], for this tile. A row of the target has so many bytes.
+/// The obligations of [`gather`], for this tile. A row of the target has so many bytes.
 #[inline]
 unsafe fn turn_tile<const W: usize, const SIDE: usize>(
     from: *const u8,
@@ -162,10 +171,10 @@ unsafe fn turn_tile<const W: usize, const SIDE: usize>(
     }
 }
 
-/// Copies row by row into rows of `width` elements.
+/// Copies row by row, into rows of `width` elements.
 ///
 /// # Safety
-/// That of [`gather`], for these rows and columns.
+/// The obligations of [`gather`], for these rows and columns.
 unsafe fn gather_rows<const W: usize>(
     from: *const u8,
     rows: Axis,
@@ -184,7 +193,7 @@ unsafe fn gather_rows<const W: usize>(
 }
 
 /// # Safety
-/// That of [`gather`], for this row.
+/// The obligations of [`gather`], for this row.
 #[inline]
 unsafe fn gather_row<const W: usize>(from: *const u8, row: Axis, to: *mut u8) {
     if row.step == W.cast_signed() {
@@ -204,10 +213,10 @@ unsafe fn gather_row<const W: usize>(from: *const u8, row: Axis, to: *mut u8) {
 
 /// Elements of which some are null.
 pub(super) struct Gaps<'host> {
-    /// From the first element on.
+    /// The elements, from the first one on.
     pub(super) values: &'host [u8],
     pub(super) bitmap: &'host [u8],
-    /// Where in the bitmap the first element is.
+    /// The position of the first element in the bitmap.
     pub(super) first_bit: usize,
 }
 
@@ -217,8 +226,8 @@ pub(super) fn are_all_set(bitmap: &[u8], first: usize, count: usize) -> bool {
     (0..count).step_by(64).all(is_all)
 }
 
-/// Writes so many elements, with the pattern in place of nulls. Writes none, and says so, where
-/// there is no loop for the size of the pattern, or values are missing.
+/// Writes `count` elements, with the pattern in place of nulls. Returns false, and writes nothing,
+/// where there is no loop for the size of the pattern or values are missing.
 ///
 /// # Safety
 /// `to` has room for so many elements of the pattern's size, and nobody else uses that.
@@ -239,7 +248,7 @@ pub(super) unsafe fn fill(gaps: &Gaps<'_>, pattern: &[u8], to: *mut u8, count: u
 }
 
 /// # Safety
-/// That of [`fill`], for elements of so many bytes.
+/// The obligations of [`fill`], for elements of `W` bytes.
 unsafe fn fill_wide<const W: usize>(
     gaps: &Gaps<'_>,
     pattern: &[u8],

@@ -1,5 +1,5 @@
-//! What of an array becomes which tensor: the way down through lists of fixed size, and the nulls
-//! on it.
+//! Plans the conversion of an array to a tensor: follows nested fixed-size lists down to the
+//! elements, and collects the dimensions and the nulls on the way.
 
 use super::copy::{read_bytes, room};
 use super::dims::Dims;
@@ -9,21 +9,21 @@ use super::{Conversion, Nulls};
 use crate::numbered::numbered;
 use crate::{Array, DataType, Error, ErrorKind, Result};
 
-/// The elements of an array, and how they are ordered.
+/// The elements of an array, and their order.
 pub(crate) struct TensorPlan {
-    /// The array that has the elements, with a window on those that are used. Of complex numbers
-    /// that is the parts.
+    /// The array that has the elements, with a window on those that are used. For complex numbers
+    /// this is the array of their parts.
     pub(crate) leaf: Array,
     pub(crate) elements: Elements,
     pub(crate) dims: Dims,
     levels: Vec<Level>,
 }
 
-/// An array on the way, each of which may have nulls.
+/// One array on the way down, which may have nulls.
 struct Level {
     array: Array,
-    /// How many elements of the tensor one element of it has, and how many of it make one of those;
-    /// one of both is 1.
+    /// How many elements of the tensor one element of the array has, and how many elements of the
+    /// array one element of the tensor has. One of the two is 1.
     per: u64,
     parts: u64,
 }
@@ -48,7 +48,7 @@ impl TensorPlan {
         };
         if matches!(elements, Elements::View(_)) && !conversion.as_integers {
             let message = format!(
-                "a {} would lose its meaning as a tensor of integers; say `as_integers` if that is wanted",
+                "a {} would lose its meaning as a tensor of integers; allow that with `as_integers`",
                 leaf.data_type()
             );
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -64,18 +64,18 @@ impl TensorPlan {
         Ok(Self { leaf, elements, dims: dims_of(&groups)?, levels })
     }
 
-    /// How many elements.
+    /// The number of elements.
     pub(crate) fn count(&self) -> u64 {
         self.dims.count()
     }
 
-    /// Whether the array itself has the elements, and nothing else has nulls.
+    /// Whether the array itself has the elements, and no other array can have nulls.
     pub(crate) fn has_one_level(&self) -> bool {
         self.levels.len() == 1
     }
 
-    /// Which elements are there, in the order of memory; `None` if all are. Reads a bitmap only
-    /// where there is one and nobody has counted that it has no nulls.
+    /// Which elements are not null, in the order of memory; `None` if all are. Reads a bitmap only
+    /// where there is one and the number of nulls is not known to be 0.
     pub(crate) fn validity(
         &self,
         conversion: &Conversion,
@@ -125,7 +125,7 @@ impl TensorPlan {
     }
 }
 
-/// The bits of a buffer for the elements of an array, one by one; `None` where there are none.
+/// The bits of a buffer, one for each element of an array; `None` where there is no buffer.
 pub(crate) fn bits(
     array: &Array,
     buffer: usize,
@@ -168,8 +168,8 @@ fn length_of(array: &Array) -> Result<i64> {
         .map_err(|_| Error::new(ErrorKind::LimitExceeded, "the array is too long"))
 }
 
-/// The dimensions of lists in lists: compact in memory, each group in the order that its parameters
-/// say.
+/// The dimensions of nested lists. They are compact in memory, and the dimensions of each group are
+/// in the order of the group's parameters.
 fn dims_of(groups: &[FixedShape]) -> Result<Dims> {
     let shape: Vec<i64> = groups.iter().flat_map(|group| group.shape.iter().copied()).collect();
     let mut axes = Vec::with_capacity(shape.len());

@@ -5,12 +5,12 @@ use super::{Exported, Tensor};
 use crate::Array;
 
 impl Array {
-    /// Calls `visit` with each tensor of DLPack that was imported and that this array alone keeps:
-    /// with all that its memory was taken over as, where this [is the only
-    /// share](Self::is_only_share), else with none.
+    /// Calls `visit` with each imported DLPack tensor that this array alone keeps. If this [is the
+    /// only share](Self::is_only_share), these are all tensors that its memory was imported as.
+    /// Otherwise there are none.
     ///
-    /// For programs with a collector of garbage, which have to know whether an object that they
-    /// handed over as a tensor is kept by nobody but another object of theirs.
+    /// For programs with a garbage collector. They have to know whether an object that they handed
+    /// over as a tensor is only kept by another one of their objects.
     ///
     /// ```
     /// use arrow_device::Buffer;
@@ -43,8 +43,8 @@ impl Array {
 }
 
 impl Tensor {
-    /// Calls `visit` with each tensor of DLPack that was imported and that this tensor alone keeps:
-    /// see [`Array::for_each_sole_import`].
+    /// Calls `visit` with each imported DLPack tensor that this tensor alone keeps: see
+    /// [`Array::for_each_sole_import`].
     pub fn for_each_sole_import(&self, visit: &mut dyn FnMut(&Exported)) {
         if self.has_no_clone() {
             self.for_each_import(visit);

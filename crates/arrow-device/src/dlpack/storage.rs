@@ -1,4 +1,4 @@
-//! Which type of array is which type of tensor.
+//! The types of arrays and of tensors that correspond to each other.
 
 use super::Dtype;
 use super::dtype::Width;
@@ -8,27 +8,28 @@ use crate::{DataType, Field, IntervalUnit, Result, Schema};
 /// Bytes that are false where they are 0, and true elsewhere: a canonical extension of Arrow over
 /// `int8`.
 pub(crate) const BOOL8: &str = "arrow.bool8";
-/// Over `fixed_size_binary[2]`.
+/// The bfloat16 numbers of tensors: an extension over `fixed_size_binary[2]`.
 pub(crate) const BFLOAT16: &str = "arrow_device.bfloat16";
-/// Over fixed-size lists of two floats, the real part first: of 16, 32 or 64 bits.
+/// The complex numbers of tensors: an extension over fixed-size lists of two floats of 16, 32 or 64
+/// bits, the real part first.
 pub(crate) const COMPLEX: &str = "arrow_device.complex";
 
-/// What the elements of an array are.
+/// What the elements of an array are for a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elements {
-    /// What a tensor has.
+    /// Elements of the same type in a tensor.
     Same(Dtype),
-    /// Bytes of which any but 0 is true.
+    /// Bytes, of which any but 0 is true.
     Bool8,
-    /// A bit each.
+    /// Bits, one for each element.
     Bits,
-    /// Pairs in the child of a list.
+    /// Complex numbers: pairs in the child of a list.
     Complex(Dtype),
-    /// The integers that they are in memory.
+    /// Elements that are integers in memory.
     View(Dtype),
 }
 
-/// What the elements of such a field are; `None` where no tensor has them.
+/// The elements of a field; `None` where no tensor has such elements.
 pub(crate) fn elements_of(field: &Field) -> Option<Elements> {
     use Elements::{Same, View};
     let extension = field.extension().map(|extension| extension.name);
@@ -74,7 +75,7 @@ pub(crate) fn elements_of(field: &Field) -> Option<Elements> {
     })
 }
 
-/// The numbers that both have.
+/// The numbers that both tensors and arrays have.
 static PLAIN: [(Dtype, DataType); 11] = [
     (Dtype::INT8, DataType::Int8),
     (Dtype::INT16, DataType::Int16),
@@ -89,7 +90,7 @@ static PLAIN: [(Dtype, DataType); 11] = [
     (Dtype::FLOAT64, DataType::Float64),
 ];
 
-/// The schema of arrays of such numbers, which is made once; `None` for all that are not plain.
+/// The schema of arrays of such numbers, which is made once; `None` for other types.
 pub(crate) fn plain_schema(dtype: Dtype) -> Option<&'static Schema> {
     static SCHEMAS: [OnceBox<Option<Schema>>; PLAIN.len()] =
         [const { OnceBox::new() }; PLAIN.len()];
@@ -99,7 +100,7 @@ pub(crate) fn plain_schema(dtype: Dtype) -> Option<&'static Schema> {
     SCHEMAS.get(number)?.get_or_make(schema).as_ref()
 }
 
-/// The schema of arrays whose elements such a tensor has; `None` where Arrow has none.
+/// The schema of arrays of a tensor's elements; `None` where Arrow has no such type.
 pub(crate) fn schema_of(dtype: Dtype, width: Width, as_integers: bool) -> Result<Option<Schema>> {
     match plain_schema(dtype) {
         Some(schema) => Ok(Some(schema.clone())),
@@ -107,7 +108,7 @@ pub(crate) fn schema_of(dtype: Dtype, width: Width, as_integers: bool) -> Result
     }
 }
 
-/// The field of what is not plain.
+/// The field of elements that are not plain numbers.
 fn field_of(dtype: Dtype, width: Width, as_integers: bool) -> Result<Option<Field>> {
     let plain = |data_type| Ok(Some(Field::new("", data_type, false)));
     let complex = |part: DataType| {
@@ -123,7 +124,7 @@ fn field_of(dtype: Dtype, width: Width, as_integers: bool) -> Result<Option<Fiel
         Dtype::COMPLEX64 => complex(DataType::Float32),
         Dtype::COMPLEX128 => complex(DataType::Float64),
         _ if !as_integers => Ok(None),
-        // Where elements are padded that is more than the type says.
+        // The width, because padded elements take more than the type says.
         _ => match width {
             Width::Bytes(1) => plain(DataType::UInt8),
             Width::Bytes(2) => plain(DataType::UInt16),

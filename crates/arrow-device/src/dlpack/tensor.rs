@@ -20,9 +20,9 @@ use crate::{
 /// A strided tensor on a device: immutable, shared, ready now or after an event.
 ///
 /// Made from an array ([`Array::to_tensor`]), from C ([`import`](Self::import)), or from a buffer
-/// ([`from_buffer`](Self::from_buffer)). It never shows an address: that takes a [`TensorView`],
-/// which names the queue that will use it, or [`host`](Self::host), which waits. A clone shares the
-/// memory.
+/// ([`from_buffer`](Self::from_buffer)). A tensor shows no address. A [`TensorView`] does, and
+/// names the queue that will use the address; [`host`](Self::host) does, and waits. A clone shares
+/// the memory.
 ///
 /// ```
 /// use arrow_device::dlpack::{Conversion, Dtype};
@@ -42,15 +42,15 @@ pub struct Tensor {
     parts: Shared<TensorParts>,
 }
 
-/// What a tensor is. Shared by its clones.
+/// The parts of a tensor, which its clones share.
 #[derive(Clone)]
 pub(crate) struct TensorParts {
     pub(crate) memory: TensorMemory,
-    /// Bytes from the base of the memory to the first element.
+    /// The number of bytes from the base of the memory to the first element.
     pub(crate) start: u64,
     pub(crate) dtype: Dtype,
     pub(crate) width: Width,
-    /// Elements of less than a byte take a byte each.
+    /// Whether elements of less than a byte take a byte each.
     pub(crate) padded: bool,
     pub(crate) dims: Dims,
     pub(crate) origin: Origin,
@@ -59,11 +59,11 @@ pub(crate) struct TensorParts {
 /// Who else may have the memory, and what they may do to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Others may read it, nobody writes to it.
+    /// Others may read the memory, and nobody writes to it.
     Shared,
-    /// Copied for us: nobody else has it, unless this was cloned.
+    /// The memory was copied for this tensor, and nobody else has it unless the tensor was cloned.
     Own,
-    /// Imported, and its producer may still write to it.
+    /// The tensor was imported, and its producer may still write to the memory.
     Writable,
 }
 
@@ -109,15 +109,15 @@ impl Tensor {
 
     #[inline(always)]
     pub(crate) fn of(make: impl FnOnce() -> TensorParts) -> Self {
-        // Whoever makes a tensor has no error to return, so this ends the process, as `Box::new`
-        // does where there is no memory.
+        // The constructors of tensors cannot return an error, so a lack of memory ends the process,
+        // as in `Box::new`.
         let Ok(place) = Vacancy::new() else {
             std::alloc::handle_alloc_error(Layout::new::<TensorParts>())
         };
         Self::within(place, make)
     }
 
-    /// The same, in a place that is there already.
+    /// A tensor whose parts are made in a place that was allocated before.
     #[inline(always)]
     pub(crate) fn within(place: Vacancy<TensorParts>, make: impl FnOnce() -> TensorParts) -> Self {
         Self { parts: place.fill_with(make) }
@@ -127,12 +127,12 @@ impl Tensor {
         Shared::is_alone(&self.parts)
     }
 
-    /// See [`TensorMemory::for_each_import`].
+    /// Calls `visit` with the imported tensors: see [`TensorMemory::for_each_import`].
     pub(super) fn for_each_import(&self, visit: &mut dyn FnMut(&super::Exported)) {
         self.parts.memory.for_each_import(visit);
     }
 
-    /// The same with something changed: in place, where this has no clone.
+    /// The tensor with a change. The parts are changed in place if the tensor has no clone.
     pub(crate) fn changed(mut self, change: impl FnOnce(&mut TensorParts)) -> Self {
         if let Some(parts) = Shared::get_mut(&mut self.parts) {
             change(parts);
@@ -147,20 +147,20 @@ impl Tensor {
         self.changed(|parts| parts.padded = padded)
     }
 
-    /// The length of each dimension. None of them, for a single number.
+    /// The length of each dimension. A single number has no dimension.
     #[inline]
     pub fn shape(&self) -> &[i64] {
         self.parts.dims.shape()
     }
 
-    /// How many elements lie between neighbours in each dimension. Means nothing for a dimension of
-    /// fewer than two.
+    /// How many elements lie between neighbours in each dimension. The number means nothing for a
+    /// dimension with fewer than two elements.
     #[inline]
     pub fn strides(&self) -> &[i64] {
         self.parts.dims.strides()
     }
 
-    /// What the elements are.
+    /// The type of the elements.
     #[inline]
     pub fn dtype(&self) -> Dtype {
         self.parts.dtype
@@ -194,14 +194,13 @@ impl Tensor {
         self.parts.padded
     }
 
-    /// Whether nobody writes to the memory. Not so for a tensor that was imported without a flag
-    /// that says so.
+    /// Whether nobody writes to the memory. The answer is no for a tensor that was imported without
+    /// a flag that says so.
     pub fn is_frozen(&self) -> bool {
         self.parts.origin != Origin::Writable
     }
 
-    /// Whether the elements may be used by now. Asks the device where there is an event; never
-    /// waits.
+    /// Whether the elements may be used by now. Asks the device if there is an event. Never waits.
     pub fn is_ready(&self) -> Result<bool> {
         self.parts.memory.shared().map_or(Ok(true), Array::is_ready)
     }
@@ -211,13 +210,13 @@ impl Tensor {
         self.parts.memory.shared().map_or(Ok(()), Array::wait)
     }
 
-    /// Orders a queue behind the data and tells where it is. The memory is kept until the queue has
-    /// passed what is submitted before the view is dropped.
+    /// Orders a queue behind the data and tells where the data is. The memory is kept until the
+    /// queue has passed what is submitted before the view is dropped.
     pub fn on(&self, queue: &Queue) -> Result<TensorView> {
         Ok(TensorView { view: self.memory().on(queue)?, tensor: self.clone() })
     }
 
-    /// Takes the tensor for memory that nobody writes to.
+    /// Declares that nobody writes to the memory.
     ///
     /// # Safety
     /// Nobody writes to the memory as long as anything made of the result lives (UNS-26).
@@ -236,14 +235,15 @@ impl Tensor {
         Err(Error::new(ErrorKind::Unsupported, message).during(operation).on_device(self.device()))
     }
 
-    /// The same elements with the dimensions in another order: the first one of the result is
-    /// number `axes[0]` of this.
+    /// This tensor with its dimensions in another order: the first dimension of the result is
+    /// dimension `axes[0]` of this tensor.
     pub fn permuted(&self, axes: &[usize]) -> Result<Self> {
         let dims = self.dims().permuted(axes)?;
         Ok(self.clone().changed(|parts| parts.dims = dims))
     }
 
-    /// Every `step`-th element of a dimension, from `first` on, `length` of them. Copies nothing.
+    /// Every `step`-th element of a dimension, from `first` on, `length` of them in all. Copies
+    /// nothing.
     ///
     /// ```
     /// # use arrow_device::{Buffer, dlpack::{Dtype, Tensor}};
@@ -276,8 +276,8 @@ impl Tensor {
         let start = match self.parts.width {
             _ if dims.count() == 0 => self.parts.start,
             Width::Bytes(width) => {
-                // Inside the reach of this tensor, which is inside its memory; a dimension of one
-                // element is not moved in.
+                // The place is inside the reach of this tensor, and so inside its memory. In a
+                // dimension with one element `first` is 0.
                 let places = if first == 0 { 0 } else { first.wrapping_mul(*stride) };
                 self.parts.start.wrapping_add_signed(places.wrapping_mul(width.cast_signed()))
             }
@@ -289,7 +289,7 @@ impl Tensor {
         Ok(self.clone().changed(|parts| (parts.dims, parts.start) = (dims, start)))
     }
 
-    /// Which process memory on a device came into, and when. Nothing for host memory.
+    /// Which process memory on a device came into, and when. `None` for host memory.
     pub(super) fn made(&self) -> Option<(MadeIn, Moment)> {
         self.parts.memory.made()
     }
@@ -299,7 +299,7 @@ impl Tensor {
         self.parts.memory.array()
     }
 
-    /// Whether what names the memory is an address, to which a number can be added.
+    /// Whether the memory is named by addresses, to which a number can be added.
     #[inline(always)]
     pub(crate) fn addressing(&self) -> Addressing {
         if self.device().device_type == DeviceType::CPU {
@@ -313,7 +313,7 @@ impl Tensor {
         Device::addressing_of(self.device(), || self.memory().tree().open_device())
     }
 
-    /// The same, if it was ever shared, read or used on a queue.
+    /// The memory as an array, if it was ever shared, read or used on a queue.
     #[inline]
     pub(crate) fn shared_memory(&self) -> Option<&Array> {
         self.parts.memory.shared()
@@ -324,7 +324,7 @@ impl Tensor {
         self.parts.memory.base()
     }
 
-    /// Whether there is no clone of this, and nobody else here has a share of its memory or still
+    /// Whether this tensor has no clone, and nobody else here has a share of its memory or still
     /// reads it.
     pub(crate) fn is_alone(&self) -> bool {
         let is_unshared = |array: &Array| {
@@ -360,16 +360,17 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// A tensor, for work on one queue: the only thing that tells where its elements are.
+/// A tensor, for work on one queue. The view tells where the elements are.
 ///
-/// As with [`View`], dropping it says that all work that uses the place has been submitted.
+/// Dropping the view declares that all work that uses the place has been submitted, as with
+/// [`View`].
 pub struct TensorView {
     view: View,
     tensor: Tensor,
 }
 
 impl TensorView {
-    /// Where the first element is. Others may lie before it, if a stride is negative.
+    /// Where the first element is. Other elements may lie before it, if a stride is negative.
     pub fn location(&self) -> Location<'_> {
         let base = self.view.buffer(ELEMENTS).location().spot().base;
         location(base, self.tensor.start())
@@ -385,8 +386,7 @@ impl TensorView {
         self.view.queue()
     }
 
-    /// How many bytes of the memory are known to be there, as far as that is known without asking
-    /// the device.
+    /// How many bytes the memory has, as far as that is known without asking the device.
     pub fn extent(&self) -> Extent {
         self.view.buffer(ELEMENTS).extent()
     }

@@ -16,14 +16,14 @@ use crate::{
 impl Tensor {
     /// The tensor as an array, without a copy wherever its strides allow one.
     ///
-    /// A single number becomes an array of one; one dimension becomes an array of numbers; several
-    /// become an `arrow.fixed_shape_tensor` whose first dimension is the array's length, or
-    /// [lists](Conversion::as_lists) in each other. `bool` becomes `arrow.bool8`, or
-    /// [bits](Conversion::pack_bools), which is a copy.
+    /// A single number becomes an array of one element. A tensor with one dimension becomes an
+    /// array of numbers. A tensor with several dimensions becomes an `arrow.fixed_shape_tensor`
+    /// whose length is the first dimension, or nested [lists](Conversion::as_lists). `bool` becomes
+    /// `arrow.bool8`, or [bits](Conversion::pack_bools), which is a copy.
     ///
-    /// A copy is needed where the first dimension is not the one with the largest stride, where
-    /// elements do not lie together or not at a multiple of their size, and where the producer may
-    /// still write to the memory (see [`is_frozen`](Self::is_frozen)).
+    /// A copy is needed in three cases: the first dimension is not the one with the largest stride;
+    /// elements do not lie together, or not at a multiple of their size; or the producer may still
+    /// write to the memory (see [`is_frozen`](Self::is_frozen)).
     ///
     /// ```
     /// use arrow_device::Buffer;
@@ -47,10 +47,10 @@ impl Tensor {
         self.convert(conversion).map_err(during)
     }
 
-    /// A tensor of rows and columns as a batch, without a copy where each column lies together
-    /// (column-major order).
+    /// A tensor of rows and columns as a batch. Nothing is copied where each column lies together
+    /// in memory (column-major order).
     ///
-    /// There is a name for each column.
+    /// `names` has a name for each column.
     pub fn to_batch<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,
@@ -135,7 +135,7 @@ impl Tensor {
         }
     }
 
-    /// How the dimensions behind the first one are lists; `None` where the elements have to be
+    /// The lists that the dimensions behind the first one become; `None` where elements have to be
     /// moved for that.
     fn list_layout(&self, as_lists: bool) -> Option<ListLayout> {
         let (Some((rows, shape)), Some((stride, strides))) =
@@ -166,7 +166,7 @@ impl Tensor {
         Some(ListLayout { rows: *rows, shape, as_lists })
     }
 
-    /// The same for compact elements.
+    /// The lists that the dimensions of compact elements become.
     fn compact_layout(&self, as_lists: bool) -> ListLayout {
         let (rows, shape) =
             self.shape().split_first().map_or((1, &[][..]), |(rows, rest)| (*rows, rest));
@@ -174,7 +174,7 @@ impl Tensor {
         ListLayout { rows, shape, as_lists }
     }
 
-    /// What stands in `buffers[1]` and how many parts of this size lie before the first one; `None`
+    /// The value for `buffers[1]`, and how many parts of this size lie before the first one; `None`
     /// where there is no such place.
     fn place_of_first(&self, part: u64) -> Option<(Raw<Memory>, u64)> {
         let (base, start) = self.first_place();
@@ -192,7 +192,7 @@ impl Tensor {
         }
     }
 
-    /// The elements in the order of memory as an array of this schema, over the same memory.
+    /// An array of this schema over the same memory, with the elements in the order of memory.
     fn flat(&self, schema: Schema, (base, start): (Raw<Memory>, u64)) -> Result<Array> {
         if let Some(array) = self.part_of_memory(&schema) {
             return Ok(array);
@@ -201,7 +201,7 @@ impl Tensor {
         let bytes = bytes.ok_or_else(too_large)?;
         let count = usize::try_from(self.len()).map_err(|_| too_large())?;
         let memory = self.memory();
-        // The same owner for every column that is made of one tensor.
+        // All columns that are made of one tensor get the same owner.
         let owner = Tree::owner(memory.tree());
         let extent = Extent::AtLeast(bytes);
         let buffer = Buffer::from_parts(memory.device(), base, 0, extent, Some(owner))
@@ -210,7 +210,8 @@ impl Tensor {
         let part = part_width(self.dtype(), self.width());
         let first = start.checked_div(part).and_then(|first| usize::try_from(first).ok());
         let first = first.ok_or_else(too_large)?;
-        // The same tree has the events that the data waits for; the buffer keeps it.
+        // The tree of the memory has the events that the data waits for. The buffer keeps that
+        // tree.
         let ready = memory.tree().pending()?.into_owned();
         if let DataType::FixedSizeList(item, 2) = schema.data_type() {
             let parts = Array::builder((**item).clone())
@@ -230,7 +231,7 @@ impl Tensor {
             .finish_with(ready)
     }
 
-    /// A part of the memory itself, where that is an array of such elements and nothing else.
+    /// A part of the memory's own array, if that is an array of such elements and nothing else.
     fn part_of_memory(&self, schema: &Schema) -> Option<Array> {
         let tree = self.memory().tree();
         let whole = Array::from_tree(tree.clone());
@@ -272,7 +273,7 @@ impl Tensor {
     }
 }
 
-/// How an array of elements becomes one of lists.
+/// How an array of elements becomes an array of lists.
 struct ListLayout {
     rows: i64,
     shape: FixedShape,
@@ -298,7 +299,7 @@ fn nest(flat: Array, layout: &ListLayout) -> Result<Array> {
         let count = outer.chain([rows]).try_fold(1_i64, |count, size| count.checked_mul(*size));
         let count = count.and_then(|count| usize::try_from(count).ok()).ok_or_else(too_large)?;
         let size = i32::try_from(*size).map_err(|_| {
-            let message = format!("a list of {size} elements is longer than Arrow has them");
+            let message = format!("a list of {size} elements is longer than Arrow allows");
             Error::new(ErrorKind::LimitExceeded, message)
         })?;
         let item = array.field().clone().with_name("item");
@@ -319,8 +320,8 @@ fn nest(flat: Array, layout: &ListLayout) -> Result<Array> {
     Ok(array)
 }
 
-/// How many bytes the smallest thing takes that an array counts: half of a complex number, else an
-/// element.
+/// How many bytes the smallest counted part of an element takes: half of a complex number, and
+/// otherwise the element.
 fn part_width(dtype: Dtype, width: Width) -> u64 {
     let Width::Bytes(bytes) = width else { return 1 };
     match dtype {

@@ -1,17 +1,21 @@
-//! One allocation for a whole exported tree, arrays and schemas alike.
+//! One block of memory for a whole exported tree, of arrays or of schemas.
 //!
 //! A block holds, in this order: a header with the owner of the data, a slot for each node, and the
-//! tables of children. What else the nodes refer to is the owner's. The root's struct is the
-//! consumer's; its slot only keeps its books. Each node's `private_data` is its slot.
+//! tables of children. Everything else that the nodes refer to belongs to the owner. The root's
+//! struct is the consumer's own, so the struct in the root's slot is unused. Each node's
+//! `private_data` is its slot.
 //!
-//! The header counts the nodes that are not released. Releasing a node walks what is still in place
-//! below it, never what was moved out, and subtracts once; whoever reaches zero gives the block
-//! back. The specification lets a consumer move children out before it releases the parent, and
-//! each must then keep alive its own data and no other: the root's release hands every node that
-//! was moved out a share of just that. Where nothing was moved this costs nothing.
+//! 1. The header counts the nodes that are not released.
+//! 2. The release of a node walks over everything that is still in place below it, but not over
+//!    what was moved out, and subtracts the number of these nodes once.
+//! 3. The thread that reaches zero gives the block back.
+//! 4. The specification lets a consumer move children out before it releases the parent. A child
+//!    that was moved out has to keep its own data alive and no other. So the release of the root
+//!    gives each node that was moved out a share of just that data. Where nothing was moved this
+//!    costs nothing.
 //!
-//! A slot's `share` is a small state machine, because a moved child and the root may be released by
-//! two threads at once:
+//! A moved child and the root may be released by two threads at once. The `share` of a slot is
+//! therefore a small state machine:
 //!
 //! ```text
 //!   null      in place, or moved out while the root still owns everything
@@ -29,17 +33,17 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
 use super::node::{CNode, TreeOwner};
 
-/// The slots lie right behind it, so it is aligned to what they are: to the 64-bit numbers in the
-/// structs, whose alignment is that of a pointer or more.
+/// The header. The slots come right behind it, so it has their alignment: that of the 64-bit
+/// numbers in the structs, which is that of a pointer or more.
 #[repr(C, align(8))]
 pub(super) struct ArenaHeader<N: CNode> {
-    /// Nodes that are not released.
+    /// How many nodes are not released.
     pub(super) live: AtomicUsize,
-    /// Read by an import of any node that is not released, while another thread releases others.
+    /// Imports of a node that is not released read this, while other threads release other nodes.
     pub(super) origin: N::Origin,
-    /// Touched by the release of the root and by nothing else.
+    /// Only touched by the release of the root.
     pub(super) owner: Option<N::Owner>,
-    /// What `sync_event` points to, where a handle has to be shown.
+    /// The variable that `sync_event` points to, where a handle is exported.
     pub(super) event: *mut c_void,
 }
 
@@ -52,17 +56,17 @@ pub(super) struct ArenaSlot<N: CNode> {
 
 #[derive(Clone, Copy)]
 pub(super) struct Numbers {
-    /// This slot's own number.
+    /// The number of this slot.
     pub(super) index: u32,
     /// The node's number in the tree that was exported.
     pub(super) source: u32,
     pub(super) first_child: u32,
-    /// How many there are, the dictionary counted, and [`LEAVES`].
+    /// The number of children, with the dictionary, and the bit [`LEAVES`].
     pub(super) children: u32,
 }
 
-/// There is nothing below any of the children. No tree has so many nodes that this could be one of
-/// the count.
+/// Set where nothing is below any of the children. No tree has so many nodes that the count needs
+/// this bit.
 pub(super) const LEAVES: u32 = 1 << 31;
 
 impl Numbers {
@@ -76,12 +80,12 @@ impl Numbers {
     }
 }
 
-/// What a slot's share is once the node is released.
+/// The value of a slot's share after the node was released.
 pub(super) fn released<T>() -> *mut T {
     ptr::without_provenance_mut(align_of::<usize>())
 }
 
-/// A block, seen as what it holds. Copies of it are pointers.
+/// A view of a block. Copies of it are pointers.
 pub(super) struct Arena<N: CNode> {
     pub(super) header: NonNull<ArenaHeader<N>>,
 }
@@ -110,7 +114,7 @@ impl<N: CNode> Arena<N> {
         Self { header }
     }
 
-    /// Where a slot is. The address behind the last slot is that of the tables.
+    /// The address of a slot. Behind the last slot the tables begin.
     #[inline]
     pub(super) fn slot(self, index: usize) -> NonNull<ArenaSlot<N>> {
         // SAFETY: the block holds a header, so the address behind it is in the block or one past

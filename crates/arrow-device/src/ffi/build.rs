@@ -1,4 +1,9 @@
-//! Filling an arena: the structs of a whole tree, written once, where the consumer will find them.
+//! Fills an arena: the structs of a whole tree are written once, at the places where the consumer
+//! finds them.
+//!
+//! The block's size is known from the number of nodes. A walk over the tree takes the next slots
+//! for the children of a node, side by side, writes their structs, and points the node's table at
+//! them. Leaves of one parent are written in one loop, which is where a wide tree spends its time.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -20,7 +25,7 @@ pub(crate) struct ArenaRoom<N: CNode> {
 }
 
 impl<N: CNode> ArenaRoom<N> {
-    /// For so many nodes, the root included. An error where there is no memory.
+    /// Memory for `size` nodes, the root included. An error where there is no memory.
     #[inline(always)]
     pub(crate) fn new(size: usize) -> Result<Self> {
         const {
@@ -33,9 +38,9 @@ impl<N: CNode> ArenaRoom<N> {
         Ok(Self { block: Block::new(bytes)?, size, nodes: PhantomData })
     }
 
-    /// Builds the arena, writes the struct of the root, and returns where the event's handle is
-    /// kept. Where there is an error, nothing is written. The owner keeps all that the plain nodes
-    /// refer to, and so does a share of it for its node and all below.
+    /// Builds the arena, writes the struct of the root, and returns the place where the event's
+    /// handle is kept. On an error, nothing is written. The owner keeps everything alive that the
+    /// nodes refer to. A share of the owner does so for one node and everything below it.
     #[inline(always)]
     pub(crate) fn build(
         self,
@@ -77,7 +82,7 @@ impl<N: CNode> ArenaRoom<N> {
     }
 }
 
-/// A place that is written and not read.
+/// A place that may be written and not read.
 #[inline(always)]
 pub(crate) fn as_uninit<T>(out: &mut T) -> &mut MaybeUninit<T> {
     // SAFETY: `MaybeUninit<T>` "is guaranteed to have the same size, alignment, and ABI as `T`",
@@ -97,7 +102,7 @@ fn misshapen() -> Error {
 
 #[inline(always)]
 fn bytes_for<N: CNode>(size: usize) -> Option<usize> {
-    // The root is in no table, so one entry is spare.
+    // The root is in no table, so one entry stays unused.
     let each = size_of::<ArenaSlot<N>>() + size_of::<*mut N>();
     size.checked_mul(each)?.checked_add(size_of::<ArenaHeader<N>>())
 }
@@ -107,7 +112,7 @@ struct Filling<'tree, N: CNode, S> {
     arena: Arena<N>,
     tree: &'tree S,
     size: usize,
-    /// The first slot that is not taken.
+    /// The number of the next free slot.
     next_slot: usize,
     /// Where the next table of children goes.
     child_table: *mut *mut N,
@@ -117,7 +122,7 @@ struct Filling<'tree, N: CNode, S> {
 struct TooLarge;
 
 impl<N: CNode, S: TreeSource<N>> Filling<'_, N, S> {
-    /// Fills everything below a slot, and returns what leads there.
+    /// Fills everything below a slot, and returns the links to it.
     #[inline(always)]
     fn below(&mut self, index: usize, source: u32) -> Result<(Links<N>, Numbers), TooLarge> {
         let below = self.tree.below(source);
@@ -176,7 +181,7 @@ impl<N: CNode, S: TreeSource<N>> Filling<'_, N, S> {
         Ok(())
     }
 
-    /// The same for siblings that may have something below them.
+    /// Fills the slots of siblings that may have something below them.
     #[inline(never)]
     fn parents(&mut self, siblings: Siblings<N>) -> Result<(), TooLarge> {
         let tree = self.tree;
@@ -195,20 +200,20 @@ impl<N: CNode, S: TreeSource<N>> Filling<'_, N, S> {
     }
 }
 
-/// Nodes of one parent: where they go, and which they are.
+/// The children of one parent: their places, and their numbers.
 struct Siblings<N: CNode> {
-    /// The first of as many slots.
+    /// The slot of the first child. The slots of the others follow.
     slot: *mut ArenaSlot<N>,
-    /// The table of their parent.
+    /// The table of children of the parent.
     table: *mut *mut N,
     /// The number of the first slot.
     index: u32,
-    /// Their numbers in the tree that is exported.
+    /// The numbers of the children in the tree that is exported.
     numbers: Range<u32>,
 }
 
 impl<N: CNode> Siblings<N> {
-    /// All but the first.
+    /// Leaves the first child out.
     #[inline(always)]
     fn advance(&mut self) {
         self.slot = self.slot.wrapping_add(1);
@@ -217,7 +222,7 @@ impl<N: CNode> Siblings<N> {
         self.numbers.start += 1;
     }
 
-    /// From 0 on.
+    /// The positions of the children, from 0 on.
     #[inline(always)]
     fn places(&self) -> Range<u32> {
         0..self.numbers.end - self.numbers.start
@@ -232,7 +237,7 @@ impl<N: CNode> Siblings<N> {
         if nodes.len() == self.places().len() { Ok(nodes) } else { Err(TooLarge) }
     }
 
-    /// The links and numbers of a node that has nothing below it.
+    /// The links and numbers of a node with nothing below it.
     #[inline(always)]
     fn leaf(&self, child: u32) -> (Links<N>, Numbers) {
         let links = Links {
@@ -247,7 +252,7 @@ impl<N: CNode> Siblings<N> {
     }
 
     /// # Safety
-    /// `child` is one of the places.
+    /// `child` is one of the positions.
     #[inline(always)]
     unsafe fn write(&self, child: u32, node: N, numbers: Numbers) {
         let slot = self.slot.wrapping_add(child as usize);

@@ -1,15 +1,15 @@
-//! The one place where a panic is kept from reaching a foreign caller.
+//! Stops panics before they reach a foreign caller.
 //!
-//! Unwinding out of an `extern "C"` function ends the process. Every body of one in this crate runs
-//! in here.
+//! Unwinding out of an `extern "C"` function ends the process. The bodies of all such functions in
+//! this crate run inside these functions.
 
 use crate::device::deferred;
 
 pub(crate) use crate::unwind::or_panicked;
 
-/// Runs the body of a callback that returns nothing. A panic ends here; what the body still owned
-/// is leaked or freed as its unwinding left it, and never freed twice. It is counted among what
-/// [`held_back`](crate::deferred::held_back) calls abandoned.
+/// Runs the body of a callback that returns nothing, and stops a panic. What the body still owned
+/// is leaked or freed as its unwinding left it, and never freed twice. The panic is counted as
+/// [abandoned](crate::deferred::HeldBack::abandoned).
 #[inline]
 pub(crate) fn silent(body: impl FnOnce()) {
     if !crate::unwind::is_well(body) {

@@ -1,5 +1,5 @@
-//! What every C face of this library needs: exported trees in one block of memory, their release,
-//! and the guard that ends panics.
+//! What every C interface of this library needs: exported trees in one block of memory, their
+//! release, and the guard that stops panics.
 
 pub(crate) mod arena;
 pub(crate) mod build;

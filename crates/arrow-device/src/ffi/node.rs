@@ -1,13 +1,13 @@
-//! What an exported tree consists of, whether its structs are those of arrays or of schemas.
+//! The parts of an exported tree, for arrays and for schemas.
 
 use std::ffi::c_void;
 use std::ops::Range;
 
 /// A C struct that is a node of a tree.
 pub(crate) trait CNode: Sized + 'static {
-    /// What keeps the data of a whole tree alive.
+    /// Keeps the data of a whole tree alive.
     type Owner: TreeOwner;
-    /// What a [`TreeSource`] knows of a node.
+    /// The node as a [`TreeSource`] describes it.
     type Plain;
     /// Where and when the data of a whole tree came into the process.
     type Origin: Copy;
@@ -15,14 +15,14 @@ pub(crate) trait CNode: Sized + 'static {
     /// The struct of a node.
     fn linked(plain: Self::Plain, links: Links<Self>) -> Self;
 
-    /// The callback of each node of an exported tree:
-    /// [`release`](super::release::release) for these nodes.
+    /// The callback of each node of an exported tree: [`release`](super::release::release) for
+    /// nodes of this type.
     fn callback() -> unsafe extern "C" fn(*mut Self);
 
-    /// Its release callback.
+    /// The release callback of the struct.
     fn release_mut(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)>;
 
-    /// Its producer's data.
+    /// The producer's data of the struct.
     fn private_data(&self) -> *mut c_void;
 }
 
@@ -35,28 +35,27 @@ pub(crate) struct Links<N> {
     pub(crate) private_data: *mut c_void,
 }
 
-/// What keeps the data of a whole tree alive, and can be divided.
+/// Keeps the data of a whole tree alive, and can be divided into shares.
 pub(crate) trait TreeOwner: Send + 'static {
-    /// What keeps the data of one node and all below it alive.
+    /// Keeps the data of one node and of everything below it alive.
     type Share: TreeShare;
 
     /// The share of a node, by its number in the tree that was exported.
     fn share(&self, source: u32) -> Self::Share;
 }
 
-/// A part of an [`TreeOwner`].
+/// A part of a [`TreeOwner`].
 pub(crate) trait TreeShare: Send + 'static {
-    /// The share of a node that lies inside this one.
+    /// The share of a node that lies inside the node of this share.
     fn narrow(&self, source: u32) -> Self;
 }
 
-/// The tree that is exported. Its nodes are numbered so that siblings are consecutive.
+/// The tree that is exported. Its nodes are numbered so that siblings follow each other.
 pub(crate) trait TreeSource<N: CNode> {
-    /// Where the children of a node are.
+    /// The numbers of the children of a node.
     fn below(&self, source: u32) -> ChildNumbers;
 
-    /// What is known of the children of a node, which is where a wide tree spends its time: an
-    /// iterator looks up once.
+    /// The children of a node. One call returns them all, because a wide tree spends its time here.
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = N::Plain>;
 }
 
@@ -64,9 +63,9 @@ pub(crate) trait TreeSource<N: CNode> {
 #[derive(Clone, Copy)]
 pub(crate) struct ChildNumbers {
     pub(crate) first: u32,
-    /// Where there is a dictionary, it counts as the last one.
+    /// The number of children. A dictionary counts as the last one.
     pub(crate) count: u32,
     pub(crate) has_dictionary: bool,
-    /// There is nothing below any of them.
+    /// Whether nothing is below any of the children.
     pub(crate) are_leaves: bool,
 }

@@ -1,7 +1,5 @@
-//! The release callbacks of every struct that is exported here.
-//!
-//! Releasing a node walks what is still in place below it, never what was moved out, and subtracts
-//! once from the count of the arena; whoever reaches zero gives the block back.
+//! The release callbacks of all structs that are exported here. The page of [`arena`](super::arena)
+//! has the rules.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
@@ -34,8 +32,8 @@ pub(crate) unsafe extern "C" fn release<N: CNode>(node: *mut N) {
     });
 }
 
-/// The callback of a struct that has nothing below it and needs no arena: it holds a share of what
-/// keeps it.
+/// The callback of a struct that has nothing below it and needs no arena. The struct holds a share
+/// of the value that keeps its data.
 ///
 /// # Safety
 /// As the specification says of a release callback: `node` is a struct whose `private_data` is a
@@ -54,7 +52,7 @@ pub(crate) unsafe extern "C" fn release_share<N: CNode, T: 'static>(node: *mut N
     });
 }
 
-/// What the arena of a node says of its data.
+/// The origin of the data, as the arena of a node says.
 ///
 /// # Safety
 /// The node's callback is [`release`], and the node is not released.
@@ -98,31 +96,32 @@ unsafe fn release_slot<N: CNode>(entry: NonNull<ArenaSlot<N>>) {
             moved.iter().for_each(|slot| hand_over(arena, *slot, &|source| own.narrow(source)));
             share = Some(own);
         }
-        // Otherwise the root still owns everything, and its release looks below this node for what
-        // was moved out.
+        // Otherwise the root still owns everything. The release of the root looks below this node
+        // for nodes that were moved out.
     }
 
     // SAFETY: the arena is live: this thread has not subtracted its nodes yet.
     let live = unsafe { &(*arena.header.as_ptr()).live };
-    // Whoever sees no more than its own nodes is the last: nodes only become fewer.
+    // If `live` counts no other nodes than these, this release is the last: the count only
+    // decreases.
     if live.load(Ordering::Acquire) == count || live.fetch_sub(count, Ordering::AcqRel) == count {
         // SAFETY: no node is left, so nobody else has a pointer into the block, and the owner was
         // taken by the root's release, which is among those that are done.
         unsafe { block::give(arena.header.cast()) };
     }
-    // Last: dropping these may run anybody's code, exports of the next tree included.
+    // Done last, because drops may run any code, such as the export of the next tree.
     drop(share);
     drop(owner);
 }
 
-/// What lies below a node that is released.
+/// The walk over everything below a node that is released.
 struct ReleaseWalk<N: CNode> {
     arena: Arena<N>,
-    /// Nodes in place, the first one included.
+    /// How many nodes are in place, the first one included.
     count: usize,
-    /// Nodes that were moved out; what is below them goes with them.
+    /// The nodes that were moved out. What is below them goes with them.
     moved: Vec<NonNull<ArenaSlot<N>>>,
-    /// Whether nodes in place are marked as released, for the release of the root to see.
+    /// Whether nodes in place are marked as released, so that the release of the root sees it.
     mark: bool,
 }
 
@@ -145,8 +144,8 @@ impl<N: CNode> ReleaseWalk<N> {
                         // SAFETY: the slot belongs to a live arena; its share is atomic.
                         unsafe { (*slot.as_ptr()).share.store(released(), Ordering::Release) };
                     }
-                    // Of a leaf no more is looked at than its callback: what else its slot has is
-                    // on another line of the cache.
+                    // Of a leaf only the callback is read: the other members of its slot are on
+                    // another cache line.
                     if !numbers.has_only_leaves() {
                         self.below(slot);
                     }
@@ -162,7 +161,8 @@ impl<N: CNode> ReleaseWalk<N> {
     }
 }
 
-/// Gives a node that was moved out, or what was moved out from below it, a share of its own.
+/// Gives a share of its own to a node that was moved out. If the node is released already, the
+/// nodes that were moved out from below it get shares.
 fn hand_over<N: CNode>(
     arena: Arena<N>,
     slot: NonNull<ArenaSlot<N>>,
@@ -178,8 +178,8 @@ fn hand_over<N: CNode>(
     }
     // SAFETY: nobody else saw it.
     drop(unsafe { Box::from_raw(share) });
-    // The node is released already. What was moved out from below it before is still waiting for
-    // its share.
+    // The node is released already. Nodes that were moved out from below it before still need their
+    // shares.
     for index in numbers.child_slots() {
         hand_over(arena, arena.slot(index), share_of);
     }

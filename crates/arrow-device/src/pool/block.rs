@@ -1,10 +1,18 @@
 //! Recycled blocks for exported trees: a list per thread, and no lock.
 //!
-//! A block belongs to the thread that allocated it, its home. Freed there, it goes onto one of that
-//! thread's shelves; freed elsewhere, it is pushed onto the home's inbox, which the home empties
-//! when its shelves have nothing. What a thread holds is bounded in bytes, and all of it is freed
-//! when the thread ends. Blocks that are larger than the largest shelf are the allocator's from the
-//! start.
+//! 1. A block belongs to the thread that allocated it, its home.
+//! 2. A block that is freed at home goes onto one of the thread's shelves, one for each size. The
+//!    next block of that size comes from there.
+//! 3. A block that is freed on another thread is pushed onto the inbox of its home, a lock-free
+//!    list. The home empties the inbox when a shelf has nothing.
+//! 4. The bytes on the shelves and in the inbox of a thread are bounded. What does not fit goes to
+//!    the allocator, as do blocks that are larger than the largest shelf.
+//! 5. When a thread ends, its shelves are freed and its inbox is closed.
+//!
+//! There are four sizes for each doubling, so that little of a block is wasted. What must stay
+//! true: only the home reads the blocks of its inbox, so that no block is freed while another
+//! thread looks at it; and everything of a thread is in cells, because a global allocator may call
+//! these functions in the middle of another call.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -14,36 +22,36 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::{Error, ErrorKind, Result};
 
-/// What the bytes of a block are aligned to.
+/// The alignment of the bytes of a block.
 pub(crate) const ALIGNMENT: usize = 16;
 
 /// How many bytes may lie on a thread's shelves, and how many more in its inbox.
 const SHELVES_LIMIT: usize = 8 << 20;
 const INBOX_LIMIT: usize = 8 << 20;
 
-/// Four sizes for each doubling, so that at most a fifth of a block is waste. One size for whatever
-/// is small: an array, or a batch of one column.
+/// The smallest size. There are four sizes for each doubling, so that at most a fifth of a block is
+/// wasted. An array, or a batch of one column, fits into the smallest one.
 const SMALLEST: usize = 320;
 const SMALLEST_LOG: u32 = SMALLEST.ilog2();
 const LARGEST: usize = 2 << 20;
 const SHELVES: usize = 4 * (LARGEST.ilog2() - SMALLEST_LOG) as usize;
 
-/// Stands before the bytes of a block.
+/// The header of a block, right before its bytes.
 #[repr(C, align(16))]
 struct Prefix {
-    /// The home, as one strong reference; null for a block without one.
+    /// The home of the block, as one strong reference; null for a block without a home.
     home: *const PoolHome,
     /// The next block on the same list.
     next: *mut Prefix,
-    /// Bytes behind the prefix.
+    /// The number of bytes behind the prefix.
     size: usize,
-    /// The number of its shelf; [`NO_SHELF`] for a block without one.
+    /// The number of the block's shelf; [`NO_SHELF`] for a block without one.
     shelf: usize,
 }
 
 const NO_SHELF: usize = SHELVES;
 
-/// How far behind its start the bytes of a block begin.
+/// The distance from the start of a block to its bytes.
 pub(crate) const PREFIX: usize = size_of::<Prefix>();
 
 struct PoolHome {
@@ -51,11 +59,11 @@ struct PoolHome {
     inbox_bytes: AtomicUsize,
 }
 
-/// What the inbox of a thread that has ended holds.
+/// The value of an inbox whose thread has ended.
 const CLOSED: *mut Prefix = ptr::without_provenance_mut(1);
 
-/// What a thread keeps. All of it is in cells, so that a global allocator may use it in the middle
-/// of whatever happens here.
+/// The blocks that a thread keeps. All of it is in cells, because a global allocator may call this
+/// module in the middle of another call of it.
 struct Shelves {
     home: Arc<PoolHome>,
     lists: [Cell<*mut Prefix>; SHELVES],
@@ -64,12 +72,12 @@ struct Shelves {
 
 thread_local! {
     static LOCAL: Shelves = Shelves::new();
-    /// Where they are from the first block on until the thread ends. Whoever looks here need not
-    /// ask whether they have to be made.
+    /// The shelves of this thread, from its first block until it ends. A fast path: reading this
+    /// variable needs no check whether the shelves were initialised.
     static AT_HAND: Cell<*const Shelves> = const { Cell::new(ptr::null()) };
 }
 
-/// Looks at the thread's shelves, if they are there.
+/// Calls `look` with the thread's shelves, if it has any.
 #[inline(always)]
 fn at_hand<T>(look: impl FnOnce(&Shelves) -> Option<T>) -> Option<T> {
     // SAFETY: null, or set by `take_elsewhere` to the thread's own, which stay where they are until
@@ -78,7 +86,7 @@ fn at_hand<T>(look: impl FnOnce(&Shelves) -> Option<T>) -> Option<T> {
     look(shelves)
 }
 
-/// A block of at least this many bytes, aligned to 16, with any contents.
+/// A block of at least this many bytes, aligned to 16. The bytes may be anything.
 #[inline(always)]
 pub(crate) fn take(bytes: usize) -> Result<NonNull<u8>> {
     let Some((shelf, size)) = shelf_of(bytes) else {
@@ -90,7 +98,7 @@ pub(crate) fn take(bytes: usize) -> Result<NonNull<u8>> {
     }
 }
 
-/// How many bytes a block has that was taken for so many.
+/// How many bytes a block has that was taken for `bytes`.
 #[inline(always)]
 pub(crate) const fn capacity(bytes: usize) -> usize {
     match shelf_of(bytes) {
@@ -135,7 +143,7 @@ pub(crate) unsafe fn give(block: NonNull<u8>) {
     }
 }
 
-/// Gives a block back that this thread does not keep.
+/// Gives back a block that does not go onto this thread's shelves.
 #[cold]
 #[inline(never)]
 fn give_elsewhere(prefix: NonNull<Prefix>) {
@@ -149,8 +157,8 @@ fn give_elsewhere(prefix: NonNull<Prefix>) {
     }
 }
 
-/// A block that is given back when this is dropped. It has the address of the allocator's block: a
-/// tool that looks for what was lost takes a pointer into the middle of something for a chance hit.
+/// A block that is given back on drop. The value has the address at which the allocator's block
+/// begins: tools that look for leaks may ignore a pointer into the middle of a block.
 pub(crate) struct Block(NonNull<u8>);
 
 // SAFETY: it is nobody else's, and can be given back on any thread.
@@ -159,7 +167,7 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// One of at least this many bytes: see [`take`].
+    /// A block of at least this many bytes: see [`take`].
     #[inline(always)]
     pub(crate) fn new(bytes: usize) -> Result<Self> {
         let block = take(bytes)?;
@@ -167,15 +175,15 @@ impl Block {
         Ok(Self(unsafe { block.sub(PREFIX) }))
     }
 
-    /// The same, if the thread has one lying there. For whoever can do without, and then calls
-    /// nothing.
+    /// A block of at least this many bytes from the thread's shelves; `None` where they have none.
+    /// For callers that can do without a block, and then avoid a call.
     #[inline(always)]
     pub(crate) fn at_hand(bytes: usize) -> Option<Self> {
         let (shelf, _) = shelf_of(bytes)?;
         at_hand(|local| local.pop(shelf)).map(|prefix| Self(prefix.cast()))
     }
 
-    /// Where its bytes are.
+    /// The address of the block's bytes.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> NonNull<u8> {
         // SAFETY: a whole prefix lies at the start, in the same allocation.
@@ -188,19 +196,19 @@ impl Block {
         self.0
     }
 
-    /// Its bytes, which are given back by [`give`].
+    /// The block's bytes, to be given back by [`give`].
     #[inline(always)]
     pub(crate) fn into_bytes(self) -> NonNull<u8> {
         std::mem::ManuallyDrop::new(self).bytes()
     }
 
-    /// The start of the block, which is given back by [`from_start`](Self::from_start).
+    /// The start of the block, to be given back by [`from_start`](Self::from_start).
     #[inline(always)]
     pub(crate) fn into_start(self) -> NonNull<u8> {
         std::mem::ManuallyDrop::new(self).0
     }
 
-    /// The block that begins there.
+    /// The block that begins at this address.
     ///
     /// # Safety
     /// The pointer is one of [`into_start`](Self::into_start), and is given back once.
@@ -237,7 +245,7 @@ impl Shelves {
         Some(first)
     }
 
-    /// Puts a block onto its shelf. Not one for which there is no room.
+    /// Puts a block onto its shelf. Returns false where there is no room for it.
     #[inline(always)]
     fn push(&self, prefix: NonNull<Prefix>, size: usize, shelf: usize) -> bool {
         let bytes = self.bytes.get() + size;
@@ -277,8 +285,8 @@ impl Drop for Shelves {
     }
 }
 
-/// Pushes a block onto its home's inbox. Reads nothing of the blocks that lie there: the home may
-/// free them at any time.
+/// Pushes a block onto its home's inbox. Reads nothing of the blocks that lie there, because the
+/// home may free them at any time.
 fn send_home(prefix: NonNull<Prefix>, home: *const PoolHome) {
     // SAFETY: the block holds a strong reference to its home, and is ours until it is pushed.
     let home = unsafe { &*home };
@@ -305,8 +313,8 @@ fn send_home(prefix: NonNull<Prefix>, home: *const PoolHome) {
     free(prefix);
 }
 
-/// The blocks of a list that nobody else has. Each is looked at before it is handed out, so it may
-/// be freed then.
+/// The blocks of a list that no other thread has. The link of each block is read before the block
+/// is returned, so the caller may free it.
 fn list(first: *mut Prefix) -> impl Iterator<Item = NonNull<Prefix>> {
     let mut rest = first;
     std::iter::from_fn(move || {

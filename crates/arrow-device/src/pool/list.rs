@@ -7,14 +7,14 @@ use std::ptr::NonNull;
 use super::block::Block;
 use crate::{Error, ErrorKind, Result};
 
-/// Entries that are only copied, in a block of the [`pool`]. A list is one pointer; its length lies
-/// before the entries.
+/// A list of entries that are copied, in a block of the [pool](super). The value is one pointer;
+/// the length is in the block, before the entries.
 pub(crate) struct List<T: Copy> {
     block: Block,
     entries: PhantomData<T>,
 }
 
-/// What a block begins with.
+/// The header of the block.
 #[repr(align(16))]
 struct ListHeader {
     capacity: usize,
@@ -22,7 +22,7 @@ struct ListHeader {
 }
 
 impl<T: Copy> List<T> {
-    /// An empty list, with room for so many. An error where there is no memory.
+    /// An empty list with room for `capacity` entries. An error where there is no memory.
     pub(crate) fn with_capacity(capacity: usize) -> Result<Self> {
         const { assert!(align_of::<T>() <= 16, "blocks are aligned to 16") };
         let bytes = capacity.checked_mul(size_of::<T>());
@@ -48,7 +48,7 @@ impl<T: Copy> List<T> {
         unsafe { self.block.bytes().cast::<ListHeader>().add(1) }.cast()
     }
 
-    /// Adds an entry. One that there is no room for is not kept.
+    /// Adds an entry. Drops the entry where there is no room.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: T) {
         let ListHeader { capacity, length } = *self.header();

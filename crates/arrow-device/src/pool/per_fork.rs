@@ -1,4 +1,11 @@
-//! [`PerFork`]: what an object shares between threads, and a child of `fork` does not wait for.
+//! [`PerFork`]: locked state of an object, for which a child of `fork` never waits.
+//!
+//! 1. The value is made when it is first asked for.
+//! 2. In a child of `fork`, a value of the parent may have a lock that a thread of the parent holds
+//!    for ever. Where a lock is held, the child puts a new value before the older one.
+//! 3. The older value stays, because it may be all that is known of the parent's uses.
+//!
+//! No thread waits for another one that makes a value: both make one, and one of the two is kept.
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -10,16 +17,13 @@ use super::shared::Shared;
 use crate::process::{self, MadeIn};
 use crate::sync::lock;
 
-/// A value behind locks that is made when it is first asked for, and made anew in a child of `fork`
-/// where a thread of the parent held one of its locks.
-///
-/// The older value stays, because it may be all that is known of the parent's uses. No thread waits
-/// for another one that makes a value: both make one, and one of the two is kept.
+/// A value behind locks that is made when it is first asked for. It is made anew in a child of
+/// `fork` where a thread of the parent held one of the locks: see the page of this module.
 pub(crate) struct PerFork<T: Locks>(AtomicPtr<c_void>, PhantomData<Shared<InProcess<T>>>);
 
 /// A value that is behind locks.
 pub(crate) trait Locks: Default + Send + Sync + 'static {
-    /// Whether nobody has any of them at this moment.
+    /// Whether no thread holds any of the locks at this moment.
     fn are_free(&self) -> bool;
 }
 
@@ -33,18 +37,18 @@ impl<P: Default + Send + 'static> Locks for Mutex<P> {
 pub(crate) struct InProcess<T> {
     made_in: MadeIn,
     value: T,
-    /// A share of the one before, or null. Never changed.
+    /// A share of the value before this one, or null. Never changed.
     earlier: AtomicPtr<c_void>,
 }
 
 impl<T: Locks> InProcess<T> {
-    /// Locks a part of the value. Nothing in a child of `fork` where a thread of the parent may
-    /// have the lock for ever.
+    /// Locks a part of the value. `None` in a child of `fork` where a thread of the parent may hold
+    /// the lock for ever.
     pub(crate) fn lock<P>(&self, part: impl Fn(&T) -> &Mutex<P>) -> Option<MutexGuard<'_, P>> {
         match part(&self.value).try_lock() {
             Ok(locked) => Some(locked),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            // A thread of this process gives it back.
+            // A thread of this process holds the lock, and gives it back.
             Err(TryLockError::WouldBlock) => {
                 self.made_in.is_this().then(|| lock(part(&self.value)))
             }
@@ -53,7 +57,7 @@ impl<T: Locks> InProcess<T> {
 }
 
 impl<T: Locks> PerFork<T> {
-    /// Nothing yet.
+    /// Without a value yet.
     #[inline(always)]
     pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()), PhantomData)
@@ -72,21 +76,21 @@ impl<T: Locks> PerFork<T> {
         self.at(&self.0).is_none()
     }
 
-    /// The values, the newest first: one, but for a child of `fork`.
+    /// The values, the newest first. There is more than one only in a child of `fork`.
     pub(crate) fn all(&self) -> impl Iterator<Item = &InProcess<T>> {
         std::iter::successors(self.at(&self.0), |one| self.at(&one.earlier))
     }
 
-    /// Locks a part of the newest value. Where that is a value of the parent's, and somebody has
-    /// the lock, a part of a new value is locked instead.
+    /// Locks a part of the newest value. If that value is the parent's and the lock is held, a part
+    /// of a new value is locked instead.
     #[inline]
     pub(crate) fn lock<P>(&self, part: impl Fn(&T) -> &Mutex<P>) -> MutexGuard<'_, P> {
         let newest = self.at(&self.0).and_then(|newest| newest.lock(&part));
         newest.unwrap_or_else(|| lock(part(self.of_this_process())))
     }
 
-    /// The value that this process has made, or makes now. No thread of another process has a lock
-    /// of it.
+    /// The value of this process, which is made now if there is none. No thread of another process
+    /// holds its locks.
     #[inline(never)]
     pub(crate) fn of_this_process(&self) -> &T {
         loop {
@@ -97,19 +101,19 @@ impl<T: Locks> PerFork<T> {
         }
     }
 
-    /// Puts a new value before the others, unless another thread does at this moment.
+    /// Puts a new value before the others, unless another thread does so at this moment.
     #[cold]
     fn renew(&self) {
-        // From here on there are locks that a child could wait for.
+        // From here on there are locks that a child of `fork` could wait for.
         process::watch();
         let known = self.0.load(Ordering::Acquire);
-        // Another thread may have made one since this thread looked.
+        // Another thread may have made a value since this thread looked.
         if self.at(&self.0).is_some_and(|newest| newest.made_in.is_this()) {
             return;
         }
         let (made_in, value) = (MadeIn::this(), T::default());
         let fresh = Shared::new(InProcess { made_in, value, earlier: AtomicPtr::new(known) });
-        // As the allocator does where nobody can be told.
+        // A lack of memory ends the process, as in the allocator, because no error can be returned.
         let fresh =
             fresh.unwrap_or_else(|_| std::alloc::handle_alloc_error(Layout::new::<InProcess<T>>()));
         let raw = Shared::into_raw(fresh);
@@ -131,7 +135,8 @@ impl<T: Locks> Drop for PerFork<T> {
             // `self` or in the value before, and both are looked at for the last time.
             let Some(one) = (unsafe { Shared::<InProcess<T>>::from_raw(next) }) else { return };
             next = one.earlier.load(Ordering::Relaxed);
-            // Under a lock that a thread of the parent had, the value may be half changed.
+            // A thread of the parent may have left the value half changed under a lock that it
+            // held.
             if !one.made_in.is_this() && !one.value.are_free() {
                 std::mem::forget(one);
             }

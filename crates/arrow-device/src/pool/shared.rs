@@ -1,8 +1,8 @@
-//! [`Shared`]: a counted reference, as `Arc` is one, to something whose memory is recycled.
+//! [`Shared`]: a counted reference like `Arc`, to a value in recycled memory.
 //!
-//! What is imported again and again, as in a stream, asks the allocator for nothing: the memory
-//! comes from the [`pool`], and goes back to the thread that it came from, whichever thread drops
-//! the last share. There are no weak references.
+//! Values that are imported again and again, as in a stream, cost no call of the allocator: their
+//! memory comes from the [pool](super), and goes back to the thread that it came from, whichever
+//! thread drops the last share. There are no weak references.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -16,14 +16,14 @@ use crate::Result;
 /// A share of a `T`.
 pub(crate) struct Shared<T: 'static>(NonNull<Counted<T>>);
 
-/// A block from its start on.
+/// The layout of a block from its start on.
 #[repr(C)]
 struct Counted<T> {
-    /// The pool's.
+    /// The prefix of the pool.
     _prefix: MaybeUninit<[u8; block::PREFIX]>,
     shares: AtomicUsize,
-    /// Keeps the count, which threads write, on another line of the cache than the value, which
-    /// they read meanwhile.
+    /// Puts the count, which threads write, on another cache line than the value, which threads
+    /// read meanwhile.
     _apart: MaybeUninit<[u8; 56]>,
     value: T,
 }
@@ -35,49 +35,49 @@ unsafe impl<T: Send + Sync> Send for Shared<T> {}
 // cloned to be dropped elsewhere, for which the value is `Send`; the count is atomic.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
-/// Memory for a `T` that is not there yet.
+/// Memory for a `T` that was not made yet.
 pub(crate) struct Vacancy<T: 'static>(Block, PhantomData<T>);
 
 impl<T> Vacancy<T> {
-    /// An error where there is no memory.
+    /// Memory from the pool. An error where there is no memory.
     #[inline(always)]
     pub(crate) fn new() -> Result<Self> {
         Self::with_room(0)
     }
 
-    /// The same, with room for so many bytes behind the `T`.
+    /// Memory with room for `bytes` bytes behind the `T`.
     #[inline(always)]
     pub(crate) fn with_room(bytes: usize) -> Result<Self> {
         const { assert!(align_of::<Counted<T>>() <= 16, "blocks are aligned to 16") };
-        // What is larger than all memory is refused there.
+        // A size beyond all memory is refused by `Block::new`.
         Ok(Self(Block::new(bytes.saturating_add(Self::ROOM_AT))?, PhantomData))
     }
 
-    /// One that the thread has lying there, if there is one. For whoever can do without, and then
-    /// calls nothing.
+    /// Memory from the thread's shelves; `None` where they have none. For callers that can do
+    /// without it, and then avoid a call.
     #[inline(always)]
     pub(crate) fn at_hand() -> Option<Self> {
         Block::at_hand(Self::ROOM_AT).map(|block| Self(block, PhantomData))
     }
 
-    /// From which of its bytes on a block has room: aligned to 16, as the block is.
+    /// The offset in a block's bytes at which the room begins, aligned to 16 as the block is.
     const ROOM_AT: usize = size_of::<Counted<T>>().next_multiple_of(16) - block::PREFIX;
 
-    /// How much room there is where there was to be room for so many bytes: as many, or some more.
+    /// How much room there is behind the `T`, where `bytes` were asked for: as much or some more.
     #[inline(always)]
     pub(crate) fn room_for(bytes: usize) -> usize {
         block::capacity(bytes.saturating_add(Self::ROOM_AT)) - Self::ROOM_AT
     }
 
-    /// Where the room behind the `T` is, aligned to 16. It is there as long as the value is, and
-    /// nobody here looks at it.
+    /// The address of the room behind the `T`, aligned to 16. The room stays as long as the value
+    /// does, and `Shared` does not use it.
     #[inline(always)]
     pub(crate) fn room(&self) -> NonNull<u8> {
         // SAFETY: the block was asked for with so many bytes and more.
         unsafe { self.0.bytes().add(Self::ROOM_AT) }
     }
 
-    /// The first share of the value.
+    /// Puts the value there, and returns its first share.
     #[inline(always)]
     pub(crate) fn fill(self, value: T) -> Shared<T> {
         self.fill_with(|| value)
@@ -103,13 +103,13 @@ impl<T> Vacancy<T> {
 }
 
 impl<T> Shared<T> {
-    /// The first share. An error where there is no memory.
+    /// The first share of a new value. An error where there is no memory.
     #[inline(always)]
     pub(crate) fn new(value: T) -> Result<Self> {
         Ok(Vacancy::new()?.fill(value))
     }
 
-    /// Whether two are shares of the same.
+    /// Whether both are shares of one value.
     pub(crate) fn ptr_eq(one: &Self, other: &Self) -> bool {
         one.0 == other.0
     }
@@ -120,7 +120,7 @@ impl<T> Shared<T> {
         shared.counted().shares.load(Ordering::Acquire)
     }
 
-    /// Whether there is no other share, and so nobody who could make one.
+    /// Whether there is no other share, and so no other thread that could make one.
     #[inline]
     pub(crate) fn is_alone(shared: &Self) -> bool {
         Self::count(shared) == 1
@@ -137,14 +137,14 @@ impl<T> Shared<T> {
         Some(unsafe { &mut (*shared.0.as_ptr()).value })
     }
 
-    /// The share as a pointer, which is given back with [`from_raw`](Self::from_raw).
+    /// The share as a pointer, to be given back with [`from_raw`](Self::from_raw).
     pub(crate) fn into_raw(shared: Self) -> *const std::ffi::c_void {
         let raw = shared.0.as_ptr().cast_const().cast();
         std::mem::forget(shared);
         raw
     }
 
-    /// The share that a pointer is.
+    /// The share of a pointer from [`into_raw`](Self::into_raw).
     ///
     /// # Safety
     /// The pointer is one of [`into_raw`](Self::into_raw) of the same type, and is given back once.
@@ -152,7 +152,7 @@ impl<T> Shared<T> {
         NonNull::new(raw.cast_mut().cast()).map(Self)
     }
 
-    /// What a share is of, without a share of one's own.
+    /// The value of a share that is a pointer, without a share of one's own.
     ///
     /// # Safety
     /// The pointer is null or one of [`into_raw`](Self::into_raw) of the same type, which is not
@@ -181,17 +181,17 @@ impl<T> Deref for Shared<T> {
     }
 }
 
-/// The only share of something, which can be changed by it.
+/// The only share of a value, which may change the value.
 pub(crate) struct Unique<T: 'static>(Shared<T>);
 
 impl<T> Unique<T> {
-    /// What was put there just now.
+    /// Puts a value into the place, and returns its only share.
     #[inline(always)]
     pub(crate) fn new(place: Vacancy<T>, value: T) -> Self {
         Self(place.fill(value))
     }
 
-    /// The first share of many.
+    /// Turns this into an ordinary share, which can be cloned.
     #[inline(always)]
     pub(crate) fn share(self) -> Shared<T> {
         self.0
@@ -219,10 +219,10 @@ impl<T> DerefMut for Unique<T> {
 impl<T> Clone for Shared<T> {
     #[inline(always)]
     fn clone(&self) -> Self {
-        // Relaxed is enough, as for `Arc`: whoever has a share can see the value already.
+        // Relaxed is enough, as for `Arc`: a thread that has a share can see the value already.
         let before = self.counted().shares.fetch_add(1, Ordering::Relaxed);
-        // So many shares can only be if they are forgotten in a loop; one more than fits would free
-        // what is in use.
+        // So many shares exist only if shares are forgotten in a loop. A count that overflows would
+        // free a value that is in use.
         if before > usize::MAX / 2 {
             std::process::abort();
         }
@@ -233,15 +233,15 @@ impl<T> Clone for Shared<T> {
 impl<T> Drop for Shared<T> {
     #[inline]
     fn drop(&mut self) {
-        // What other threads did with their shares comes before the drop. Who has the only share
-        // needs no more than a look.
+        // The drop happens after everything that other threads did with their shares. The holder of
+        // the only share needs no more than a load.
         if !Self::is_alone(self) {
             if self.counted().shares.fetch_sub(1, Ordering::Release) != 1 {
                 return;
             }
             fence(Ordering::Acquire);
         }
-        // Given back also if the drop of the value panics.
+        // The block is given back even if the drop of the value panics.
         // SAFETY: `Vacancy::fill` has it from `into_start`, and this is the last share.
         let block = unsafe { Block::from_start(self.0.cast()) };
         // SAFETY: this makes a pointer to a member of a block that is there.

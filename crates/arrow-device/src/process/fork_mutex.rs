@@ -1,4 +1,4 @@
-//! Locks and values of one process, in objects that a child of `fork` has, too.
+//! Locks and values that belong to one process, in objects that a child of `fork` has, too.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -11,13 +11,13 @@ use crate::Result;
 use crate::sync::lock;
 use crate::unwind;
 
-/// A lock of an object, which a child of `fork` does not wait for where a thread of the parent had
-/// it at the fork.
+/// A lock for which a child of `fork` does not wait where a thread of the parent held it at the
+/// fork.
 ///
 /// Such a thread never gives the lock back in the child, and may have left the value half changed.
-/// So the lock is refused there with [`ErrorKind::Unsupported`](crate::ErrorKind), and the value is
-/// never dropped. A lock that was free at the fork works in the child as in any process. A lock
-/// that stands in a static is in a [`PerProcess`](super::PerProcess) instead.
+/// In the child the lock is therefore refused with [`ErrorKind::Unsupported`](crate::ErrorKind),
+/// and the value is never dropped. A lock that was free at the fork works in the child as in any
+/// process. For a lock in a static, use a [`PerProcess`](super::PerProcess) instead.
 ///
 /// A panic while the lock was held does not poison it.
 ///
@@ -30,7 +30,7 @@ use crate::unwind;
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
 pub struct ForkMutex<T> {
-    /// Four times the number of the process that has looked whether the lock can be used, and
+    /// Four times the number of the process that last looked whether the lock can be used, plus
     /// [`OPEN`], [`LOOKING`] or [`LOST`].
     state: AtomicU32,
     mutex: ManuallyDrop<Mutex<T>>,
@@ -38,17 +38,17 @@ pub struct ForkMutex<T> {
 
 /// The lock can be used.
 const OPEN: u32 = 0;
-/// A thread of this process looks whether the lock is free.
+/// A thread of this process is looking whether the lock is free.
 const LOOKING: u32 = 1;
-/// A thread of a parent has the lock for ever.
+/// A thread of a parent holds the lock for ever.
 const LOST: u32 = 2;
-/// By how much the numbers of processes are multiplied.
+/// The factor of the numbers of processes.
 const STATES: u32 = 4;
 
 impl<T> ForkMutex<T> {
-    /// A lock that nobody has.
+    /// A lock that is free.
     pub fn new(value: T) -> Self {
-        // From here on there is a lock that a child could wait for.
+        // From here on there is a lock that a child of `fork` could wait for.
         watch();
         let state = AtomicU32::new(generation().wrapping_mul(STATES) + OPEN);
         Self { state, mutex: ManuallyDrop::new(Mutex::new(value)) }
@@ -66,7 +66,7 @@ impl<T> ForkMutex<T> {
         Ok(lock(&self.mutex))
     }
 
-    /// The value, which nobody else has; nothing where [`lock`](Self::lock) would be refused.
+    /// The value, which nobody else has. `None` where [`lock`](Self::lock) would be refused.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         if *self.state.get_mut() != generation().wrapping_mul(STATES) + OPEN {
             self.look().ok()?;
@@ -74,9 +74,9 @@ impl<T> ForkMutex<T> {
         Some(self.mutex.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// Learns, in a child, whether the lock was free at the fork. The first thread of a process to
-    /// come here tries the lock, before any other thread of the process does: whoever has the lock
-    /// is a thread of the parent.
+    /// In a child of `fork`, finds out whether the lock was free at the fork. The first thread of a
+    /// process that comes here tries the lock before any other thread of the process does. If the
+    /// lock is held, it is held by a thread of the parent.
     #[cold]
     fn look(&self) -> Result<()> {
         let this = generation().wrapping_mul(STATES);
@@ -87,7 +87,7 @@ impl<T> ForkMutex<T> {
             } else if seen % STATES == LOST {
                 return Err(of_the_parent());
             } else if seen == this + LOOKING {
-                // The other thread waits for nobody.
+                // The looking thread waits for nobody, so this ends soon.
                 std::thread::yield_now();
                 continue;
             }
@@ -122,7 +122,7 @@ impl<T> fmt::Debug for ForkMutex<T> {
     }
 }
 
-/// A value that means nothing in a child of `fork`, such as a waker of the parent's executor: the
+/// A value without meaning in a child of `fork`, such as a waker of the parent's executor. The
 /// child neither uses nor drops it.
 pub(crate) struct OfProcess<T> {
     made_in: MadeIn,
@@ -134,7 +134,7 @@ impl<T> OfProcess<T> {
         Self { made_in: MadeIn::this(), value: ManuallyDrop::new(value) }
     }
 
-    /// The value, unless this is a child of the process that had it.
+    /// The value, unless this is a child of the process that made it.
     fn take(self) -> Option<T> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the value is taken once, because neither `this` nor its member is dropped.
@@ -143,16 +143,16 @@ impl<T> OfProcess<T> {
 }
 
 impl OfProcess<Waker> {
-    /// Wakes whoever waits, unless this is a child of the process that waits. A panic of the waker
-    /// is its executor's fault and ends here.
+    /// Wakes the waker, unless this is a child of the process that made it. A panic of the waker is
+    /// its executor's fault, and is stopped here.
     pub(crate) fn wake(self) {
         if let Some(waker) = self.take() {
             unwind::is_well(|| waker.wake());
         }
     }
 
-    /// The same for a waker that may own what wakes somebody else when it is dropped: the waker is
-    /// the caller's to drop.
+    /// Wakes the waker and returns it for the caller to drop: the waker may own something that
+    /// wakes another task when it is dropped.
     pub(crate) fn woken(self) -> Self {
         if self.made_in.is_this() {
             unwind::is_well(|| self.value.wake_by_ref());
@@ -165,7 +165,8 @@ impl<T> Drop for OfProcess<T> {
     fn drop(&mut self) {
         if self.made_in.is_this() {
             let value = &mut self.value;
-            // The value is foreign code's, and what comes after its drop is owed to others.
+            // The value is foreign code. A panic of its drop must not keep the caller from what
+            // comes after it.
             unwind::is_well(|| {
                 // SAFETY: this is the end of the value, and nobody uses the member afterwards.
                 unsafe { ManuallyDrop::drop(value) }

@@ -1,14 +1,21 @@
 //! Which process this is, and whether it is about to end.
 //!
-//! A child of `fork` has the memory of its parent, and neither the parent's other threads nor its
-//! devices: a driver that was used before the fork may hang there, and a lock that another thread
-//! held at the fork is never given back. Processes are therefore numbered, whatever belongs to a
-//! driver remembers the number of its process, a lock that stands in a static is a [`PerProcess`],
-//! and a lock of an object that children use is in a `PerFork`, where a child needs a value of its
-//! own, or is a [`ForkMutex`]. What is made when it is first asked for is in a cell of `once`.
+//! A child of `fork` has the memory of its parent, but neither the parent's other threads nor its
+//! devices. A driver that was used before the fork may hang in the child, and a lock that another
+//! thread held at the fork is never given back. Therefore:
 //!
-//! A process that is about to end takes its drivers down, in an order that nobody knows. After that
-//! has begun, no driver is called.
+//! 1. Processes are numbered, and everything that belongs to a driver remembers the number of its
+//!    process.
+//! 2. A lock in a static is a [`PerProcess`]: a child has a fresh one.
+//! 3. A lock in an object that children use is in a `PerFork`, where a child needs a value of its
+//!    own, or is a [`ForkMutex`].
+//! 4. A value that is made when it is first asked for is in a cell of `once`.
+//!
+//! A process that is about to end takes its drivers down, in an order that nobody knows. After its
+//! end has begun, no driver is called.
+//!
+//! The check takes one load and one comparison: one atomic number stands for the process and for
+//! its end.
 
 mod fork_mutex;
 
@@ -21,21 +28,21 @@ pub(crate) use fork_mutex::OfProcess;
 
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
-/// Twice the number of this process, and one more once its end has begun.
+/// Twice the number of this process, plus one once its end has begun.
 static STATE: AtomicU32 = AtomicU32::new(0);
 /// The bit of [`STATE`] that says that the end has begun.
 const EXITING: u32 = 1;
-/// What a child of `fork` has more than its parent.
+/// By how much [`STATE`] grows in a child of `fork`.
 const CHILD: u32 = 2;
 
-/// The number of this process: 0 where the library was first used, and one more in a child of
-/// `fork` than in its parent.
+/// The number of this process: 0 where the library was first used, and in a child of `fork` one
+/// more than in its parent.
 ///
-/// Forks are counted from the first call of [`watch`] on, which comes with the first thing that a
-/// child cannot use.
+/// Forks are counted from the first call of [`watch`] on. That call comes with the first value that
+/// a child could not use.
 #[inline(always)]
 pub(crate) fn generation() -> u32 {
-    // Relaxed: the number changes in a child that has one thread, before `fork` returns there.
+    // Relaxed: the number changes in a child while it has one thread, before `fork` returns there.
     STATE.load(Ordering::Relaxed) / CHILD
 }
 
@@ -45,7 +52,7 @@ pub(crate) fn is_exiting() -> bool {
     STATE.load(Ordering::Acquire) & EXITING != 0
 }
 
-/// The process that something was made in, to be asked later whether it goes on.
+/// The process in which something was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MadeIn(u32);
 
@@ -56,32 +63,32 @@ impl MadeIn {
         Self(STATE.load(Ordering::Relaxed) & !EXITING)
     }
 
-    /// This process. Forks are counted from now on where the device is not the host, as a child
-    /// cannot use what is on it.
+    /// This process. If the device is not the host, forks are counted from now on, because a child
+    /// cannot use memory on the device.
     #[inline(always)]
     pub(crate) fn with_memory_on(device: DeviceId) -> Self {
         if device.device_type == DeviceType::CPU { Self::this() } else { Self::watched() }
     }
 
-    /// This process, whose forks are counted from now on.
+    /// This process. Forks are counted from now on.
     pub(crate) fn watched() -> Self {
         watch();
         Self::this()
     }
 
-    /// Whether this is that process, and its end has not begun: one load and one comparison.
+    /// Whether this is that process and its end has not begun: one load and one comparison.
     #[inline(always)]
     pub(crate) fn goes_on(self) -> bool {
         STATE.load(Ordering::Acquire) == self.0
     }
 
-    /// Whether this is that process, whether or not its end has begun.
+    /// Whether this is that process. Its end may have begun.
     #[inline(always)]
     pub(crate) fn is_this(self) -> bool {
         STATE.load(Ordering::Relaxed) & !EXITING == self.0
     }
 
-    /// Why no driver is called.
+    /// The error that says why no driver is called.
     #[cold]
     pub(crate) fn refusal(self) -> Error {
         if self.is_this() { shut_down() } else { of_the_parent() }
@@ -101,8 +108,8 @@ pub(crate) fn of_the_parent() -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// Begins to count forks, and to see the end. Called when a driver is about to be used, or a lock
-/// to be made that a child could wait for.
+/// Begins to count forks, and to watch for the end of the process. Called before a driver is used,
+/// and before a lock is made that a child could wait for.
 #[inline(always)]
 pub(crate) fn watch() {
     if !WATCHED.load(Ordering::Acquire) {
@@ -111,8 +118,8 @@ pub(crate) fn watch() {
 }
 
 /// Whether forks are counted. Not a `Once`: a child of `fork` would wait for ever for a thread that
-/// was in the middle of it. Where two threads register at once, a fork counts for two, which is as
-/// good.
+/// was in the middle of it. If two threads register at once, each fork counts as two, which does no
+/// harm.
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
 #[cold]
@@ -127,9 +134,9 @@ fn begin_to_watch() {
     WATCHED.store(true, Ordering::Release);
 }
 
-/// Sees the end before a runtime's library does: handlers of the end run in the opposite order of
-/// their registration. Called when the library was loaded and a device of it opened; the first
-/// device of each runtime counts.
+/// Registers a handler for the end of the process that runs before the handlers of a runtime's
+/// library: handlers run in the opposite order of their registration. Called when the library was
+/// loaded and a device of it was opened. Only the first device of each runtime counts.
 pub(crate) fn watch_end_of(runtime: &'static str) {
     static KNOWN: PerProcess<Mutex<Vec<&'static str>>> = PerProcess::new(Mutex::new(Vec::new()));
     watch();
@@ -142,16 +149,16 @@ pub(crate) fn watch_end_of(runtime: &'static str) {
     }
 }
 
-/// A thread of the library that asks drivers in the background is in a call of one: what
-/// [`STATE`] was then, and one more.
+/// Says that the library's own thread is in a call of a driver: the value of [`STATE`] at the
+/// beginning of the call, plus one. Otherwise 0.
 static ASKING: AtomicU32 = AtomicU32::new(0);
 
 /// Calls a driver on the one thread of the library that asks drivers by itself, or drops what may
-/// call one. The end of the process waits a moment for such a call: the libraries of drivers go
-/// after that. A call within a call is a part of it.
+/// call one. The end of the process waits a moment for such a call, because the libraries of
+/// drivers are unloaded after that. Nested calls count as one.
 pub(crate) fn while_asking<R>(ask: impl FnOnce() -> R) -> R {
     let before = ASKING.load(Ordering::Relaxed);
-    // In one order with the end: either this call is refused, or the end sees that it is made.
+    // Sequentially consistent with the end: either this call is refused, or the end sees the call.
     ASKING.store((STATE.load(Ordering::Relaxed) & !EXITING) + 1, Ordering::SeqCst);
     std::sync::atomic::fence(Ordering::SeqCst);
     let answer = ask();
@@ -159,23 +166,23 @@ pub(crate) fn while_asking<R>(ask: impl FnOnce() -> R) -> R {
     answer
 }
 
-/// Whether the thread of the library is in such a call.
+/// Whether the library's thread is in such a call.
 #[cfg(test)]
 pub(crate) fn is_asking() -> bool {
     ASKING.load(Ordering::SeqCst) != 0
 }
 
-/// Waits until the thread of the library has come back from a driver. Not for ever: the thread may
-/// be gone by now, as threads are in a library of Windows that is unloaded.
+/// Waits until the library's thread has returned from a driver. The wait is bounded: the thread may
+/// be gone by now, as threads are when a library of Windows is unloaded.
 #[cfg(not(miri))]
 fn wait_for_asking() {
-    /// How often, and for how long at a time, the end of the process waits for such a call.
+    /// How many times the end of the process looks whether such a call is over.
     const LOOKS: u32 = 200;
     const PAUSE: std::time::Duration = std::time::Duration::from_micros(100);
     std::sync::atomic::fence(Ordering::SeqCst);
     let this = (STATE.load(Ordering::Relaxed) & !EXITING) + 1;
     for _ in 0..LOOKS {
-        // A thread of the parent's does not come back in a child of `fork`.
+        // In a child of `fork`, a thread of the parent does not return.
         if ASKING.load(Ordering::SeqCst) != this {
             return;
         }
@@ -185,7 +192,7 @@ fn wait_for_asking() {
 
 #[cfg(not(miri))]
 fn register_end() {
-    // WebAssembly without an operating system has no end of the process that anybody sees.
+    // In WebAssembly without an operating system, the end of a process cannot be seen.
     #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
     {
         extern "C" fn exiting() {
@@ -213,12 +220,12 @@ fn watch_forks() {
     }
 }
 
-/// Which process a vendor's library is used in: for a static of a backend.
+/// The process in which a vendor's library is used. For a static of a backend.
 ///
 /// A library that was used before a `fork` does not work in the child: its threads are gone, and a
-/// lock that one of them held is never given back. A device that is open is guarded by
-/// [`Device`](crate::Device) itself. Whatever a backend calls besides, to load its library, to list
-/// devices and to open one, comes after [`enter`](Self::enter), which asks no lock.
+/// lock that one of them held is never given back. [`Device`](crate::Device) itself guards an open
+/// device. Everything else that a backend calls, to load its library, to list devices and to open
+/// one, comes after [`enter`](Self::enter), which takes no lock.
 ///
 /// ```
 /// use arrow_device::driver::LibraryUse;
@@ -237,20 +244,20 @@ fn watch_forks() {
 pub struct LibraryUse(AtomicU32);
 
 impl LibraryUse {
-    /// Of a library that nobody has used yet.
+    /// For a library that was not used yet.
     pub const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
-    /// Notes the first use, and refuses all others in children of the process that it was in, with
-    /// [`ErrorKind::Unsupported`], and after the end of the process has begun, with
+    /// Records the first use of the library. In a child of the process of the first use, this is an
+    /// [`ErrorKind::Unsupported`]. After the end of the process has begun, it is an
     /// [`ErrorKind::ShutDown`].
     pub fn enter(&self) -> Result<()> {
         watch();
         if is_exiting() {
             return Err(shut_down());
         }
-        // One more, because 0 is nobody's.
+        // One more than the number of the process, because 0 stands for no process.
         let this = generation() + 1;
         match self.0.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Ok(()),
@@ -259,9 +266,10 @@ impl LibraryUse {
         }
     }
 
-    /// Says that the library is loaded, or initialised: its own handlers of the end, which run in
-    /// the opposite order of their registration, are to run after the one that ends all calls. A
-    /// backend says so after each step in which the library may have registered one.
+    /// Says that the library was loaded or initialised. The library may have registered its own
+    /// handlers for the end of the process. They are to run after the handler that ends all calls,
+    /// and handlers run in the opposite order of their registration. A backend calls this after
+    /// each step in which the library may have registered a handler.
     pub fn loaded(&self) {
         #[cfg(not(miri))]
         register_end();
@@ -274,7 +282,7 @@ impl Default for LibraryUse {
     }
 }
 
-/// A value for a static, of which a child of `fork` has a fresh one: a lock that another thread of
+/// A value for a static, of which a child of `fork` has a fresh one. A lock that another thread of
 /// the parent held at the fork does not stop the child.
 ///
 /// ```
@@ -289,11 +297,11 @@ impl Default for LibraryUse {
 /// ```
 ///
 /// Forks are counted from the first use of a driver on: of a [`LibraryUse`], or of a
-/// [`Device`](crate::Device) that is not the host. A [`ForkMutex`] counts as well.
+/// [`Device`](crate::Device) that is not the host. Making a [`ForkMutex`] begins the count as well.
 pub struct PerProcess<T: 'static> {
-    /// That of the first process.
+    /// The value of the first process.
     first: T,
-    /// That of a child. Never freed: others may look at it.
+    /// The value of a child. Never freed, because other threads may be reading it.
     of_child: AtomicPtr<OfChild<T>>,
 }
 

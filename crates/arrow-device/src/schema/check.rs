@@ -1,4 +1,5 @@
-//! [`Check`]: what a node of a schema says of the C struct of an array's node, as numbers.
+//! [`Check`]: numbers by which the C struct of an array's node is checked against a node of a
+//! schema.
 
 use std::ops::Range;
 
@@ -10,9 +11,9 @@ use crate::ffi::node::ChildNumbers;
 pub(crate) enum Nullability {
     /// The first buffer is a validity bitmap.
     InBitmap,
-    /// All of them (the null type).
+    /// All elements are null (the null type).
     All,
-    /// None, as far as the node itself says.
+    /// No element is null, as far as the node itself says.
     None,
 }
 
@@ -26,25 +27,25 @@ impl Nullability {
     }
 }
 
-/// A node of a schema: its rule, and what lies below it.
+/// A node of a schema: the number of its rule, and the numbers of the nodes below it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Check {
-    /// The number of its [`Rule`].
+    /// The number of the node's [`Rule`](super::rules::Rule).
     pub(crate) rule: u32,
     /// The number of the first child.
     pub(crate) first_child: u32,
-    /// Children, the dictionary not counted.
+    /// The number of children, without the dictionary.
     pub(crate) children: u32,
     pub(crate) nulls: Nullability,
     pub(crate) has_dictionary: bool,
-    /// There is nothing below this node.
+    /// Whether nothing is below this node.
     pub(crate) is_leaf: bool,
-    /// There is nothing below any of its children.
+    /// Whether nothing is below any of the children.
     pub(crate) has_only_leaves: bool,
 }
 
 impl Check {
-    /// A node with nothing below it. Its rule is 0 so far.
+    /// A node with nothing below it. Its rule is set later.
     pub(super) const fn leaf(nulls: Nullability) -> Self {
         Self {
             rule: 0,
@@ -67,12 +68,12 @@ impl Check {
         self.has_dictionary.then(|| self.first_child + self.children)
     }
 
-    /// Whether there are children, which have nothing below them, and no dictionary.
+    /// Whether there are only children with nothing below them, and no dictionary.
     pub(crate) fn has_simple_columns(&self) -> bool {
         self.has_only_leaves && !self.has_dictionary && !self.is_leaf
     }
 
-    /// Where the children are, the dictionary as the last one.
+    /// The numbers of the children. The dictionary comes last.
     #[inline(always)]
     pub(crate) fn below(&self) -> ChildNumbers {
         ChildNumbers {

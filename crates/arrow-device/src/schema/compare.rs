@@ -1,8 +1,13 @@
 //! Whether types are the same, and their hashes.
 //!
-//! Fields can be shared: a type that takes a few kilobytes can name more fields than any loop
-//! visits. And a type can be nested deeper than the stack reaches. So a pair of types is compared
-//! once, and no more than some fields are hashed.
+//! A type of a few kilobytes can name more fields than any loop visits, because fields can be
+//! shared. A type can also be nested deeper than the stack reaches. Therefore:
+//!
+//! 1. After some pairs of types, compared pairs are remembered, and each is compared once. The
+//!    first difference ends the comparison, so a pair that was seen before is equal or part of a
+//!    comparison that is still going on.
+//! 2. What lies too deep for the stack is put on a list, and compared later.
+//! 3. Only the first fields of a type are hashed. Types that begin alike may have the same hash.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -10,7 +15,7 @@ use std::ptr;
 
 use super::{DataType, Field, format};
 
-/// How many pairs of types are compared before any are remembered. Most types have fewer, and are
+/// How many pairs of types are compared before pairs are remembered. Most types have fewer, and are
 /// compared without a table.
 const FREE_PAIRS: usize = 1000;
 /// How many levels of a type are compared, or hashed, on the stack.
@@ -18,7 +23,7 @@ const MOST_LEVELS: usize = 64;
 /// How many fields of a type are hashed.
 const MOST_HASHED: usize = 1000;
 
-/// Names, flags and metadata are looked at.
+/// Compares names, flags and metadata too.
 impl PartialEq for DataType {
     fn eq(&self, other: &Self) -> bool {
         are_equal(self, other, true)
@@ -28,7 +33,7 @@ impl PartialEq for DataType {
 impl Eq for DataType {}
 
 /// Types with more than a thousand fields, or more than 64 levels, may have the same hash as other
-/// types that begin as they do.
+/// types with the same beginning.
 impl Hash for DataType {
     fn hash<H: Hasher>(&self, state: &mut H) {
         hash_type(self, MOST_LEVELS, &mut MOST_HASHED.clone(), state);
@@ -52,7 +57,7 @@ fn are_equal(one: &DataType, other: &DataType, looks_at_metadata: bool) -> bool 
         }
 }
 
-/// The same for types of one kind that have fields.
+/// Whether two types of one kind are equal, as far as their fields say.
 fn are_nested_equal(one: &DataType, other: &DataType, looks_at_metadata: bool) -> bool {
     let mut comparison =
         TypeComparison { looks_at_metadata, pairs: 0, seen: BTreeSet::new(), later: vec![] };
@@ -70,16 +75,16 @@ fn are_nested_equal(one: &DataType, other: &DataType, looks_at_metadata: bool) -
 /// are the same, or will turn out to be.
 struct TypeComparison<'types> {
     looks_at_metadata: bool,
-    /// How many pairs of types that have fields were compared.
+    /// How many pairs of types with fields were compared.
     pairs: usize,
-    /// Those of them that may be seen again.
+    /// The pairs that may be seen again.
     seen: BTreeSet<(*const DataType, *const DataType)>,
-    /// What lies too deep for the stack, and is compared later.
+    /// Pairs that lie too deep for the stack, and are compared later.
     later: Vec<(&'types DataType, &'types DataType)>,
 }
 
 impl<'types> TypeComparison<'types> {
-    /// `levels` is how many there may be below this on the stack.
+    /// `levels` is how many levels may follow on the stack.
     #[inline]
     fn are_types_equal(
         &mut self,
@@ -94,7 +99,7 @@ impl<'types> TypeComparison<'types> {
             }
     }
 
-    /// The same for types of one kind that have fields.
+    /// Compares the fields of two types of one kind.
     fn are_parts_equal(
         &mut self,
         one: &'types DataType,
@@ -127,15 +132,14 @@ impl<'types> TypeComparison<'types> {
                 }))
     }
 
-    /// Whether this pair was seen before. It is from here on, where there are many.
+    /// Whether this pair was seen before. Once there are many pairs, this one is remembered.
     fn is_seen(&mut self, one: &DataType, other: &DataType) -> bool {
         self.pairs += 1;
         self.pairs > FREE_PAIRS && !self.seen.insert((one, other))
     }
 }
 
-/// Whether two types are of one kind, with the same parameters. Fields are not
-/// looked at.
+/// Whether two types are of one kind, with the same parameters. Fields are not compared.
 fn are_kinds_equal(one: &DataType, other: &DataType) -> bool {
     use DataType::*;
     if std::mem::discriminant(one) != std::mem::discriminant(other) {
@@ -167,7 +171,7 @@ fn are_kinds_equal(one: &DataType, other: &DataType) -> bool {
     }
 }
 
-/// Hashes a type as far as there may be so many levels and fields.
+/// Hashes a type, up to a number of levels and fields.
 fn hash_type<H: Hasher>(data_type: &DataType, levels: usize, left: &mut usize, state: &mut H) {
     std::mem::discriminant(data_type).hash(state);
     // The format tells all parameters but those that are flags.

@@ -24,118 +24,118 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum DataType {
-    /// Nothing but nulls; no memory at all.
+    /// Nulls only, without any memory.
     Null,
-    /// One bit each.
+    /// Booleans, one bit each.
     Boolean,
-    /// Signed, 8 bits.
+    /// Signed integers of 8 bits.
     Int8,
-    /// Signed, 16 bits.
+    /// Signed integers of 16 bits.
     Int16,
-    /// Signed, 32 bits.
+    /// Signed integers of 32 bits.
     Int32,
-    /// Signed, 64 bits.
+    /// Signed integers of 64 bits.
     Int64,
-    /// Unsigned, 8 bits.
+    /// Unsigned integers of 8 bits.
     UInt8,
-    /// Unsigned, 16 bits.
+    /// Unsigned integers of 16 bits.
     UInt16,
-    /// Unsigned, 32 bits.
+    /// Unsigned integers of 32 bits.
     UInt32,
-    /// Unsigned, 64 bits.
+    /// Unsigned integers of 64 bits.
     UInt64,
-    /// Floating point, 16 bits.
+    /// Floating-point numbers of 16 bits.
     Float16,
-    /// Floating point, 32 bits.
+    /// Floating-point numbers of 32 bits.
     Float32,
-    /// Floating point, 64 bits.
+    /// Floating-point numbers of 64 bits.
     Float64,
-    /// An integer of 32 bits, divided by ten to the power of `scale`.
+    /// Integers of 32 bits, divided by ten to the power of `scale`.
     Decimal32 {
         /// How many digits there can be: 1 to 9.
         precision: u8,
-        /// How many of them follow the point.
+        /// How many of the digits follow the point.
         scale: i32,
     },
-    /// An integer of 64 bits, divided by ten to the power of `scale`.
+    /// Integers of 64 bits, divided by ten to the power of `scale`.
     Decimal64 {
         /// How many digits there can be: 1 to 18.
         precision: u8,
-        /// How many of them follow the point.
+        /// How many of the digits follow the point.
         scale: i32,
     },
-    /// An integer of 128 bits, divided by ten to the power of `scale`.
+    /// Integers of 128 bits, divided by ten to the power of `scale`.
     Decimal128 {
         /// How many digits there can be: 1 to 38.
         precision: u8,
-        /// How many of them follow the point.
+        /// How many of the digits follow the point.
         scale: i32,
     },
-    /// An integer of 256 bits, divided by ten to the power of `scale`.
+    /// Integers of 256 bits, divided by ten to the power of `scale`.
     Decimal256 {
         /// How many digits there can be: 1 to 76.
         precision: u8,
-        /// How many of them follow the point.
+        /// How many of the digits follow the point.
         scale: i32,
     },
-    /// Days since 1970-01-01, 32 bits.
+    /// Dates: days since 1970-01-01, in 32 bits.
     Date32,
-    /// Milliseconds since 1970-01-01, whole days, 64 bits.
+    /// Dates: milliseconds since 1970-01-01 that are whole days, in 64 bits.
     Date64,
-    /// The time of a day, 32 bits: in seconds or milliseconds.
+    /// Times of a day in 32 bits: in seconds or milliseconds.
     Time32(TimeUnit),
-    /// The time of a day, 64 bits: in microseconds or nanoseconds.
+    /// Times of a day in 64 bits: in microseconds or nanoseconds.
     Time64(TimeUnit),
-    /// A point in time, 64 bits since 1970-01-01: in UTC, shown in this time zone, or on some wall
-    /// clock where none is named.
+    /// Points in time, counted since 1970-01-01 in 64 bits. With a time zone, they count in UTC and
+    /// are shown in that zone. Without one, they are the time of some wall clock.
     Timestamp(TimeUnit, Option<Text>),
-    /// A length of time, 64 bits.
+    /// Lengths of time in 64 bits.
     Duration(TimeUnit),
-    /// A length of time by the calendar.
+    /// Lengths of time by the calendar.
     Interval(IntervalUnit),
-    /// Bytes, 32-bit offsets.
+    /// Bytes, with 32-bit offsets.
     Binary,
-    /// Bytes, 64-bit offsets.
+    /// Bytes, with 64-bit offsets.
     LargeBinary,
-    /// Bytes, 16-byte views into any number of data buffers.
+    /// Bytes, with 16-byte views into any number of data buffers.
     BinaryView,
-    /// Text, 32-bit offsets.
+    /// Text, with 32-bit offsets.
     Utf8,
-    /// Text, 64-bit offsets.
+    /// Text, with 64-bit offsets.
     LargeUtf8,
-    /// Text, 16-byte views into any number of data buffers.
+    /// Text, with 16-byte views into any number of data buffers.
     Utf8View,
-    /// This many bytes each.
+    /// Bytes, of which each element has this many.
     FixedSizeBinary(i32),
-    /// Lists, 32-bit offsets.
+    /// Lists, with 32-bit offsets.
     List(Arc<Field>),
-    /// Lists, 64-bit offsets.
+    /// Lists, with 64-bit offsets.
     LargeList(Arc<Field>),
-    /// Lists in any order, 32-bit offsets and sizes.
+    /// Lists in any order, with 32-bit offsets and sizes.
     ListView(Arc<Field>),
-    /// Lists in any order, 64-bit offsets and sizes.
+    /// Lists in any order, with 64-bit offsets and sizes.
     LargeListView(Arc<Field>),
     /// Lists of this many elements each.
     FixedSizeList(Arc<Field>, i32),
-    /// Several fields side by side.
+    /// Structs: several fields side by side.
     Struct(Arc<[Field]>),
-    /// Lists of key-value pairs, 32-bit offsets.
+    /// Lists of key-value pairs, with 32-bit offsets.
     Map {
         /// A struct of two fields, the key and the value.
         entries: Arc<Field>,
         /// Whether the keys of each list are sorted.
         keys_sorted: bool,
     },
-    /// Each value is of one of several fields.
+    /// Unions: each element is a value of one of several fields.
     Union {
-        /// Whether the children are as long as the union or only as long as needed.
+        /// How long the children are.
         mode: UnionMode,
-        /// The number that says "this field" for each field; 0 to 127, each at most once.
+        /// The number that stands for each field; 0 to 127, each at most once.
         type_ids: Arc<[i8]>,
         /// The fields.
         fields: Arc<[Field]>,
     },
-    /// Indices into a table of values.
+    /// Dictionary-encoded values: indices into a table of values.
     Dictionary {
         /// The type of the indices.
         index: IndexType,
@@ -144,7 +144,7 @@ pub enum DataType {
         /// Whether the order of the indices means something.
         ordered: bool,
     },
-    /// Runs of equal values.
+    /// Run-end encoded values: runs of equal values.
     RunEndEncoded {
         /// Where each run ends: 16, 32 or 64-bit signed integers.
         run_ends: Arc<Field>,
@@ -153,7 +153,7 @@ pub enum DataType {
     },
 }
 
-/// What a number of time counts.
+/// The unit of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeUnit {
     /// Seconds.
@@ -166,58 +166,59 @@ pub enum TimeUnit {
     Nanosecond,
 }
 
-/// What a length of time by the calendar counts.
+/// The units of lengths of time by the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntervalUnit {
-    /// Months, 32 bits.
+    /// Months, in 32 bits.
     YearMonth,
-    /// Days and milliseconds, 32 bits each.
+    /// Days and milliseconds, in 32 bits each.
     DayTime,
-    /// Months and days, 32 bits each, and nanoseconds, 64 bits.
+    /// Months and days in 32 bits each, and nanoseconds in 64 bits.
     MonthDayNano,
 }
 
 /// How long the children of a union are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnionMode {
-    /// As long as the union.
+    /// Each child is as long as the union.
     Sparse,
-    /// As long as needed; an offset says where each value is.
+    /// Each child is as long as needed. An offset says where each value is.
     Dense,
 }
 
 impl DataType {
-    /// Lists of this, with 32-bit offsets. A type stands for a nullable field called `item`.
+    /// Lists of these items, with 32-bit offsets. A plain type stands for a nullable field called
+    /// `item`.
     pub fn list(item: impl Into<Field>) -> Self {
         Self::List(Arc::new(item.into()))
     }
 
-    /// Lists of this, with 64-bit offsets.
+    /// Lists of these items, with 64-bit offsets.
     pub fn large_list(item: impl Into<Field>) -> Self {
         Self::LargeList(Arc::new(item.into()))
     }
 
-    /// Lists of this in any order, with 32-bit offsets and sizes.
+    /// Lists of these items in any order, with 32-bit offsets and sizes.
     pub fn list_view(item: impl Into<Field>) -> Self {
         Self::ListView(Arc::new(item.into()))
     }
 
-    /// Lists of this in any order, with 64-bit offsets and sizes.
+    /// Lists of these items in any order, with 64-bit offsets and sizes.
     pub fn large_list_view(item: impl Into<Field>) -> Self {
         Self::LargeListView(Arc::new(item.into()))
     }
 
-    /// Lists of `size` elements each.
+    /// Lists of `size` items each.
     pub fn fixed_size_list(item: impl Into<Field>, size: i32) -> Self {
         Self::FixedSizeList(Arc::new(item.into()), size)
     }
 
-    /// These fields side by side.
+    /// Structs of these fields.
     pub fn struct_(fields: impl IntoIterator<Item = Field>) -> Self {
         Self::Struct(fields.into_iter().collect())
     }
 
-    /// Lists of key-value pairs, unsorted. Keys are never null, values may be.
+    /// Lists of unsorted key-value pairs. Keys are never null, values may be.
     pub fn map(key: DataType, value: DataType) -> Self {
         let entries = Self::struct_([
             Field::new(Text::from_static("key\0"), key, false),
@@ -227,20 +228,21 @@ impl DataType {
         Self::Map { entries, keys_sorted: false }
     }
 
-    /// Each value is of one of these fields, whose type ids are 0, 1, 2 and so on.
+    /// A union of these fields, whose type ids are 0, 1, 2 and so on.
     pub fn union(mode: UnionMode, fields: impl IntoIterator<Item = Field>) -> Self {
         let fields: Arc<[Field]> = fields.into_iter().collect();
         let type_ids = (0..=i8::MAX).take(fields.len()).collect();
         Self::Union { mode, type_ids, fields }
     }
 
-    /// Indices of this type into a table of nullable values, in no order.
+    /// Indices of this type into a table of nullable values. The order of the indices means
+    /// nothing.
     pub fn dictionary(index: IndexType, values: DataType) -> Self {
         let values = Arc::new(Field::new(Text::EMPTY, values, true));
         Self::Dictionary { index, values, ordered: false }
     }
 
-    /// Runs of equal, nullable values.
+    /// Runs of equal values, which may be null.
     pub fn run_end_encoded(run_ends: DataType, values: DataType) -> Self {
         Self::RunEndEncoded {
             run_ends: Arc::new(Field::new(Text::from_static("run_ends\0"), run_ends, false)),
@@ -248,7 +250,7 @@ impl DataType {
         }
     }
 
-    /// The children, in the order of the C struct. A dictionary is no child.
+    /// The children, in the order of the C struct. The dictionary is not among them.
     pub fn children(&self) -> impl DoubleEndedIterator<Item = &Field> + Clone {
         let (first, second) = match self {
             Self::Dictionary { .. } => (&[][..], &[][..]),
@@ -257,7 +259,7 @@ impl DataType {
         first.iter().chain(second)
     }
 
-    /// The fields below it: its children, or the values of a dictionary.
+    /// The fields below the type: its children, or the values of a dictionary.
     pub(super) fn fields(&self) -> (&[Field], &[Field]) {
         match self {
             Self::List(field)
@@ -298,7 +300,7 @@ impl DataType {
 }
 
 impl DataType {
-    /// Precision, scale and bits of a decimal type.
+    /// The precision, the scale and the number of bits of a decimal type.
     pub(crate) fn decimal(&self) -> Option<(u8, i32, i32)> {
         match *self {
             Self::Decimal32 { precision, scale } => Some((precision, scale, 32)),
@@ -312,8 +314,8 @@ impl DataType {
 
 /// Rules that the enum itself does not keep.
 impl DataType {
-    /// Whether a C struct can say this type. Of its children only the kind is looked at, not their
-    /// own children.
+    /// Refuses a type that a C struct cannot describe. Of the children only the kind is checked,
+    /// and not their own children.
     pub(crate) fn check(&self) -> Result<()> {
         match self.flaw() {
             None => Ok(()),
@@ -321,7 +323,7 @@ impl DataType {
         }
     }
 
-    /// What is wrong with this type, in words.
+    /// What is wrong with this type, in words. `None` if nothing is.
     pub(crate) fn flaw(&self) -> Option<Cow<'static, str>> {
         if let Some((precision, _, bits)) = self.decimal() {
             let most = max_precision(bits);
@@ -361,7 +363,7 @@ impl DataType {
     }
 }
 
-/// How many digits a decimal of so many bits holds.
+/// How many digits a decimal of `bits` bits holds.
 pub(crate) fn max_precision(bits: i32) -> u8 {
     match bits {
         32 => 9,

@@ -1,22 +1,23 @@
-//! How types and fields read.
+//! How types and fields are printed.
 
 use std::fmt::{self, Write};
 
 use super::{DataType, Field, IntervalUnit, TimeUnit, UnionMode};
 
-/// The longest text of a type. One field may be in a schema a quarter of a million times.
+/// The longest text of a type. Without a bound, one shared field could be printed a quarter of a
+/// million times.
 const LONGEST: usize = 64 << 10;
-/// How many levels of a type are written; a schema has fewer.
+/// How many levels of a type are written. A schema has fewer.
 const DEEPEST: usize = 100;
 
-/// A text that is written until it is long or nested enough.
+/// A text that is cut where it gets too long or too deep.
 struct Limited<'out> {
     out: &'out mut dyn Write,
-    /// How many more bytes there may be.
+    /// How many more bytes may be written.
     left: usize,
     depth: usize,
     is_cut: bool,
-    /// Whether metadata, flags, and names that most types share are written, too.
+    /// Whether metadata, flags, and names that most types share are written too.
     tells_all: bool,
 }
 
@@ -33,7 +34,7 @@ impl Write for Limited<'_> {
 }
 
 impl Limited<'_> {
-    /// Writes something to the end, or to the longest text.
+    /// Writes a type or a field, up to the longest text.
     fn write_all(
         f: &mut fmt::Formatter<'_>,
         tells_all: bool,
@@ -151,15 +152,16 @@ impl Limited<'_> {
     }
 }
 
-/// At most 64 KiB of text: what is longer or nested deeper than any schema ends with `…`.
+/// At most 64 KiB of text. A longer text, or one that is nested deeper than any schema, ends with
+/// `…`.
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Limited::write_all(f, false, |text| text.write_type(self))
     }
 }
 
-/// As [`Display`](fmt::Display), and with the metadata, the flags and the names of all fields. At
-/// most 64 KiB of text, too.
+/// As [`Display`](fmt::Display), but with the metadata, the flags and the names of all fields. At
+/// most 64 KiB of text.
 impl fmt::Debug for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Limited::write_all(f, true, |text| text.write_type(self))
@@ -215,14 +217,14 @@ impl DataType {
     }
 }
 
-/// At most 64 KiB of text, as for a type.
+/// At most 64 KiB of text, as for a [`DataType`].
 impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Limited::write_all(f, false, |text| text.write_field(self))
     }
 }
 
-/// As for a type.
+/// As [`Display`](fmt::Display), but with the metadata, the flags and the names of all fields.
 impl fmt::Debug for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Limited::write_all(f, true, |text| text.write_field(self))

@@ -1,7 +1,8 @@
-//! Writing an `ArrowSchema`.
+//! Exports an `ArrowSchema`.
 //!
-//! What the structs say is written down once for a schema, on the first export. Every export copies
-//! the structs into one arena and shares the strings. A schema that is one node needs no arena.
+//! The first export of a schema makes an image: everything that the structs say, but for their
+//! links. Every export copies the image into one arena and shares the strings. A schema of one node
+//! needs no arena.
 
 use crate::numbered::all_numbered;
 use std::ffi::{c_char, c_void};
@@ -20,7 +21,7 @@ use crate::ffi::release::{release, release_share};
 impl Schema {
     /// Hands the schema to a consumer: fills the struct that the consumer allocated.
     ///
-    /// The struct is overwritten without being released. It is the consumer's from then on, and
+    /// The struct is overwritten without being released. From then on it is the consumer's, and
     /// independent of this schema and of any array.
     pub fn export(&self, out: &mut ArrowSchema) -> Result<()> {
         self.exported(as_uninit(out))
@@ -49,7 +50,7 @@ impl Schema {
         Ok(())
     }
 
-    /// The struct of a schema that is one node. It needs no arena, and holds a share of the schema.
+    /// The struct of a schema with one node. It needs no arena, and holds a share of the schema.
     fn exported_leaf(&self, root: &ArrowSchema) -> ArrowSchema {
         ArrowSchema {
             release: Some(release_share::<ArrowSchema, Table>),
@@ -80,11 +81,12 @@ impl Image {
 }
 
 fn c_text(text: &Text) -> *const c_char {
-    // Schemas are made only of texts without a NUL byte inside.
+    // No text of a schema has a NUL byte inside.
     text.as_c_str().map_or(c"".as_ptr(), |text| text.as_ptr())
 }
 
-/// A schema keeps all its strings in a few blobs, so a part of one is the whole.
+/// Keeps an exported schema. All its strings lie in a few blobs, so the share of one node keeps the
+/// whole schema.
 #[derive(Clone)]
 pub(crate) struct ExportedSchema(Schema);
 

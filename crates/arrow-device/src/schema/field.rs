@@ -22,17 +22,17 @@ pub struct Field {
     name: Text,
     data_type: DataType,
     metadata: Metadata,
-    /// Nullability and the bits that mean nothing here. Those that the type tells are not kept
-    /// twice.
+    /// Nullability, and the bits that have no meaning here. Flags that follow from the type are not
+    /// stored again.
     flags: i64,
 }
 
-/// The name and the parameters of an extension type, which metadata carries.
+/// The name and the parameters of an extension type, as the metadata has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// Which extension it is, as `arrow.json`.
+    /// The name of the extension, such as `arrow.json`.
     pub name: &'a str,
-    /// Its parameters, in an encoding of its own; empty where none are given.
+    /// The parameters, in an encoding of the extension's own; empty where there are none.
     pub metadata: &'a [u8],
 }
 
@@ -46,8 +46,8 @@ impl Field {
         Self { name: name.into(), data_type, metadata: Metadata::EMPTY, flags }
     }
 
-    /// A field from what an `ArrowSchema` holds. `flags` are all of its flags, those included that
-    /// the type tells already.
+    /// A field of what an `ArrowSchema` says. `flags` are all of its flags, those included that
+    /// follow from the type.
     pub(crate) fn from_parts(
         name: Text,
         data_type: DataType,
@@ -58,25 +58,25 @@ impl Field {
         Self { name, data_type, metadata, flags }
     }
 
-    /// The same field with another name.
+    /// This field with another name.
     pub fn with_name(mut self, name: impl Into<Text>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// The same field, which may hold nulls or may not.
+    /// This field, with or without nulls.
     pub fn with_nullable(mut self, nullable: bool) -> Self {
         self.flags = if nullable { self.flags | NULLABLE } else { self.flags & !NULLABLE };
         self
     }
 
-    /// The same field, with these pairs in place of those it had.
+    /// This field, with these pairs in place of its metadata.
     pub fn with_metadata(mut self, metadata: Metadata) -> Self {
         self.metadata = metadata;
         self
     }
 
-    /// The same field, marked as an extension type. Its other metadata stays. Fails where metadata
+    /// This field, marked as an extension type. Its other metadata stays. Fails where the metadata
     /// grows too large.
     ///
     /// ```
@@ -98,7 +98,7 @@ impl Field {
         Ok(self)
     }
 
-    /// The name; empty where there is none.
+    /// The name; empty where the field has none.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -113,8 +113,8 @@ impl Field {
         &self.data_type
     }
 
-    /// Whether the column may hold nulls. A hint: a field that says no may still come with a
-    /// validity bitmap.
+    /// Whether the column may hold nulls. This is a hint: even if the answer is no, an array may
+    /// come with a validity bitmap.
     pub fn is_nullable(&self) -> bool {
         self.flags & NULLABLE != 0
     }
@@ -124,9 +124,9 @@ impl Field {
         &self.metadata
     }
 
-    /// The extension type that the metadata names, over whatever storage type.
+    /// The extension type that the metadata names, whatever the storage type is.
     ///
-    /// `None` too where its name is not UTF-8; the metadata still holds it.
+    /// `None` also where the name is not UTF-8. The metadata still holds such a name.
     pub fn extension(&self) -> Option<Extension<'_>> {
         let name = std::str::from_utf8(self.metadata.get(EXTENSION_NAME)?).ok()?;
         Some(Extension {
@@ -141,18 +141,19 @@ impl Field {
         self.flags | type_flags(&self.data_type)
     }
 
-    /// The bits of its flags that mean nothing here.
+    /// The bits of the flags that have no meaning here.
     pub(super) fn unknown_flags(&self) -> i64 {
         self.flags & !NULLABLE
     }
 
-    /// Whether names, types and nullability are the same, here and in all children. Metadata and
-    /// unknown flags may differ.
+    /// Whether names, types and nullability are the same in this field and in all children.
+    /// Metadata and unknown flags may differ.
     pub fn equals_ignoring_metadata(&self, other: &Self) -> bool {
         self.is_named_as(other, false) && self.data_type.equals_ignoring_metadata(&other.data_type)
     }
 
-    /// Whether all is the same but for the type, or, without metadata, names and nullability.
+    /// Whether two fields are equal apart from their types. Without metadata, only names and
+    /// nullability count.
     #[inline]
     pub(super) fn is_named_as(&self, other: &Self, with_metadata: bool) -> bool {
         self.name == other.name
@@ -163,14 +164,14 @@ impl Field {
             }
     }
 
-    /// Hashes all but the type.
+    /// Hashes everything but the type.
     pub(super) fn hash_name<H: Hasher>(&self, state: &mut H) {
         self.name.hash(state);
         self.metadata.hash(state);
         self.flags.hash(state);
     }
 
-    /// Whether this field can be written as an `ArrowSchema`, its children left aside.
+    /// Refuses a field that cannot be written as an `ArrowSchema`. Its children are not checked.
     pub(crate) fn check(&self) -> Result<()> {
         if self.name.as_c_str().is_none() {
             let message =
@@ -195,14 +196,14 @@ impl Drop for Field {
     }
 }
 
-/// A nullable field called `item`, as the elements of a list are.
+/// A nullable field called `item`, as for the elements of a list.
 impl From<DataType> for Field {
     fn from(data_type: DataType) -> Self {
         Self::new(Text::from_static("item\0"), data_type, true)
     }
 }
 
-/// The same as `Arc::new` of the field called `item`.
+/// A shared nullable field called `item`.
 impl From<DataType> for Arc<Field> {
     fn from(data_type: DataType) -> Self {
         Arc::new(data_type.into())
@@ -213,7 +214,7 @@ pub(super) const DICTIONARY_ORDERED: i64 = 1;
 const NULLABLE: i64 = 2;
 pub(super) const MAP_KEYS_SORTED: i64 = 4;
 
-/// The flags that this type itself tells.
+/// The flags that follow from this type.
 fn type_flags(data_type: &DataType) -> i64 {
     match data_type {
         DataType::Dictionary { ordered: true, .. } => DICTIONARY_ORDERED,
@@ -222,7 +223,7 @@ fn type_flags(data_type: &DataType) -> i64 {
     }
 }
 
-/// The flags that types of this kind can tell.
+/// The flags that can follow from types of this kind.
 fn type_flags_mask(data_type: &DataType) -> i64 {
     match data_type {
         DataType::Dictionary { .. } => DICTIONARY_ORDERED,

@@ -1,4 +1,9 @@
 //! The fields of an imported schema, made when they are first asked for.
+//!
+//! An import keeps the format, the name, the flags and the metadata of each node as plain values.
+//! Most programs that hand arrays on never look at a field, so an import makes none. Nodes are made
+//! from the last one to the first, so that children exist before their parents. There are no
+//! errors: the import has checked everything that fields are made of.
 
 use std::sync::Arc;
 
@@ -12,8 +17,8 @@ use crate::Result;
 impl Packed {
     /// The nodes, by number.
     pub(super) fn nodes(&self) -> Box<[SchemaNode]> {
-        // The import has checked the text, each format and what goes together with it. So there are
-        // no errors here.
+        // The import has checked the text, each format, and what lies beside the format. So there
+        // are no errors here.
         let Ok(text) = std::str::from_utf8(&self.text) else { unreachable!("the text is UTF-8") };
         let source = FieldSource {
             packed: self,
@@ -24,7 +29,7 @@ impl Packed {
                 (&*self.metadata).into()
             },
         };
-        // From the last one to the first, so that children are there before their parents.
+        // From the last node to the first, so that children exist before their parents.
         let mut nodes: Vec<SchemaNode> = Vec::with_capacity(self.checks.len());
         for (check, record) in self.checks.iter().zip(&*self.records).rev() {
             let Ok(field) = source.field(check, record, &nodes) else {
@@ -37,7 +42,7 @@ impl Packed {
     }
 }
 
-/// What fields are made of.
+/// The values that fields are made of.
 struct FieldSource<'packed> {
     packed: &'packed Packed,
     text: TextBlob,
@@ -45,7 +50,7 @@ struct FieldSource<'packed> {
 }
 
 impl FieldSource<'_> {
-    /// The field of a node. `after` are those behind it, the last one first.
+    /// Makes the field of a node. `after` are the nodes behind it, the last one first.
     fn field(&self, check: &Check, record: &Record, after: &[SchemaNode]) -> Result<Field> {
         let last = self.packed.checks.len().saturating_sub(1);
         let built = |number: u32| {

@@ -1,9 +1,9 @@
 //! The format strings of the C data interface, read and written.
 //!
-//! A format string says a type but for its children, its dictionary and the flags, which lie beside
-//! it in an `ArrowSchema`; reading puts the four together. Any bytes can be read: what is no format
-//! string is an error that names the byte where it stops being one. Reading takes one pass, and
-//! allocates for nothing but type ids and time zones.
+//! A format string describes a type, apart from its children, its dictionary and its flags, which
+//! lie beside the string in an `ArrowSchema`. Reading a type puts the four together. Any bytes can
+//! be read: bytes that are no format string give an error that names the byte where they stop being
+//! one. Reading takes one pass, and only type ids and time zones allocate memory.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -14,12 +14,12 @@ use super::field::{DICTIONARY_ORDERED, MAP_KEYS_SORTED};
 use super::{DataType, Field, IndexType, IntervalUnit, Text, TimeUnit, UnionMode};
 use crate::{Error, ErrorKind, Result};
 
-/// No format string longer than this is read. Only a time zone could make one long.
+/// The longest format string that is read. Only a time zone could make one longer.
 pub(crate) const MAX_FORMAT_BYTES: usize = 64 << 10;
 
 impl DataType {
-    /// The type that a format string says together with the children, the dictionary and the flags
-    /// beside it.
+    /// The type that a format string describes, together with the children, the dictionary and the
+    /// flags beside it.
     ///
     /// ```
     /// use arrow_device::DataType;
@@ -46,16 +46,16 @@ impl DataType {
         parse(format.as_ref(), children, dictionary, flags, &mut |timezone| Text::from(timezone))
     }
 
-    /// The format string. For most types it is a part of the program and costs nothing.
+    /// The format string of the type. For most types the string is a part of the program and costs
+    /// nothing.
     ///
-    /// For a dictionary-encoded type it is the one of the indices.
+    /// For a dictionary-encoded type this is the format string of the indices.
     pub fn format(&self) -> Text {
         write(self)
     }
 }
 
-/// Reads a type. `timezone` makes a text of a time zone; it may know a place where that text lies
-/// already.
+/// Reads a type. `timezone` makes a text of a time zone, and may return one that exists already.
 pub(crate) fn parse<C>(
     format: &[u8],
     children: C,
@@ -117,10 +117,10 @@ where
     }
 }
 
-/// What the format string alone says.
+/// What a format string says without the children, the dictionary and the flags.
 pub(super) enum FormatShape {
     Leaf(DataType),
-    /// A type of one child and nothing else.
+    /// A type with one child and no other parameter.
     List(fn(Arc<Field>) -> DataType),
     FixedSizeList(i32),
     Struct,
@@ -142,7 +142,7 @@ impl FormatShape {
     }
 }
 
-/// Reads a format string. `timezone` is as for [`parse`].
+/// Reads a format string. `timezone` makes a text of a time zone, as in [`parse`].
 pub(super) fn read(format: &[u8], timezone: &mut dyn FnMut(&str) -> Text) -> Result<FormatShape> {
     if format.len() > MAX_FORMAT_BYTES {
         let len = format.len();
@@ -206,7 +206,7 @@ pub(super) fn read(format: &[u8], timezone: &mut dyn FnMut(&str) -> Text) -> Res
     }))
 }
 
-/// `tss:` and a time zone, which may be empty.
+/// Reads `tss:` and a time zone, which may be empty.
 fn read_timestamp(
     format: &[u8],
     unit: TimeUnit,
@@ -222,7 +222,7 @@ fn read_timestamp(
     Ok(DataType::Timestamp(unit, (!text.is_empty()).then(|| timezone(text))))
 }
 
-/// `d:precision,scale` for 128 bits or `d:precision,scale,bits`.
+/// Reads `d:precision,scale` for 128 bits, or `d:precision,scale,bits`.
 fn read_decimal(format: &[u8]) -> Result<DataType> {
     const START: usize = "d:".len();
     let mut reader = FormatReader { format, at: START };
@@ -252,7 +252,7 @@ fn read_decimal(format: &[u8]) -> Result<DataType> {
     })
 }
 
-/// The number from byte `start` to the end.
+/// Reads the number from byte `start` to the end.
 fn read_size(format: &[u8], start: usize) -> Result<i32> {
     let mut reader = FormatReader { format, at: start };
     let size = reader.number(0..=i32::MAX)?;
@@ -260,7 +260,7 @@ fn read_size(format: &[u8], start: usize) -> Result<i32> {
     Ok(size)
 }
 
-/// `+us:0,1,2`; no number at all where there are no children.
+/// Reads `+us:0,1,2`. There is no number where there are no children.
 fn read_type_ids(format: &[u8]) -> Result<Vec<i8>> {
     let mut reader = FormatReader { format, at: "+us:".len() };
     let mut type_ids = Vec::new();
@@ -270,10 +270,10 @@ fn read_type_ids(format: &[u8]) -> Result<Vec<i8>> {
     loop {
         let at = reader.at;
         let id = reader.number(0..=i32::from(MAX_TYPE_ID))?;
-        // This also ends the loop: there are only so many different ids.
+        // The number of different ids is limited, so this also ends the loop.
         match i8::try_from(id) {
             Ok(id) if !type_ids.contains(&id) => type_ids.push(id),
-            _ => return Err(malformed(format, at, &"a type id that was not there before")),
+            _ => return Err(malformed(format, at, &"a type id that differs from those before it")),
         }
         if reader.is_at_end() {
             return Ok(type_ids);
@@ -282,7 +282,7 @@ fn read_type_ids(format: &[u8]) -> Result<Vec<i8>> {
     }
 }
 
-/// A format string and how far it was read.
+/// A format string, and how far it was read.
 struct FormatReader<'a> {
     format: &'a [u8],
     at: usize,
@@ -309,8 +309,8 @@ impl FormatReader<'_> {
         if self.is_at_end() { Ok(()) } else { Err(malformed(self.format, self.at, &"the end")) }
     }
 
-    /// Decimal digits, after a `-` where the range goes below zero. An error in the range names
-    /// where the number starts.
+    /// Reads decimal digits, with a leading `-` where the range goes below zero. An error in the
+    /// range names the byte where the number starts.
     fn number(&mut self, range: RangeInclusive<i32>) -> Result<i32> {
         let start = self.at;
         let is_negative = *range.start() < 0 && self.peek() == Some(b'-');
@@ -332,7 +332,7 @@ impl FormatReader<'_> {
     }
 }
 
-/// How every format string starts; those that end with a colon go on.
+/// How every known format string begins. Those that end with a colon go on after it.
 const STARTS: &[&str] = &[
     "n", "b", "c", "C", "s", "S", "i", "I", "l", "L", "e", "f", "g", "z", "Z", "vz", "u", "U",
     "vu", "d:", "w:", "tdD", "tdm", "tts", "ttm", "ttu", "ttn", "tss:", "tsm:", "tsu:", "tsn:",
@@ -340,8 +340,8 @@ const STARTS: &[&str] = &[
     "+us:", "+ud:", "+r",
 ];
 
-/// The error for a format that starts like no known one: where it leaves all of them, and how they
-/// went on there.
+/// The error for a format string with an unknown beginning. It names the byte where the string
+/// leaves all known ones, and says how these go on there.
 #[cold]
 fn unknown(format: &[u8]) -> Error {
     let common = |start: &str| start.bytes().zip(format).take_while(|(a, b)| a == *b).count();

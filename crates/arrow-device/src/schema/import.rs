@@ -1,11 +1,22 @@
-//! Reading an `ArrowSchema`.
+//! Imports an `ArrowSchema`.
 //!
 //! The struct is read where it is, level by level, and released before anything is returned: a
-//! [`Schema`] keeps no pointer into it. Each struct is read once; every count is compared with what
-//! is left of the budget before the table behind it is looked at. Names are copied into one text,
-//! which is checked as a whole where it is more than short names of ASCII. What is read is written
-//! where it stays, as a table of plain values: everything that fields are made of is checked here,
-//! but fields are made when somebody asks for one.
+//! [`Schema`] keeps no pointer into it.
+//!
+//! 1. Each struct is read once. Every count is compared with the remaining budget before the table
+//!    behind the count is read, so a hostile schema can neither loop for ever nor take unbounded
+//!    memory.
+//! 2. The format of a node is compared with formats that were read before ([`Kinds`]). A new one is
+//!    parsed.
+//! 3. Its name is copied into one text with all other names, and its metadata into one blob.
+//! 4. Nodes with something below them wait in a list. When the list is empty, the tree was read.
+//! 5. Rules between a node and its neighbours, such as those of maps and run ends, are checked at
+//!    the end, and only if a format asks for that.
+//!
+//! Why this is fast: everything is written once, to its final place in the schema's own block, as
+//! plain values. Short names are only or-ed together, so one comparison tells whether any of them
+//! is more than ASCII; then the text is checked as a whole. No field is made before somebody asks
+//! for one. Lists and kinds of the last import are used again by the next one on the thread.
 
 use crate::numbered::numbered;
 use std::cell::Cell;
@@ -25,7 +36,7 @@ use crate::{Error, ErrorKind, NodePath, Result, Step};
 impl Schema {
     /// Takes a schema over from the producer that filled the struct.
     ///
-    /// The struct is released in here in any case, and the result refers to nothing of it.
+    /// The struct is released in any case, and the result does not refer to it.
     ///
     /// # Safety
     /// `schema` is null, or points to a struct that may be read and written and that holds what the
@@ -36,10 +47,10 @@ impl Schema {
     ///   `dictionary` is null or one; nobody changes any of it during the call (UNS-2),
     /// * `release` can be called once, on this thread (UNS-6).
     ///
-    /// Counts that are negative or too large, missing tables, unknown formats, trees without end
-    /// and the like need not be ruled out: they are errors. So are more than 64 levels, more than
-    /// 262,144 fields, and names and metadata of more than 24 MiB together, so that no schema makes
-    /// an import take more than about 64 MiB.
+    /// Negative or too large counts, missing tables, unknown formats, trees without end and the
+    /// like need not be ruled out: they are errors. More than 64 levels, more than 262,144 fields,
+    /// and more than 24 MiB of names and metadata are errors too. Therefore no schema makes an
+    /// import take more than about 64 MiB.
     pub unsafe fn import(schema: *mut ArrowSchema) -> Result<Self> {
         // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { schema.as_mut() }) else {
@@ -61,7 +72,7 @@ impl Schema {
     }
 }
 
-/// A struct that is taken over. Released when dropped.
+/// A struct that was taken over. Dropping it releases the struct.
 struct ForeignSchema<'source>(&'source mut ArrowSchema);
 
 impl Drop for ForeignSchema<'_> {
@@ -69,7 +80,7 @@ impl Drop for ForeignSchema<'_> {
         if let Some(release) = self.0.release {
             // SAFETY: UNS-6: it is not released, and can be called once.
             unsafe { release(self.0) }
-            // It should be null by now.
+            // The callback should have set it to null.
             self.0.release = None;
         }
     }
@@ -79,25 +90,25 @@ impl Drop for ForeignSchema<'_> {
 struct SchemaReader<'memory> {
     draft: Draft,
     memory: &'memory mut Scratch,
-    /// Whether there is a kind that asks for particular kinds below it.
+    /// Whether any node asks for particular kinds of nodes below it.
     is_particular: bool,
-    /// The bytes of all short names, one over the other: whether any of them is more than ASCII.
+    /// The bytes of all short names, or-ed together: they tell whether any name is more than ASCII.
     name_bytes: u64,
 }
 
-/// More than ASCII, in one of eight bytes.
+/// The bits that are set in eight bytes of which any is more than ASCII.
 const NOT_ASCII: u64 = 0x8080_8080_8080_8080;
 
-/// What readers use one after another.
+/// Memory that the imports of a thread use one after another.
 #[derive(Default)]
 struct Scratch {
     kinds: Kinds,
     metadata: Vec<u8>,
-    /// Nodes with something below them, which is read when their turn comes.
+    /// Nodes with something below them. It is read when the turn of the node comes.
     waiting: Vec<Unread>,
 }
 
-/// A node that was read, but for what is below it.
+/// A node below which something is still to be read.
 #[derive(Clone, Copy)]
 struct Unread {
     number: u32,
@@ -106,14 +117,14 @@ struct Unread {
 }
 
 thread_local! {
-    /// That of the last reader of this thread.
+    /// The memory of the thread's last import.
     static IDLE: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
 impl Scratch {
     #[inline(always)]
     fn take() -> Box<Self> {
-        // Where the thread is being torn down, there is none.
+        // A thread that is being torn down has no such memory.
         IDLE.try_with(Cell::take).ok().flatten().unwrap_or_else(Self::fresh)
     }
 
@@ -125,21 +136,22 @@ impl Scratch {
 
     #[inline(always)]
     fn give_back(self: Box<Self>) {
-        // As above: it is dropped where it cannot be kept.
+        // On a thread that is being torn down, the memory is dropped.
         _ = IDLE.try_with(|idle| idle.set(Some(self)));
     }
 }
 
-/// So many columns are few.
+/// Up to so many columns, the block has a constant size, so that the compiler can compute its
+/// layout.
 const FEW: i64 = 7;
 
 impl<'memory> SchemaReader<'memory> {
-    /// One with room for the root and what is right below it.
+    /// A reader with room for the root and its children.
     #[inline(always)]
     fn new(root: &ArrowSchema, memory: &'memory mut Scratch) -> Result<Self> {
-        // Numbers that are none are refused when they are read.
+        // Negative counts are refused when they are read.
         let draft = match root.n_children {
-            // The compiler knows the size of small ones.
+            // The compiler knows the size of small blocks.
             0 if root.dictionary.is_null() => Draft::new(PackedRoom::for_nodes(1)),
             ..FEW => Draft::new(PackedRoom::for_nodes(FEW as usize + 1)),
             children => {
@@ -167,7 +179,7 @@ impl<'memory> SchemaReader<'memory> {
         Ok(())
     }
 
-    /// Reads what is below the nodes that wait, and below those that wait then.
+    /// Reads what is below the waiting nodes, and below nodes that begin to wait meanwhile.
     ///
     /// # Safety
     /// UNS-2, of the struct and of all below it.
@@ -187,13 +199,13 @@ impl<'memory> SchemaReader<'memory> {
         if self.is_particular { self.check_particular() } else { Ok(()) }
     }
 
-    /// Reads what is right below a node.
+    /// Reads the children and the dictionary of a node.
     ///
     /// # Safety
     /// UNS-2, of the struct and of all below it.
     #[inline(never)]
     unsafe fn read_below(&mut self, node: &ArrowSchema, number: u32, depth: u32) -> Result<()> {
-        // `expect_below` has seen that it is not negative.
+        // `expect_below` has checked that the number is not negative.
         let children = usize::try_from(node.n_children).unwrap_or(0);
         let has_dictionary = !node.dictionary.is_null();
         let first_child = self.draft.packed().checks.len();
@@ -227,7 +239,7 @@ impl<'memory> SchemaReader<'memory> {
         Ok(())
     }
 
-    /// Adds a node that may be missing.
+    /// Adds a node below another one. An error where the pointer is null.
     ///
     /// # Safety
     /// `node` is null, or keeps UNS-2.
@@ -257,7 +269,7 @@ impl<'memory> SchemaReader<'memory> {
         Ok(is_leaf)
     }
 
-    /// Adds a node. Says whether there is nothing below it.
+    /// Adds a node. Returns whether nothing is below it.
     ///
     /// # Safety
     /// UNS-2, of a struct that is not released.
@@ -286,8 +298,8 @@ impl<'memory> SchemaReader<'memory> {
         Ok(is_leaf)
     }
 
-    /// Notes how much is below the node that was just added, and that it goes together with its
-    /// format as far as it counts.
+    /// Records how many nodes are below the node that was just added, and checks that its format
+    /// allows this number.
     ///
     /// # Safety
     /// The format is NUL-terminated.
@@ -304,13 +316,13 @@ impl<'memory> SchemaReader<'memory> {
         }
         self.is_particular |= matches!(kind.role, Role::Map | Role::RunEndEncoded);
         let [.., check] = self.draft.checks_mut() else { unreachable!("the node was added") };
-        // Where they are is known when they are read.
+        // The numbers of the children are set when the children are read.
         (check.children, check.has_dictionary, check.is_leaf) =
             (count as u32, has_dictionary, false);
         Ok(())
     }
 
-    /// Copies the name, with its NUL, and returns where it lies.
+    /// Copies the name with its NUL byte, and returns its place.
     ///
     /// # Safety
     /// The name is null or NUL-terminated.
@@ -330,13 +342,13 @@ impl<'memory> SchemaReader<'memory> {
         {
             return Ok(span);
         }
-        // The others are looked at together.
+        // Long names are not looked at here. Their text is checked as a whole.
         self.name_bytes |= NOT_ASCII;
         // SAFETY: the C data interface: `name` is a "null-terminated, UTF8-encoded string" (UNS-2).
         self.draft.add_text(unsafe { CStr::from_ptr(name) })
     }
 
-    /// Copies the metadata and returns where it lies, plus one.
+    /// Copies the metadata, and returns its place plus one.
     ///
     /// # Safety
     /// The metadata is not null, and in the encoding of the C data interface.
@@ -355,7 +367,7 @@ impl<'memory> SchemaReader<'memory> {
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         if needed > metadata.capacity() {
-            // Twice as much, as usual, but never more than there may be.
+            // Doubles the room as usual, but never beyond the limit.
             let room = needed.max((2 * start).min(MAX_ENCODED_BYTES));
             metadata.reserve_exact(room - start);
         }
@@ -363,7 +375,7 @@ impl<'memory> SchemaReader<'memory> {
         Ok(start as u32 + 1)
     }
 
-    /// Looks at what can only be seen when the children were read too.
+    /// Checks the rules between nodes and their children, after the children were read.
     #[cold]
     fn check_particular(&self) -> Result<()> {
         let packed = self.draft.packed();
@@ -387,7 +399,7 @@ impl<'memory> SchemaReader<'memory> {
         Ok(())
     }
 
-    /// The schema. An error where its text is not UTF-8.
+    /// The finished schema. An error where its text is not UTF-8.
     #[inline(always)]
     fn finish(self) -> Result<Schema> {
         let text = &self.draft.packed().text;
@@ -404,8 +416,8 @@ impl<'memory> SchemaReader<'memory> {
         Ok(Schema::from_draft(draft))
     }
 
-    /// The error for a name that goes wrong at this byte of the text. Each format was looked at by
-    /// itself, and ends with a NUL, as each name does: no character reaches into the next one.
+    /// The error for a name that is wrong at this byte of the text. Each format was checked by
+    /// itself. Each name ends with a NUL byte, so no character reaches from one name into the next.
     #[cold]
     fn not_utf8(&self, at: usize) -> Error {
         let is_here = |record: &Record| {
@@ -422,7 +434,7 @@ impl<'memory> SchemaReader<'memory> {
         }
     }
 
-    /// The way to a node, or to one right below it.
+    /// The path to a node, or to a node right below it.
     #[cold]
     fn place(&self, mut number: u32, below: Option<Step>) -> NodePath {
         let mut steps: Vec<Step> = below.into_iter().collect();
@@ -440,13 +452,13 @@ impl<'memory> SchemaReader<'memory> {
     }
 }
 
-/// Empties a list for the next schema. One that has become large is not kept.
+/// Empties a list for the next import. A list that has become large is freed instead.
 fn recycle<T>(list: &mut Vec<T>) {
     const KEPT: usize = 1 << 16;
     if list.capacity() > KEPT { *list = Vec::new() } else { list.clear() }
 }
 
-/// What is wrong with how much is below a node.
+/// The error for the number of nodes below a node.
 ///
 /// # Safety
 /// The format is NUL-terminated.
@@ -455,7 +467,8 @@ unsafe fn unexpected_below(node: &ArrowSchema) -> Error {
     if node.n_children < 0 {
         return malformed(format!("the number of children is {}", node.n_children));
     }
-    // What `usize` cannot count where addresses have 32 bits is more than a schema may have.
+    // On targets with 32-bit addresses, a number that `usize` cannot hold is more than a schema may
+    // have.
     let children = match usize::try_from(node.n_children) {
         Ok(children) if children <= MAX_NODES => children,
         _ => return too_many(node.n_children),
@@ -468,8 +481,8 @@ unsafe fn unexpected_below(node: &ArrowSchema) -> Error {
     refused(format, children, !node.dictionary.is_null())
 }
 
-/// What is wrong with a node of this format, so many children and no other flaw: what parsing it
-/// says of children that are nothing in particular.
+/// The error for a node of this format with so many children. It is the error of parsing the format
+/// with children of no particular type.
 #[cold]
 fn refused(format: &CStr, children: usize, has_dictionary: bool) -> Error {
     let child = || Field::new(Text::EMPTY, DataType::Null, true);
@@ -478,7 +491,7 @@ fn refused(format: &CStr, children: usize, has_dictionary: bool) -> Error {
     let timezone = &mut |zone: &str| Text::from(zone);
     match format::parse(format.to_bytes(), below, dictionary, 0, timezone) {
         Err(error) => error,
-        Ok(data_type) => malformed(format!("what is below this does not make it a {data_type}")),
+        Ok(data_type) => malformed(format!("the fields below this do not fit a {data_type}")),
     }
 }
 

@@ -17,26 +17,26 @@ use crate::{Error, ErrorKind};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexType {
-    /// Signed, 8 bits.
+    /// Signed integers of 8 bits.
     Int8,
-    /// Signed, 16 bits.
+    /// Signed integers of 16 bits.
     Int16,
-    /// Signed, 32 bits.
+    /// Signed integers of 32 bits.
     Int32,
-    /// Signed, 64 bits.
+    /// Signed integers of 64 bits.
     Int64,
-    /// Unsigned, 8 bits.
+    /// Unsigned integers of 8 bits.
     UInt8,
-    /// Unsigned, 16 bits.
+    /// Unsigned integers of 16 bits.
     UInt16,
-    /// Unsigned, 32 bits.
+    /// Unsigned integers of 32 bits.
     UInt32,
-    /// Unsigned, 64 bits.
+    /// Unsigned integers of 64 bits.
     UInt64,
 }
 
 impl IndexType {
-    /// All of them.
+    /// All index types.
     pub const ALL: [Self; 8] = [
         Self::Int8,
         Self::Int16,
@@ -48,7 +48,7 @@ impl IndexType {
         Self::UInt64,
     ];
 
-    /// The type that an array of the indices alone has.
+    /// The type of an array of the indices alone.
     pub fn data_type(self) -> &'static DataType {
         match self {
             Self::Int8 => &DataType::Int8,
@@ -62,7 +62,7 @@ impl IndexType {
         }
     }
 
-    /// The index type that is this type. `None` for a type that is no integer.
+    /// The index type of this type. `None` for a type that is no integer.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         Some(match data_type {
             DataType::Int8 => Self::Int8,
@@ -87,7 +87,7 @@ impl From<IndexType> for DataType {
 impl TryFrom<&DataType> for IndexType {
     type Error = Error;
 
-    /// Fails with [`InvalidArgument`](ErrorKind::InvalidArgument) where the type is no integer.
+    /// Fails with [`InvalidArgument`](ErrorKind::InvalidArgument) for a type that is no integer.
     fn try_from(data_type: &DataType) -> Result<Self, Error> {
         let message = || format!("the index of a dictionary is an integer, and not {data_type}");
         Self::of(data_type).ok_or_else(|| Error::new(ErrorKind::InvalidArgument, message()))

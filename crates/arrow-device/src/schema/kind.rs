@@ -1,4 +1,8 @@
-//! [`Kind`]: what a format says of a node; and keys, by which the formats of kinds are compared.
+//! [`Kind`]: what a format string says of a node; and keys, by which format strings are compared.
+//!
+//! The key of a format string is its first eight bytes as a number, with zeros behind its end. A
+//! string of at most seven bytes is whole in its key, so one comparison of numbers compares the
+//! strings.
 
 use std::ffi::c_char;
 
@@ -6,7 +10,7 @@ use super::check::Nullability;
 use super::text::TextSpan;
 use crate::numbered::numbered;
 
-/// What a format says of a node, whatever lies below it.
+/// What a format string says of a node, whatever is below the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) role: Role,
@@ -15,34 +19,35 @@ pub(super) struct Kind {
     pub(super) children: Option<u32>,
 }
 
-/// What a node of a kind can be for those beside it.
+/// What nodes of a kind mean to their parent or their children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Nothing in particular.
+    /// The node means nothing in particular.
     Plain,
-    /// The indices of a dictionary.
+    /// The node may be the indices of a dictionary.
     Index,
-    /// The same, or the run ends of a run-end encoded node.
+    /// The node may be the indices of a dictionary, or the run ends of a run-end encoded node.
     IndexOrRunEnds,
-    /// The entries of a map, if it has two children.
+    /// The node may be the entries of a map, if it has two children.
     Struct,
-    /// A parent of entries.
+    /// The node is the parent of entries.
     Map,
-    /// A parent of run ends and values.
+    /// The node is the parent of run ends and values.
     RunEndEncoded,
 }
 
-/// A kind of a schema, with its format. Its number there is also that of its rule.
+/// A kind of a schema, with its format string. Its number in the schema is also the number of its
+/// rule.
 #[derive(Clone, Copy)]
 pub(super) struct Named {
     pub(super) key: u64,
     pub(super) kind: Kind,
-    /// Where in the text the format string is, if it is longer than its key.
+    /// The place of the format string in the text, if the string is longer than its key.
     pub(super) format: TextSpan,
 }
 
 impl Named {
-    /// Gives the format, and where in the text it is, if it is there, to a reader.
+    /// Calls `read` with the format string, and with its place if it is in the text.
     pub(super) fn with_format<T>(
         &self,
         text: &str,
@@ -59,7 +64,7 @@ impl Named {
 
 pub(super) const NO_TEXT: TextSpan = TextSpan { start: 0, len: 0 };
 
-/// The first eight bytes of a string, with zeros for those behind its end.
+/// The first eight bytes of a string, with zeros behind its end.
 ///
 /// # Safety
 /// `text` is NUL-terminated.
@@ -77,13 +82,13 @@ pub(super) unsafe fn key_of(text: *const c_char) -> u64 {
     key
 }
 
-/// The bytes of a string that is whole in its key, and how many of them it has.
+/// The bytes of a string that is whole in its key, and their number.
 #[inline(always)]
 pub(super) fn whole(key: u64) -> ([u8; 8], usize) {
     (key.to_le_bytes(), (u64::BITS - key.leading_zeros()).div_ceil(8) as usize)
 }
 
-/// Whether the whole string is in its key: whether a NUL is.
+/// Whether the whole string is in its key, NUL byte included.
 #[inline(always)]
 pub(super) fn is_whole(key: u64) -> bool {
     key >> 56 == 0

@@ -1,7 +1,21 @@
-//! [`Kinds`]: what the format strings of a schema say, each read once.
+//! [`Kinds`]: what the format strings of a schema say, each parsed once.
 //!
-//! A schema of a thousand columns has a few formats. The first node of a kind has its format
-//! parsed, and those after it are told by comparing eight bytes.
+//! A schema of a thousand columns has a few format strings. Each thread remembers the kinds that it
+//! has read, from one schema to the next:
+//!
+//! 1. The key of a format string is its first eight bytes. A hash of the key gives the one place
+//!    where a kind with this key is remembered.
+//! 2. If the kind there has this key, it is the right one: strings that are not whole in their key
+//!    are never remembered at such a place. Nearly all nodes end here, after one comparison of
+//!    eight bytes.
+//! 3. If the kind was last used in another schema, it is added to this schema, together with its
+//!    rule. A number that each schema has tells.
+//! 4. Otherwise the last kinds of this schema are searched, in case another kind has taken the
+//!    place. A kind that is not found is parsed, and takes the place.
+//!
+//! What must stay true: a kind in its place that was last used in an earlier schema is new in this
+//! one. An entry changes only to a kind of the schema that is being read, so none goes back to an
+//! earlier schema.
 
 use std::ffi::{CStr, c_char};
 use std::sync::Arc;
@@ -15,39 +29,39 @@ use super::{DataType, Field, Layout, Text};
 use crate::once::OnceBox;
 use crate::{Error, ErrorKind, Result};
 
-/// Kinds of the schemas that a thread has read.
+/// The kinds that a thread remembers.
 pub(super) struct Kinds {
-    /// Those whose whole format is in their key, each at the place that its key leads to; and the
-    /// last one of the others.
+    /// Kinds whose format string is whole in its key, each at the place of its key; and, as the
+    /// last entry, the last kind that has no such place.
     known: [KnownKind; REMEMBERED + 1],
-    /// Which schema is read.
+    /// The number of the schema that is being read.
     schema: u64,
 }
 
-/// A kind as a thread remembers it.
+/// A kind that a thread remembers.
 #[derive(Clone, Copy)]
 pub(super) struct KnownKind {
     named: Named,
     rule: Rule,
-    /// The last schema that had it.
+    /// The last schema in which the kind was used.
     schema: u64,
-    /// The check there of a node with nothing below it.
+    /// The check in that schema of a node with nothing below it.
     leaf: Check,
 }
 
-/// Like columns stand together, and there are few kinds; a schema with many is not searched for
-/// long.
+/// How many kinds of a schema are searched. Columns of one type usually follow each other, and most
+/// schemas have fewer kinds.
 const SEARCHED: usize = 16;
 
 /// How many kinds are remembered: a power of two.
 const REMEMBERED: usize = 1 << REMEMBERED_LOG;
 const REMEMBERED_LOG: u32 = 6;
 
-/// The place behind them.
+/// The number of the entry behind the places of keys.
 const OTHER: usize = REMEMBERED;
 
 impl Kinds {
-    /// The kind of this format, which is added to the schema if it is new there.
+    /// The kind of this format string, which is added to the schema if it is new there.
     ///
     /// # Safety
     /// `format` is NUL-terminated.
@@ -65,8 +79,8 @@ impl Kinds {
             place = unsafe { self.add(key, format, draft) }?;
         }
         let Some(known) = self.known.get_mut(place) else { unreachable!("each key has a place") };
-        // There is none of this schema yet: whatever took its place since then would be of this
-        // schema, too.
+        // The kind is new in this schema. If it had been used here before, only a kind of this
+        // schema could have replaced it.
         if known.schema != self.schema {
             known.leaf.rule = draft.add_kind(&known.named, &known.rule)?;
             known.schema = self.schema;
@@ -74,7 +88,7 @@ impl Kinds {
         Ok(known)
     }
 
-    /// Finds or reads a kind that is not at the place of its key, and returns where it is now.
+    /// Finds or parses a kind that is not at the place of its key, and returns where it is now.
     ///
     /// # Safety
     /// `format` is NUL-terminated, and has this key.
@@ -89,7 +103,7 @@ impl Kinds {
             named.key == key && (is_whole(key) || named.format.bytes(text) == bytes)
         };
         let (place, known) = match recent(draft, is_this) {
-            // Another one has its place.
+            // Another kind has its place.
             Some((number, named)) => {
                 let leaf = Check { rule: number, ..named.kind.leaf() };
                 (OTHER, KnownKind { named, schema: self.schema, leaf, ..KnownKind::NOTHING })
@@ -126,7 +140,7 @@ impl Default for Kinds {
 impl KnownKind {
     const NOTHING: Self = Self {
         named: Named {
-            // That of no format: behind a zero there are only zeros.
+            // No format string has this key: a key has only zeros behind its first zero byte.
             key: u64::MAX << 8,
             kind: Kind { role: Role::Plain, nulls: Nullability::None, children: None },
             format: NO_TEXT,
@@ -141,35 +155,36 @@ impl KnownKind {
         &self.named.kind
     }
 
-    /// The check of a node of this kind with nothing below it; `is_leaf` says whether there can be
-    /// one.
+    /// The check of a node of this kind with nothing below it. Its `is_leaf` says whether there can
+    /// be such a node.
     #[inline(always)]
     pub(super) fn leaf(&self) -> &Check {
         &self.leaf
     }
 }
 
-/// The number of a kind that was added not long ago, and the kind.
+/// Finds a kind among those that were added to the schema last, with its number.
 fn recent(draft: &Draft, is_this: impl Fn(&Named) -> bool) -> Option<(u32, Named)> {
     let recent = draft.packed().kinds.iter().enumerate().rev().take(SEARCHED);
     let found = { recent }.find(|(_, named)| is_this(named));
     found.map(|(number, named)| (number as u32, *named))
 }
 
-/// Where a kind with this key is remembered.
+/// The place at which a kind with this key is remembered.
 #[inline(always)]
 fn place_of(key: u64) -> usize {
-    // Any odd number whose bits are mixed spreads them.
+    // A multiplicative hash. The factor can be any odd number with mixed bits.
     (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - REMEMBERED_LOG)) as usize
 }
 
 impl Kind {
-    /// The check of a node with nothing below it, if there can be one, with no rule yet.
+    /// The check of a node with nothing below it, if there can be such a node. Its rule is set
+    /// later.
     fn leaf(&self) -> Check {
         Check { is_leaf: self.children.unwrap_or(0) == 0, ..Check::leaf(self.nulls) }
     }
 
-    /// What the format says, and the rule of arrays of such a type.
+    /// Parses a format string: its kind, and the rule of arrays of such a type.
     fn read(format: &[u8]) -> Result<(Self, Rule)> {
         if let Err(error) = std::str::from_utf8(format) {
             return Err(not_utf8(error.valid_up_to()));
@@ -193,7 +208,7 @@ impl Kind {
     }
 }
 
-/// A type of this shape, whose children are not the real ones.
+/// A type of this shape, with stand-ins for its children.
 fn stand_in(shape: FormatShape) -> DataType {
     static CHILD: OnceBox<Arc<Field>> = OnceBox::new();
     let field = || Arc::new(Field::new(Text::EMPTY, DataType::Null, true));
@@ -226,7 +241,7 @@ mod tests {
     use super::super::storage::PackedRoom;
     use super::*;
 
-    /// The number of this format in the schema, and its kind.
+    /// The number of this format string in the schema, and its kind.
     fn of(kinds: &mut Kinds, format: &[u8], draft: &mut Draft) -> Result<(u32, Kind)> {
         let format = CString::new(format).unwrap();
         // SAFETY: it ends with a NUL.

@@ -19,34 +19,36 @@ pub struct Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BufferKind {
-    /// A bit for each element: is it there. The buffer may be missing where all are.
+    /// A bit for each element that says whether the element is not null. The buffer may be null
+    /// where no element is.
     Validity,
-    /// A bit for each element: its value.
+    /// A bit for each element, which is its value.
     Bits,
     /// Elements of this many bytes.
     Fixed {
         /// The size of an element in bytes; 0 for `fixed_size_binary[0]`.
         width: u32,
     },
-    /// Where each element begins and the last one ends, 32 bits.
+    /// Where each element begins and the last one ends, in 32 bits.
     Offsets32,
-    /// Where each element begins and the last one ends, 64 bits.
+    /// Where each element begins and the last one ends, in 64 bits.
     Offsets64,
-    /// Where each list of a list view begins, 32 bits.
+    /// Where each list of a list view begins, in 32 bits.
     Starts32,
-    /// Where each list of a list view begins, 64 bits.
+    /// Where each list of a list view begins, in 64 bits.
     Starts64,
-    /// How long each list of a list view is, 32 bits.
+    /// How long each list of a list view is, in 32 bits.
     Sizes32,
-    /// How long each list of a list view is, 64 bits.
+    /// How long each list of a list view is, in 64 bits.
     Sizes64,
-    /// Which field of a union each element is of, 8 bits.
+    /// Which field of a union each element is of, in 8 bits.
     TypeIds,
-    /// Where in the child of a dense union each element is, 32 bits.
+    /// Where each element is in its child of a dense union, in 32 bits.
     UnionOffsets,
     /// The bytes that offsets or views point into.
     VariableBytes,
-    /// A length and a prefix, or a place in a data buffer, 16 bytes each.
+    /// Views of 16 bytes: the length and the text itself, or the length, a prefix, and a place in a
+    /// data buffer.
     Views,
 }
 
@@ -127,10 +129,10 @@ impl Layout {
         numbered(self.buffers.get(..usize::from(self.buffer_count)))
     }
 
-    /// Whether any number of data buffers follow, and then one more with an `int64` size for each
-    /// of them.
+    /// Whether the buffers are followed by any number of data buffers, and then by one more buffer
+    /// with the size of each data buffer as an `int64`.
     ///
-    /// That last buffer lies in host memory, wherever the others are.
+    /// That last buffer is host memory, wherever the others are.
     pub fn is_variadic(&self) -> bool {
         self.is_variadic
     }
@@ -152,11 +154,11 @@ impl Layout {
 }
 
 impl BufferKind {
-    /// The fewest bytes that a buffer for this many elements has, those before the array's offset
-    /// counted in.
+    /// The smallest length in bytes of a buffer for this many elements, elements before the array's
+    /// offset included.
     ///
-    /// `None` where only the data tells. `u64::MAX`, which no buffer has, where the number does not
-    /// fit.
+    /// `None` where only the data tells. A length that does not fit is `u64::MAX`, which no buffer
+    /// has.
     ///
     /// ```
     /// use arrow_device::BufferKind;

@@ -1,9 +1,9 @@
-//! Key-value pairs of a field, kept in the encoding that C sees.
+//! Key-value pairs of a field, kept in the encoding of the C interface.
 //!
-//! An `ArrowSchema`'s `metadata` is a native-endian `int32` count, then for each pair the key's
-//! length, the key, the value's length and the value; nothing is aligned, nothing ends with a NUL,
-//! and the bytes may be anything. A [`Metadata`] is a share of such bytes that were checked once;
-//! pairs are decoded when they are looked at.
+//! The `metadata` of an `ArrowSchema` is a native-endian `int32` count. For each pair follow the
+//! key's length, the key, the value's length and the value. Nothing is aligned, nothing ends with a
+//! NUL byte, and the bytes may be anything. A [`Metadata`] is a share of such bytes, which were
+//! checked once. Pairs are decoded when they are read.
 
 use std::ffi::c_char;
 use std::fmt;
@@ -12,20 +12,20 @@ use std::sync::Arc;
 
 use crate::{Error, ErrorKind, Result};
 
-/// No more pairs than this are taken from another party or written.
+/// The largest number of pairs that are imported or written.
 pub(crate) const MAX_PAIRS: usize = 1 << 16;
 
-/// No more bytes than this, lengths included, are taken from another party or written.
+/// The largest number of bytes, lengths included, that are imported or written.
 pub(crate) const MAX_ENCODED_BYTES: usize = 24 << 20;
 
-/// Key-value pairs that belong to a field. Keys and values are bytes; a key may occur twice; order
-/// is kept.
+/// Key-value pairs of a field. Keys and values are bytes, a key may occur twice, and the order is
+/// kept.
 ///
-/// No pairs and no metadata are the same thing, which C sees as NULL.
+/// Metadata without pairs is the same as no metadata, which is NULL in C.
 ///
-/// Metadata is made of any iterator of pairs by [`from_pairs`](Self::from_pairs), also of the pairs
-/// that the iterators of a `Metadata` give. There is a limit to what C is given, and so this can
-/// fail; a `collect` could not say so, and there is no `FromIterator`.
+/// Metadata is made of an iterator of pairs by [`from_pairs`](Self::from_pairs), which also takes
+/// the pairs of an iterator of a `Metadata`. The C interface has limits, so this can fail. A
+/// `collect` could not return the error, so there is no `FromIterator`.
 ///
 /// ```
 /// use arrow_device::Metadata;
@@ -50,7 +50,7 @@ impl Metadata {
     /// No pairs.
     pub const EMPTY: Self = Self(None);
 
-    /// These pairs, in this order. At most 65536 of them and 24 MiB in all.
+    /// Metadata of these pairs, in this order. At most 65536 pairs and 24 MiB in all.
     ///
     /// ```
     /// use arrow_device::Metadata;
@@ -76,7 +76,7 @@ impl Metadata {
         Self::decode_shared(&encoded.into(), 0).map(|(metadata, _)| metadata)
     }
 
-    /// Reads the encoding that `bytes` starts with and says how many bytes it took.
+    /// Reads the encoding at the beginning of `bytes`. Returns how many bytes it takes, too.
     pub fn decode(bytes: &[u8]) -> Result<(Self, usize)> {
         let len = encoded_len(|at| length_at(bytes, at))?;
         let encoded = bytes.get(..len).ok_or_else(|| ends_early(bytes.len()))?;
@@ -96,7 +96,7 @@ impl Metadata {
         }
     }
 
-    /// Like [`decode`](Self::decode), for an encoding at `start` of a blob that many fields share.
+    /// [`decode`](Self::decode), for an encoding at `start` of a blob that many fields share.
     /// Nothing is copied.
     pub(crate) fn decode_shared(blob: &Arc<[u8]>, start: usize) -> Result<(Self, usize)> {
         let bytes = blob.get(start..).unwrap_or_default();
@@ -113,7 +113,7 @@ impl Metadata {
         Ok((Self(Some(MetadataShare { blob: Arc::clone(blob), start, len: share_len })), len))
     }
 
-    /// The encoding, for C to read. `None`, which is NULL there, if there are no pairs.
+    /// The encoding for C. `None`, which is NULL in C, if there are no pairs.
     pub fn as_encoded_bytes(&self) -> Option<&[u8]> {
         let MetadataShare { blob, start, len } = self.0.as_ref()?;
         blob.get(*start as usize..)?.get(..*len as usize)
@@ -124,7 +124,7 @@ impl Metadata {
         self.iter().len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -143,7 +143,7 @@ impl Metadata {
     }
 }
 
-/// The pairs, as values of their own.
+/// The pairs as owned values.
 impl IntoIterator for Metadata {
     type Item = (Vec<u8>, Vec<u8>);
     type IntoIter = std::vec::IntoIter<(Vec<u8>, Vec<u8>)>;
@@ -164,7 +164,7 @@ impl<'a> IntoIterator for &'a Metadata {
     }
 }
 
-/// Equal if the same pairs are there in the same order.
+/// Equal if both have the same pairs in the same order.
 impl PartialEq for Metadata {
     fn eq(&self, other: &Self) -> bool {
         self.as_encoded_bytes() == other.as_encoded_bytes()
@@ -244,11 +244,11 @@ pub(crate) unsafe fn encoded<'a>(metadata: *const c_char) -> Result<Option<&'a [
     Ok(Some(unsafe { std::slice::from_raw_parts(metadata.cast::<u8>(), len) }))
 }
 
-/// How many bytes an encoding takes, learned from its lengths alone.
+/// How many bytes an encoding takes, computed from its lengths alone.
 ///
-/// `length_at(n)` reads the `int32` that starts `n` bytes into it. It is called for rising `n`, and
-/// for none before all that lies below it was accounted for, so that it can read from a pointer
-/// whose extent nobody knows.
+/// `length_at(n)` reads the `int32` at byte `n`. It is called with rising `n`, and only for bytes
+/// that the lengths before them have announced. It can therefore read from a pointer to memory of
+/// unknown length.
 pub(crate) fn encoded_len(mut length_at: impl FnMut(usize) -> Result<i32>) -> Result<usize> {
     let count = length_at(0)?;
     let Ok(pairs) = usize::try_from(count) else {
@@ -315,7 +315,7 @@ fn too_large() -> Error {
     Error::new(ErrorKind::LimitExceeded, "metadata is larger than 24 MiB")
 }
 
-/// Text as it is, other bytes escaped, all of it on one line.
+/// Bytes on one line: printable text unchanged, and all other bytes escaped.
 struct Printable<'a>(&'a [u8]);
 
 impl fmt::Display for Printable<'_> {

@@ -5,11 +5,10 @@
 //!   sees.
 //! - [`DataType`] and [`Field`] are the types; `format` reads and writes their format strings.
 //! - [`Layout`] says which buffers an array of a type has.
-//! - [`Schema`] is a type as a flat table, which is how arrays are checked and walked; it alone is
-//!   read from C structs (`import`, with `kinds` of formats) and written to them (`export`). The
-//!   other files work on bytes that were read already. What an import reads goes into `storage`;
-//!   `fields` are made of it later. `rules` says what the C struct of a node must keep to, and
-//!   `check` has that as numbers for each node.
+//! - [`Schema`] is a type as a flat table, by which arrays are checked and walked. Only schemas are
+//!   read from C structs (`import`, with `kinds` of format strings) and written to them (`export`).
+//!   What an import reads goes into `storage`, and `fields` are made of it later. `rules` says what
+//!   the C struct of a node must keep to, and `check` has that as numbers for each node.
 
 mod check;
 mod compare;

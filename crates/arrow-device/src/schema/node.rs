@@ -3,13 +3,14 @@
 use super::check::Check;
 use super::{Field, Layout};
 
-/// One node. Nodes are numbered level by level, so that the children of one are consecutive.
+/// A node of a schema. Nodes are numbered level by level, so the children of a node follow each
+/// other.
 pub(crate) struct SchemaNode {
     pub(crate) field: Field,
     pub(crate) layout: Layout,
     pub(super) parent: u32,
     pub(super) first_child: u32,
-    /// Children; where there is a dictionary, it counts as the last one.
+    /// The number of children. A dictionary counts as the last one.
     pub(super) children: u32,
     pub(super) has_dictionary: bool,
 }
@@ -33,7 +34,7 @@ impl SchemaNode {
 }
 
 impl SchemaNode {
-    /// A node whose children are where its check says.
+    /// A node whose children have the numbers that its check says.
     pub(super) fn checked(field: Field, parent: u32, check: &Check) -> Self {
         let below = check.below();
         Self {

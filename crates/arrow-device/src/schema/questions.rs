@@ -1,4 +1,4 @@
-//! Questions about a type that users of one ask often.
+//! Questions about a type that users often ask.
 
 use super::DataType;
 

@@ -1,46 +1,46 @@
-//! What the C struct of a node has to keep to, worked out once for each node of a schema.
+//! Rules for the C structs of nodes, computed once for each type of a schema.
 //!
-//! Arrays are checked often and schemas are made seldom, so everything about a type that a check
-//! needs is a number here.
+//! Arrays are checked often and schemas are made seldom. So everything that a check needs of a type
+//! is a number here: a check compares numbers, and never looks at a type.
 
 use super::check::{Check, Nullability};
 use super::node::SchemaNode;
 use super::{BufferKind, DataType, Layout};
 use crate::numbered::numbered;
 
-/// What a node's C struct has to keep to because of its type. Nodes of like types share one, so
-/// that a wide table of checks stays small.
+/// What the C struct of a node has to keep to because of its type. Nodes of one type share a rule,
+/// so that the checks of a wide table stay small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// `offset + length` is at most this, so that no size in bytes overflows.
+    /// The largest allowed `offset + length`, so that no size in bytes overflows.
     pub(crate) largest_end: i64,
-    /// Each child has at least this many elements for each of this node's; 0 where only the data
-    /// tells.
+    /// How many elements each child has at least for each element of the node; 0 where only the
+    /// data tells.
     pub(crate) elements_in_child: u32,
-    /// How many buffers more than `buffers` there may be: none, unless the type is variadic, and
-    /// one for the null type, whose producers may have a buffer of their own that is never read.
+    /// How many more buffers than `buffers` there may be. None, but for two types: variadic types,
+    /// and the null type, whose producers may have a buffer of their own that is never read.
     pub(crate) more_buffers: u32,
-    /// How many buffers; for a variadic type, the fewest.
+    /// The number of buffers; for a variadic type, the smallest number.
     pub(crate) buffers: u8,
-    /// How many of them are known by their type: all, but for the sizes of the variadic ones.
+    /// How many of the buffers follow from the type: all but the sizes of variadic buffers.
     pub(crate) fixed_buffers: u8,
     /// The buffers that may not be null where there are elements, as bits.
     pub(crate) required: u8,
-    /// The buffers that may not be null where there are nulls, as bits; one more than there are
-    /// where there can be no nulls.
+    /// The buffers that may not be null where there are nulls, as bits. Where there can be no
+    /// nulls, this is the bit of a buffer that the type does not have.
     pub(crate) required_for_nulls: u8,
-    /// A bitmap and then one more buffer that elements need: what nearly all types have.
+    /// Whether there is a bitmap and then a buffer that elements need, as in nearly all types.
     pub(crate) is_ordinary: bool,
-    /// A bitmap, and then elements of so many bytes, and no more; or, where there are three
-    /// buffers, offsets of so many bytes and the bytes that they lead to. 0 for all other types,
-    /// and for wider elements.
+    /// With two buffers, a bitmap and elements: the number of bytes of an element. With three
+    /// buffers, a bitmap, offsets and bytes: the number of bytes of an offset. 0 for all other
+    /// types, and for wider elements.
     pub(crate) width: u16,
-    /// The children are run ends and values.
+    /// Whether the children are run ends and values.
     pub(crate) is_run_ends: bool,
 }
 
 impl Rule {
-    /// The rule of nothing.
+    /// A rule without any type.
     pub(super) const NONE: Self = Self {
         largest_end: 0,
         elements_in_child: 0,
@@ -68,14 +68,15 @@ impl Rule {
             DataType::Struct(_) | DataType::Union { mode: super::UnionMode::Sparse, .. } => 1,
             _ => layout.list_size().unwrap_or(0),
         };
-        // One element more than the length, for offsets; and a byte's worth of rounding. No buffer
-        // is larger than what addresses reach, which is less where they have 32 bits. What has no
-        // buffers is counted as far as `usize` goes, and the elements of children in 64 bits.
+        // One element more than the length, for offsets, and seven bits for rounding. No buffer is
+        // larger than the memory that addresses reach, which is less where addresses have 32 bits.
+        // Types without buffers are only limited by `usize`, and the elements of children by 64
+        // bits.
         let reach = if kinds.is_empty() { usize::MAX } else { isize::MAX.unsigned_abs() };
         let reach = i64::try_from(reach).unwrap_or(i64::MAX);
         let in_memory = (reach / i64::from(widest.max(1)) - 8).max(0);
         let in_children = i64::MAX / i64::from(elements_in_child.max(1)) - 8;
-        // The sizes of the variadic buffers are one more buffer.
+        // The sizes of variadic buffers take one more buffer.
         let buffers = kinds.len() as i64 + i64::from(layout.is_variadic());
         Self {
             largest_end: in_memory.min(in_children),
@@ -112,12 +113,12 @@ impl Rule {
 }
 
 impl Check {
-    /// The checks of all nodes, and the rules that they name.
+    /// The checks of all nodes, and the rules that the checks name.
     pub(crate) fn all(nodes: &[SchemaNode]) -> (Vec<Self>, Vec<Rule>) {
         let mut rules: Vec<Rule> = Vec::new();
         let mut number_of = |rule: Rule| {
-            // Like columns stand together, and there are few rules; a schema with many is not
-            // searched for long.
+            // Columns of one type usually follow each other, and there are few rules. A schema with
+            // many rules is not searched for long.
             let recent = rules.iter().enumerate().rev().take(16);
             if let Some((number, _)) = recent.into_iter().find(|(_, known)| **known == rule) {
                 return number as u32;
@@ -140,7 +141,7 @@ impl Check {
     }
 }
 
-/// No array has more buffers than this.
+/// The largest number of buffers of an array.
 pub(crate) const MAX_BUFFERS: i64 = i32::MAX as i64;
 
 /// The bit of a buffer that no type has.
@@ -148,7 +149,7 @@ pub(crate) const NO_BUFFER: u8 = 0x80;
 
 /// Whether the buffer may be null where there are elements.
 pub(crate) fn can_be_absent(kind: BufferKind) -> bool {
-    // All strings may be empty; and elements of no bytes need none.
+    // All strings may be empty, and elements of no bytes need no memory.
     matches!(
         kind,
         BufferKind::Validity | BufferKind::VariableBytes | BufferKind::Fixed { width: 0 }

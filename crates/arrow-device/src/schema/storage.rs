@@ -1,8 +1,8 @@
 //! [`Table`]: the table of a schema, in one block of recycled memory.
 //!
-//! Behind the table itself lie all plain values that it consists of. A [`Draft`] is one that is
-//! still being written; what it has room for is guessed, and where the guess was too low all of it
-//! moves to a larger block.
+//! All plain values of the table lie in the block, behind the table itself. A [`Draft`] is a table
+//! that is being written. Its room is guessed from the number of nodes. Where the guess was too
+//! low, everything moves to a larger block.
 
 use crate::numbered::fitted;
 use crate::once::{OnceBox, OnceSlice};
@@ -24,39 +24,39 @@ use crate::{Error, ErrorKind, Result};
 
 pub(super) struct Table {
     pub(super) packed: Packed,
-    /// There from the start where the schema was made of fields; where it was imported, made when
-    /// they are first asked for.
+    /// The nodes. A schema that was made of fields has them from the start. An imported schema
+    /// makes them when they are first asked for.
     pub(super) nodes: OnceSlice<SchemaNode>,
     pub(super) image: OnceBox<Image>,
 }
 
-/// The plain values, which lie in the block of their table. The last four are of imported schemas
-/// alone, and describe the nodes until somebody asks for fields.
+/// The plain values, which lie in the block of their table. Only imported schemas have the last
+/// four parts, which describe the nodes until somebody asks for fields.
 pub(super) struct Packed {
     pub(super) checks: PackedItems<Check>,
     pub(super) rules: PackedItems<Rule>,
     pub(super) records: PackedItems<Record>,
-    /// The kinds that the rules are of.
+    /// The kinds to which the rules belong.
     pub(super) kinds: PackedItems<Named>,
     pub(super) metadata: PackedItems<u8>,
     pub(super) text: PackedItems<u8>,
 }
 
-/// What a node says beside its format and what is below it, which its [`Check`] tells.
+/// What an `ArrowSchema` says of a node beside its format and its children, which the [`Check`]
+/// has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) name: TextSpan,
     pub(super) flags: i64,
-    /// Where in the metadata of all nodes that of this one starts, plus one; 0 where there is none.
+    /// Where the metadata of this node starts in the metadata of all nodes, plus one; 0 for none.
     pub(super) metadata: u32,
     pub(super) parent: u32,
 }
 
-/// What every exported struct of a schema says, links aside.
+/// What every exported struct of a schema says, apart from its links.
 pub(crate) struct Image {
     pub(super) nodes: Box<[ArrowSchema]>,
-    /// The format strings that are not a part of the program. Names and metadata are kept by the
-    /// schema.
+    /// The format strings that are not a part of the program. The schema keeps names and metadata.
     pub(super) _formats: Box<[Text]>,
 }
 
@@ -67,7 +67,7 @@ unsafe impl Send for Image {}
 // or its schema keeps. Nothing here changes.
 unsafe impl Sync for Image {}
 
-/// For how many items there is room, or has to be.
+/// The number of items of each part for which there is, or has to be, room.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PackedRoom {
     pub(super) checks: usize,
@@ -79,7 +79,7 @@ pub(super) struct PackedRoom {
 }
 
 impl PackedRoom {
-    /// What most schemas of so many nodes need.
+    /// The room that most schemas with this number of nodes need.
     #[inline(always)]
     pub(super) fn for_nodes(nodes: usize) -> Self {
         let kinds = nodes.min(8);
@@ -87,11 +87,11 @@ impl PackedRoom {
     }
 }
 
-/// Names and formats together are no longer than this: a hostile schema may lead to one long name
-/// a quarter of a million times.
+/// The longest text of all names and formats. A hostile schema could have one long name at a
+/// quarter of a million nodes.
 const LONGEST_TEXT: usize = MAX_ENCODED_BYTES;
 
-/// A table that is being written, which nobody else has yet.
+/// A table that is being written and not shared yet.
 pub(super) struct Draft(Unique<Table>);
 
 impl Draft {
@@ -107,7 +107,7 @@ impl Draft {
         let text_at = plan.place::<u8>(room.text)?;
         let place = Vacancy::with_room(plan.end)?;
         let start = place.room();
-        // All that is left is for names.
+        // The rest of the block is for names.
         let left = Vacancy::<Table>::room_for(plan.end).saturating_sub(text_at);
         let text = left.min(LONGEST_TEXT);
         // SAFETY: `rules_at` is the place that the plan of this room gave for so many items, in the
@@ -135,7 +135,7 @@ impl Draft {
         )))
     }
 
-    /// The table of a schema whose nodes are there.
+    /// The table of a schema that is made of nodes.
     pub(super) fn of(nodes: Vec<SchemaNode>) -> Result<Self> {
         let (checks, rules) = Check::all(&nodes);
         let room = PackedRoom { checks: checks.len(), rules: rules.len(), ..PackedRoom::default() };
@@ -147,19 +147,19 @@ impl Draft {
         Ok(draft)
     }
 
-    /// What was written so far.
+    /// The values that were written so far.
     #[inline(always)]
     pub(super) fn packed(&self) -> &Packed {
         &self.0.packed
     }
 
-    /// The same, to change what is there.
+    /// The checks that were written so far, to be changed.
     #[inline(always)]
     pub(super) fn checks_mut(&mut self) -> &mut [Check] {
         &mut self.0.packed.checks
     }
 
-    /// Adds the check of a node; its record comes next.
+    /// Adds the check of a node. The caller adds its record next.
     #[inline(always)]
     pub(super) fn add_check(&mut self, check: &Check) -> Result<()> {
         if !self.0.packed.checks.push(check) {
@@ -181,7 +181,7 @@ impl Draft {
     /// Adds a kind and its rule, and returns their number.
     #[inline(always)]
     pub(super) fn add_kind(&mut self, kind: &Named, rule: &Rule) -> Result<u32> {
-        // A schema has at most `MAX_NODES` nodes, and no more kinds.
+        // A schema has at most `MAX_NODES` nodes, and not more kinds than nodes.
         let number = self.0.packed.kinds.count as u32;
         if !self.0.packed.kinds.push(kind) {
             self.grow(PackedRoom { kinds: 1, rules: 1, ..PackedRoom::default() })?;
@@ -194,19 +194,19 @@ impl Draft {
         Ok(number)
     }
 
-    /// Adds a text, with its NUL, and returns where it lies.
+    /// Adds a text with its NUL byte, and returns its place.
     pub(super) fn add_text(&mut self, text: &CStr) -> Result<TextSpan> {
-        // Not more than `LONGEST_TEXT`.
+        // At most `LONGEST_TEXT`.
         let start = self.0.packed.text.count as u32;
         if !self.0.packed.text.extend(text.to_bytes_with_nul()) {
             self.add_more_text(text.to_bytes_with_nul())?;
         }
-        // It is not longer than all text, whose length fits.
+        // The text is not longer than all texts together, whose length fits.
         Ok(TextSpan { start, len: text.count_bytes() as u32 })
     }
 
-    /// The same for so many of these bytes, which zeros follow; `None` where there is no room for
-    /// all of them.
+    /// Adds a text of at most seven bytes, which zeros follow. `None` where there is no room for
+    /// all eight bytes.
     #[inline(always)]
     pub(super) fn add_short_text(&mut self, (bytes, len): ([u8; 8], usize)) -> Option<TextSpan> {
         let text = &mut self.0.packed.text;
@@ -235,7 +235,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds all metadata.
+    /// Adds the metadata of all nodes.
     #[cold]
     pub(super) fn add_metadata(&mut self, bytes: &[u8]) -> Result<()> {
         self.grow(PackedRoom { metadata: bytes.len(), ..PackedRoom::default() })?;
@@ -244,7 +244,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Makes room for so many nodes more.
+    /// Makes room for more nodes.
     #[inline(always)]
     pub(super) fn reserve_nodes(&mut self, nodes: usize) -> Result<()> {
         if self.0.packed.checks.left() < nodes {
@@ -253,7 +253,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Moves to a block with room for so many items more. Parts that need none keep theirs.
+    /// Moves to a block with room for more items. Parts that need no more room keep theirs.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, more: PackedRoom) -> Result<()> {
@@ -278,14 +278,14 @@ impl Draft {
         Ok(())
     }
 
-    /// The table, which nobody changes any more.
+    /// The finished table.
     #[inline(always)]
     pub(super) fn finish(self) -> Shared<Table> {
         self.0.share()
     }
 }
 
-/// Some of the items in a block, and room for more.
+/// A part of a block: some items, and room for more.
 pub(super) struct PackedItems<T: Copy> {
     start: NonNull<T>,
     count: usize,
@@ -298,7 +298,7 @@ unsafe impl<T: Copy + Send> Send for PackedItems<T> {}
 unsafe impl<T: Copy + Sync> Sync for PackedItems<T> {}
 
 impl<T: Copy> PackedItems<T> {
-    /// No items yet.
+    /// An empty part.
     ///
     /// # Safety
     /// From this byte behind `start` on there is room for so many items, as a [`BlockPlan`] says,
@@ -311,27 +311,26 @@ impl<T: Copy> PackedItems<T> {
         Self { start: unsafe { start.add(at) }.cast(), count: 0, room }
     }
 
-    /// For how many more there is room.
+    /// For how many more items there is room.
     #[inline(always)]
     fn left(&self) -> usize {
         self.room - self.count
     }
 
-    /// How much room there has to be for so many more, so that many small steps do not take many
-    /// moves.
+    /// How much room to make for `more` items, so that many small steps take few moves.
     fn larger(&self, more: usize) -> usize {
         let needed = self.count.saturating_add(more);
         if needed <= self.room { self.room } else { needed.max(self.room.saturating_mul(2)) }
     }
 
-    /// Adds an item. Says whether there was room.
+    /// Adds an item. Returns false where there is no room.
     #[inline(always)]
     #[must_use]
     fn push(&mut self, item: &T) -> bool {
         self.extend(std::slice::from_ref(item))
     }
 
-    /// Adds some items, or none. Says whether there was room.
+    /// Adds all items. Returns false, and adds none, where there is no room for all.
     #[inline(always)]
     #[must_use]
     fn extend(&mut self, items: &[T]) -> bool {
@@ -369,14 +368,14 @@ impl<T: Copy> DerefMut for PackedItems<T> {
     }
 }
 
-/// Which bytes of a block are taken.
+/// The bytes of a block that are given to parts.
 struct BlockPlan {
     end: usize,
 }
 
 impl BlockPlan {
-    /// A place for so many items, in bytes from where there is room. No other place has these
-    /// bytes.
+    /// A place for this number of items, in bytes from where the room begins. No other place has
+    /// these bytes.
     #[inline(always)]
     fn place<T: Copy>(&mut self, items: usize) -> Result<usize> {
         const { assert!(align_of::<T>() <= block::ALIGNMENT, "blocks are aligned to that") };

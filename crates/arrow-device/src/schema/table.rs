@@ -16,16 +16,16 @@ use crate::once::OnceBox;
 use crate::pool::shared::Shared;
 use crate::{Error, ErrorKind, NodePath, Result, Step};
 
-/// No schema is deeper than this many levels below its root.
+/// The largest number of levels below the root of a schema.
 pub(crate) const MAX_DEPTH: usize = 64;
-/// No schema has more nodes than this, dictionaries included.
+/// The largest number of nodes of a schema, dictionaries included.
 pub(crate) const MAX_NODES: usize = 1 << 18;
 
 /// The type of an array or a record batch: a root [`Field`], and the flat table by which arrays are
 /// checked and walked.
 ///
-/// Built once, from a field or a C struct, and shared: a clone is a count. Arrays that are imported
-/// one after another with the same `Schema` share all of it.
+/// Built once, from a field or a C struct, and shared: cloning increments a reference count. Arrays
+/// that are imported one after another with one `Schema` share all of it.
 ///
 /// ```
 /// use arrow_device::{DataType, Field, IndexType, Schema};
@@ -46,8 +46,8 @@ pub struct Schema(Shared<Table>);
 impl Schema {
     /// The schema of arrays of this field's type.
     ///
-    /// An error where C could not say it: a name with a NUL byte, a decimal of 77 digits, a tree
-    /// that is too deep.
+    /// An error where a C struct cannot describe the field: a name with a NUL byte, a decimal of 77
+    /// digits, a tree that is too deep.
     pub fn new(root: impl Into<Field>) -> Result<Self> {
         let schema = Self::flatten(root.into())?;
         for (number, node) in (0..).zip(schema.nodes()) {
@@ -61,7 +61,7 @@ impl Schema {
         Self::new(Field::new("", DataType::struct_(columns), false))
     }
 
-    /// A schema whose fields need no check, because they came from C or from another schema.
+    /// A schema of fields that need no check, because they came from C or from another schema.
     pub(super) fn flatten(root: Field) -> Result<Self> {
         let mut nodes = vec![SchemaNode::new(root, 0)];
         let mut level_end = 1;
@@ -99,7 +99,7 @@ impl Schema {
         Ok(Self::from_draft(Draft::of(nodes)?))
     }
 
-    /// A schema whose table was written, and what is in it checked.
+    /// A schema of a finished table whose values were checked.
     #[inline(always)]
     pub(super) fn from_draft(draft: Draft) -> Self {
         Self(draft.finish())
@@ -115,7 +115,7 @@ impl Schema {
         self.field().data_type()
     }
 
-    /// The columns, where the root is a struct; none where not.
+    /// The columns, if the root is a struct, and otherwise an empty slice.
     pub fn columns(&self) -> &[Field] {
         match self.data_type() {
             DataType::Struct(fields) => fields,
@@ -128,7 +128,7 @@ impl Schema {
         self.columns().iter().position(|column| column.name() == name)
     }
 
-    /// The metadata of the root, which for a record batch is that of the schema.
+    /// The metadata of the root. For a record batch, this is the metadata of the schema.
     pub fn metadata(&self) -> &Metadata {
         self.field().metadata()
     }
@@ -147,7 +147,7 @@ impl Schema {
         self.0.nodes.get_or_make(|| self.0.packed.nodes())
     }
 
-    /// What an imported array of this schema has to keep to, by node.
+    /// The checks for imported arrays of this schema, by node.
     #[inline]
     pub(crate) fn checks(&self) -> &[Check] {
         &self.0.packed.checks
@@ -166,13 +166,13 @@ impl Schema {
         numbered(self.rules().get(self.check(number).rule as usize))
     }
 
-    /// What a node has to keep to.
+    /// The check of a node.
     #[inline(always)]
     fn check(&self, number: u32) -> &Check {
         numbered(self.checks().get(number as usize))
     }
 
-    /// Where the children of a node are, the dictionary as the last one.
+    /// The numbers of a node's children. The dictionary comes last.
     #[inline]
     pub(crate) fn below(&self, number: u32) -> ChildNumbers {
         self.check(number).below()
@@ -193,7 +193,7 @@ impl Schema {
     }
 
     pub(crate) fn root(&self) -> &SchemaNode {
-        // A table has a root: it is read or flattened from there.
+        // A table has a root, with which reading and flattening begin.
         let [root, ..] = self.nodes() else { unreachable!("a schema has a root") };
         root
     }
@@ -204,12 +204,13 @@ impl Schema {
         numbered(self.nodes().get(number as usize))
     }
 
-    /// The schema of one node.
+    /// The schema whose root is this node.
     pub(crate) fn subtree(&self, number: u32) -> Result<Self> {
         if number == 0 { Ok(self.clone()) } else { Self::flatten(self.node(number).field.clone()) }
     }
 
-    /// The node right below the root that a node is, or lies below; 0 for the root.
+    /// The column that a node is, or lies in: the number of a node right below the root; 0 for the
+    /// root.
     pub(crate) fn column_of(&self, mut node: u32) -> u32 {
         while node > 0 && self.node(node).parent > 0 {
             node = self.node(node).parent;
@@ -217,12 +218,12 @@ impl Schema {
         node
     }
 
-    /// The way to a node.
+    /// The path to a node.
     pub(crate) fn place(&self, node: u32) -> NodePath {
         NodePath::new(self.steps_between(0, node))
     }
 
-    /// The way from one node to another below it.
+    /// The path from one node to another one below it.
     pub(crate) fn steps_between(&self, top: u32, mut node: u32) -> Vec<Step> {
         let mut steps = Vec::new();
         while node > top {
@@ -236,7 +237,7 @@ impl Schema {
         steps
     }
 
-    /// The share of the table that this is, as a pointer: see [`Shared::into_raw`].
+    /// This share of the table as a pointer: see [`Shared::into_raw`].
     pub(super) fn into_raw(self) -> *const c_void {
         Shared::into_raw(self.0)
     }
@@ -254,8 +255,8 @@ impl PartialEq for Schema {
 
 impl Eq for Schema {}
 
-/// Types with very many fields, or many levels, may have the same hash as others that begin as they
-/// do: see that of [`DataType`].
+/// Types with very many fields or many levels may have the same hash as other types with the same
+/// beginning: see the hash of [`DataType`].
 impl Hash for Schema {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let field = self.field();

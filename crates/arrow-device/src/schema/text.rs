@@ -1,8 +1,8 @@
-//! Strings that many owners share and that C can read as they are.
+//! Strings that many owners share and that C can read unchanged.
 //!
 //! A schema of a thousand fields has a thousand names. They lie in one blob, each followed by a NUL
-//! byte, and a [`Text`] is a share of the blob and a place in it: a clone allocates nothing, and
-//! neither does an export.
+//! byte. A [`Text`] is a share of the blob and a place in it, so neither a clone nor an export
+//! allocates memory.
 
 use std::borrow::Borrow;
 use std::ffi::CStr;
@@ -28,22 +28,22 @@ pub struct Text(TextStorage);
 
 #[derive(Clone)]
 enum TextStorage {
-    /// Ends with the NUL byte.
+    /// The string ends with the NUL byte.
     Static(&'static str),
-    /// `blob[start..][..len]`; the byte behind it is the NUL.
+    /// The text is `blob[start..][..len]`, and the byte behind it is the NUL byte.
     Shared { blob: Arc<str>, start: u32, len: u32 },
 }
 
-/// The length that means "all of the blob but its NUL", so that a text of its own may have any
-/// length.
+/// The length that stands for the whole blob without its NUL byte, so that a text with a blob of
+/// its own may have any length.
 const TO_THE_END: u32 = u32::MAX;
 
 impl Text {
     /// The empty string.
     pub const EMPTY: Self = Self::from_static("\0");
 
-    /// A string that is part of the program. It must end with a NUL byte, which is no part of the
-    /// text.
+    /// A string that is part of the program. It must end with a NUL byte, which does not belong to
+    /// the text.
     pub(crate) const fn from_static(with_nul: &'static str) -> Self {
         Self(TextStorage::Static(with_nul))
     }
@@ -54,7 +54,8 @@ impl Text {
         with_nul.strip_suffix('\0').unwrap_or(with_nul)
     }
 
-    /// The text as a C string, or `None` if it holds a NUL byte, which would end it early.
+    /// The text as a C string. `None` if the text holds a NUL byte, which would end the C string
+    /// early.
     pub fn as_c_str(&self) -> Option<&CStr> {
         CStr::from_bytes_with_nul(self.with_nul().as_bytes()).ok()
     }
@@ -171,7 +172,7 @@ impl Hash for Text {
     }
 }
 
-/// Where in a blob a string lies. A NUL byte follows it, unless it is empty.
+/// The place of a string in a blob. A NUL byte follows the string, unless it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TextSpan {
     pub(super) start: u32,
@@ -179,14 +180,14 @@ pub(crate) struct TextSpan {
 }
 
 impl TextSpan {
-    /// The string itself, of a blob that nobody has found to be text yet.
+    /// The bytes of the string, in a blob that was not checked to be UTF-8 yet.
     pub(crate) fn bytes(self, blob: &[u8]) -> &[u8] {
         let rest = numbered(blob.get(self.start as usize..));
         numbered(rest.get(..self.len as usize))
     }
 
-    /// The last `len` bytes of the string, which are a string of their own: a time zone in a format
-    /// string.
+    /// The last `len` bytes of the string as a string of their own, such as the time zone of a
+    /// format string.
     pub(crate) fn last(self, len: usize) -> Self {
         let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.len);
         Self { start: self.start + (self.len - len), len }
@@ -198,12 +199,12 @@ impl TextSpan {
 pub(crate) struct TextBlob(Arc<str>);
 
 impl TextBlob {
-    /// A copy of these strings.
+    /// A blob with a copy of these strings.
     pub(crate) fn new(strings: &str) -> Self {
         Self(strings.into())
     }
 
-    /// All of it.
+    /// All strings of the blob.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The two C structs for streams: what they have in common, and where they differ.
+//! The two C structs for streams, with device arrays and with plain ones, as one trait.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -10,7 +10,7 @@ use crate::abi::{
 use crate::schema::Schema;
 use crate::{Array, DeviceType, Queue, Result};
 
-/// How arrays that are not ready are handed on.
+/// How a stream exports arrays that are not ready.
 pub(super) enum Manner {
     AsItIs,
     On(Queue),
@@ -19,16 +19,16 @@ pub(super) enum Manner {
 
 /// A C struct for streams.
 pub(super) trait CStream: Sized + 'static {
-    /// The struct of an array.
+    /// The struct of one array of the stream.
     type Chunk;
 
     /// A released struct.
     const EMPTY: Self;
 
-    /// The released struct of an array: the end of a stream.
+    /// The released struct of an array, which marks the end of a stream.
     const END: Self::Chunk;
 
-    /// A struct with all its members.
+    /// A struct with these members.
     fn new(device_type: DeviceType, callbacks: Callbacks<Self>, private_data: *mut c_void) -> Self;
 
     fn device_type(&self) -> DeviceType;
@@ -41,13 +41,13 @@ pub(super) trait CStream: Sized + 'static {
 
     fn is_end(chunk: &Self::Chunk) -> bool;
 
-    /// Takes an array over.
+    /// Imports an array.
     ///
     /// # Safety
     /// UNS-3 to UNS-6.
     unsafe fn import_chunk(chunk: &mut Self::Chunk, schema: &Schema) -> Result<Array>;
 
-    /// Hands an array over. Nothing is written if this fails.
+    /// Exports an array. Nothing is written if this fails.
     ///
     /// # Safety
     /// Whatever the outcome, the array is neither used nor dropped after this.
@@ -63,7 +63,7 @@ pub(super) type GetNext<S> = unsafe extern "C" fn(*mut S, *mut <S as CStream>::C
 pub(super) type GetLastError<S> = unsafe extern "C" fn(*mut S) -> *const c_char;
 pub(super) type Release<S> = unsafe extern "C" fn(*mut S);
 
-/// The callbacks of a struct. All are mandatory, and whoever filled it may have forgotten one.
+/// The callbacks of a struct. All are mandatory, but another party may have left one out.
 pub(super) struct Callbacks<S: CStream> {
     pub(super) get_schema: Option<GetSchema<S>>,
     pub(super) get_next: Option<GetNext<S>>,

@@ -1,8 +1,8 @@
 //! Streams that another party makes: reading the C structs.
 //!
-//! The struct is moved in and kept whole behind one owner, which calls its callbacks one at a time
-//! and releases it once. The text of an error is fetched right after the call that failed, and at
-//! no other time.
+//! 1. The struct is moved in and kept whole, behind one owner that releases it once.
+//! 2. The callbacks are called one at a time, since taking an array needs `&mut`.
+//! 3. The text of an error is fetched right after the call that failed, and at no other time.
 
 use std::ffi::{CStr, c_int};
 
@@ -40,8 +40,8 @@ impl ArrayStream {
         unsafe { import(stream) }
     }
 
-    /// Takes over a stream of plain `ArrowArray`s, which lie in host memory. It is a stream on the
-    /// type of device [`CPU`](crate::DeviceType::CPU), like any other.
+    /// Takes over a stream of plain `ArrowArray`s, which lie in host memory. The result is a stream
+    /// on the type of device [`CPU`](crate::DeviceType::CPU).
     ///
     /// # Safety
     /// UNS-1 and UNS-9, as [`import`](Self::import) has them, where each array that is written
@@ -60,7 +60,7 @@ unsafe fn import<S: CStream>(stream: *mut S) -> Result<ArrayStream> {
     let Some(source) = (unsafe { stream.as_mut() }) else {
         return Err(refused(ErrorKind::InvalidArgument, "no stream: a null pointer"));
     };
-    // "The consumer can move the structure by bitwise copying", and then the source is marked as
+    // "The consumer can move the structure by bitwise copying". The source is then marked as
     // released.
     let mut moved = Moved(std::mem::replace(source, S::EMPTY));
     let callbacks = moved.0.callbacks();
@@ -89,7 +89,7 @@ unsafe fn import<S: CStream>(stream: *mut S) -> Result<ArrayStream> {
     Ok(ArrayStream::from_source(schema, device_type, Iterated(foreign)))
 }
 
-/// A stream that was moved here.
+/// A stream of another party.
 struct Foreign<S: CStream> {
     moved: Moved<S>,
     get_next: GetNext<S>,
@@ -122,11 +122,11 @@ impl<S: CStream> Iterator for Foreign<S> {
     }
 }
 
-/// A struct that was moved in. Released when dropped.
+/// A struct that was moved in. Dropping it releases the stream.
 struct Moved<S: CStream>(S);
 
 impl<S: CStream> Moved<S> {
-    /// What the producer says about the error that the last call returned.
+    /// The error that the last call returned, with the producer's text.
     ///
     /// # Safety
     /// The last call on the stream returned `errno`, which is not 0, and `get_last_error` is the

@@ -1,13 +1,14 @@
 //! Streams: arrays of one type on one type of device, one after the other.
 //!
 //! An [`ArrayStream`] is an iterator, whoever makes the arrays: another party behind a C struct
-//! ([`foreign`]), or an iterator of this program. It can be handed to another party as a C struct
-//! ([`producer`]). What the two C structs, of device arrays and of plain ones, have in common and
-//! where they differ is in [`c_stream`].
+//! ([`foreign`]), or an iterator of this program. A stream can be exported as a C struct
+//! ([`producer`]). The two C structs, of device arrays and of plain ones, share [`c_stream`].
 //!
-//! Every array goes through [`ArrayStream::next`], which is the one place where it is held against
-//! the schema and the type of device. A stream keeps what makes its arrays until the end or the
-//! first error, and not a moment longer; arrays that were taken out of it do not need it.
+//! Every array goes through [`ArrayStream::next`], the one place where its type and its type of
+//! device are checked. To compare types is slow, so the schema of the last array that was seen to
+//! fit is kept: most arrays of a stream share one schema, and for these the check compares
+//! pointers. A stream keeps its source until the end or the first error, and not longer. Arrays
+//! that were taken out do not need the source.
 
 mod c_stream;
 mod foreign;
@@ -32,16 +33,16 @@ use crate::{Array, Batch, DeviceType, Error, ErrorKind, Result};
 ///
 /// # The end, and errors
 ///
-/// After the last array, and after the first error, there is nothing more: the iterator is fused,
-/// and what made the arrays is dropped or released at once. The specification does not say what
-/// state a stream is in after an error, so nobody is asked to go on. An array on another type of
-/// device, or of another type than the schema's, is such an error; it is released.
+/// After the last array, and after the first error, the iterator is at its end, and what made the
+/// arrays is dropped or released at once. The specification does not say what state a stream is in
+/// after an error, so a stream does not go on after one. An array on another type of device, or of
+/// another type than the schema's, is such an error. That array is released.
 ///
 /// # Threads
 ///
-/// A stream can be sent to another thread. To read one from several threads, share it in a `Mutex`:
-/// C streams need calls to come one after the other, and taking an array out needs `&mut` for that
-/// reason.
+/// A stream can be sent to another thread. To read a stream from several threads, share it in a
+/// `Mutex`. Calls of C streams have to come one after the other, so taking an array out needs
+/// `&mut`.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -65,35 +66,35 @@ use crate::{Array, Batch, DeviceType, Error, ErrorKind, Result};
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
 ///
-/// A stream that was exported and imported again reads from the stream that it was, and so on: 128
-/// streams at most, and then the answer is an error of the kind
+/// A stream that was exported and imported again reads from the stream that it was before. At most
+/// 128 streams may read from one another. Beyond that the answer is an error of the kind
 /// [`LimitExceeded`](ErrorKind::LimitExceeded).
 pub struct ArrayStream {
     schema: Schema,
     device_type: DeviceType,
-    /// Nothing any more after the end.
+    /// The source of the arrays. `None` after the end.
     source: Option<ArraySource>,
-    /// There is nothing more, or the source panicked.
+    /// Whether the stream is at its end, or its source panicked.
     is_at_end: bool,
-    /// The schema of the last array, which was seen to fit.
+    /// The schema of the last array that was seen to fit.
     fitting: Option<Schema>,
 }
 
-/// Where the arrays come from, which may be another stream, and so on.
+/// The source of a stream's arrays, which may itself own another stream, and so on.
 struct ArraySource(ManuallyDrop<Box<dyn Source>>);
 
-/// What makes arrays.
+/// Makes the arrays of a stream.
 trait Source: Send {
     fn next_array(&mut self) -> Option<Result<Array>>;
 
-    /// Makes so many ahead from now on; no, where somebody else has to see to that.
+    /// Makes `ahead` arrays ahead from now on. Returns false where the source cannot do that.
     fn look_ahead(&mut self, ahead: usize) -> bool {
         let _ = ahead;
         false
     }
 }
 
-/// An iterator.
+/// An iterator as a source.
 struct Iterated<I>(I);
 
 impl<I: Iterator<Item = Result<Array>> + Send> Source for Iterated<I> {
@@ -110,7 +111,7 @@ impl Drop for ArraySource {
     }
 }
 
-/// How many streams may read from one another: each takes some of the stack.
+/// How many streams may read from one another. Each takes some of the stack.
 const MOST_NESTED: usize = 128;
 
 thread_local! {
@@ -118,7 +119,7 @@ thread_local! {
     static NESTED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A stream that is being read, be it synchronous or asynchronous.
+/// Counts a stream that is being read, synchronous or asynchronous, until it is dropped.
 pub(crate) struct BeingRead;
 
 impl BeingRead {
@@ -150,8 +151,8 @@ fn too_deep() -> Error {
 unsafe impl Sync for ArraySource {}
 
 impl ArrayStream {
-    /// The arrays or batches of an iterator, which all have this schema and lie on this type of
-    /// device.
+    /// A stream of the arrays or batches of an iterator. All have this schema and lie on this type
+    /// of device.
     ///
     /// An error of another library becomes one of this crate with [`Error::other`].
     ///
@@ -191,7 +192,7 @@ impl ArrayStream {
         Self { schema, device_type, source, is_at_end: false, fitting: None }
     }
 
-    /// The schema of every array. Asks nobody.
+    /// The schema of every array. Known from the start.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -201,12 +202,13 @@ impl ArrayStream {
         self.device_type
     }
 
-    /// The arrays as [`Batch`]es. One that is none is an error, and does not end the stream.
+    /// The arrays as [`Batch`]es. An array that is no batch is an error, and does not end the
+    /// stream.
     pub fn into_batches(self) -> impl FusedIterator<Item = Result<Batch>> + Send + Sync {
         self.map(|array| Batch::try_from(array?))
     }
 
-    /// Whether the array belongs into this stream.
+    /// An error where the array does not belong into this stream.
     #[inline(always)]
     fn check(&mut self, array: &Array) -> Result<()> {
         let is_here = array.device().device_type == self.device_type;
@@ -235,7 +237,8 @@ impl ArrayStream {
             );
             return Err(Error::new(ErrorKind::SchemaMismatch, message).during("stream"));
         }
-        // One of its kind rarely comes alone, and types are long to compare.
+        // The next arrays usually share this array's schema. Comparing pointers is faster than
+        // comparing types.
         self.fitting = array.is_whole().then(|| array.tree().schema.clone());
         Ok(())
     }
@@ -245,16 +248,16 @@ impl Iterator for ArrayStream {
     type Item = Result<Array>;
 
     fn next(&mut self) -> Option<Result<Array>> {
-        // Until the source has answered. It stays where it is if it panics: dropping it now could
-        // panic again.
+        // The stream counts as ended until the source has answered. If the source panics, it stays
+        // where it is: a drop now could panic again.
         if std::mem::replace(&mut self.is_at_end, true) { None } else { self.advance() }
     }
 }
 
 impl ArrayStream {
-    /// Asks the source, and notes where there is more to come.
+    /// Asks the source for the next array, and records whether there may be more.
     fn advance(&mut self) -> Option<Result<Array>> {
-        // One place from the source to the caller: an array is large, and this returns it where it
+        // One place from the source to the caller. An array is large, so it is returned where it
         // was written.
         let mut next = match (&mut self.source, BeingRead::begin()) {
             (Some(source), Ok(_until_it_has_answered)) => source.0.next_array(),

@@ -1,4 +1,4 @@
-//! Streams that move: arrays that are copied, changed, and made ahead of their use.
+//! Streams that copy or change their arrays, or make them ahead of their use.
 
 use std::collections::VecDeque;
 
@@ -9,8 +9,8 @@ use crate::schema::Schema;
 use crate::{Array, DeviceType, Error, ErrorKind, Queue, Result};
 
 impl ArrayStream {
-    /// The arrays of an iterator, of which the first one tells the schema and the type of device.
-    /// It is made here.
+    /// A stream of the arrays of an iterator. The first array tells the schema and the type of
+    /// device. It is made by this call.
     ///
     /// ```
     /// use arrow_device::{Array, ArrayStream, DataType, DeviceType};
@@ -23,8 +23,8 @@ impl ArrayStream {
     /// ```
     ///
     /// # Errors
-    /// That of the first array; and [`InvalidArgument`](ErrorKind::InvalidArgument) where there is
-    /// none, and nothing that tells a schema: [`new`](Self::new) is told it.
+    /// The error of the first array, or [`InvalidArgument`](ErrorKind::InvalidArgument) where the
+    /// iterator has no array. Use [`new`](Self::new) with a schema if the stream may be empty.
     pub fn from_first<I, A>(arrays: I) -> Result<Self>
     where
         I: IntoIterator<Item = Result<A>, IntoIter: Send + 'static>,
@@ -39,9 +39,9 @@ impl ArrayStream {
         Ok(Self::new(schema, device_type, std::iter::once(Ok(first)).chain(arrays)))
     }
 
-    /// The same arrays on the device of this queue: each is copied when it is asked for, as
-    /// [`Array::copy_to`] does. With [`prefetch`](Self::prefetch), the next ones are copied while
-    /// one is used.
+    /// A stream of these arrays on the device of this queue. Each array is copied when it is asked
+    /// for, as [`Array::copy_to`] does. With [`prefetch`](Self::prefetch), the next arrays are
+    /// copied while one is used.
     ///
     /// ```
     /// use arrow_device::{Array, ArrayStream, DataType, Queue};
@@ -56,7 +56,7 @@ impl ArrayStream {
         self.copy_with(queue, &Options::new())
     }
 
-    /// [`copy_to`](Self::copy_to) with choices.
+    /// [`copy_to`](Self::copy_to) with options.
     pub fn copy_with(self, queue: &Queue, options: &Options) -> Self {
         let (schema, device_type) = (self.schema().clone(), queue.device().id().device_type);
         let copies = Copies {
@@ -69,15 +69,15 @@ impl ArrayStream {
         Self::from_source(schema, device_type, copies)
     }
 
-    /// The same arrays on the host: [`copy_to`](Self::copy_to) with the host's queue.
+    /// A stream of these arrays on the host: [`copy_to`](Self::copy_to) with the host's queue.
     pub fn to_host(self) -> Self {
         self.copy_to(&Queue::host())
     }
 
-    /// What a function makes of each array: arrays of this schema, on this type of device. After
-    /// the first error there is nothing more.
+    /// A stream of what a function makes of each array: arrays of this schema, on this type of
+    /// device. The first error ends the stream.
     ///
-    /// (`map` is that of all iterators, and makes anything.)
+    /// (`map` is the method of all iterators, and makes an iterator of any items.)
     ///
     /// ```
     /// use arrow_device::{Array, ArrayStream, DataType};
@@ -96,15 +96,15 @@ impl ArrayStream {
         Self::new(schema, device_type, self.map(move |array| change(array?)))
     }
 
-    /// Asks for arrays before they are wanted: whenever one is taken out, up to `ahead` more are
-    /// asked for first. The copies of a stream that [copies](Self::copy_to) are then on their way
-    /// while one array is used; so is the work that an iterator submits for its arrays.
+    /// Asks for arrays ahead: before an array is returned, up to `ahead` more are asked for. The
+    /// copies of a stream that [copies](Self::copy_to) are then on their way while one array is
+    /// used, as is the work that an iterator submits for its arrays.
     ///
-    /// There are at most `ahead` arrays besides the one that is taken out, and their memory; what
-    /// was dropped is held back until the queue has passed what was submitted before the drop. No
-    /// thread is started: what the iterator itself computes, it computes when an array is asked
-    /// for. ([`feed`](crate::async_stream::feed) has an iterator run on another thread.) An array
-    /// that is fetched ahead from a device is copied by the device, as one of a [`PolledCopy`] is.
+    /// There are at most `ahead` arrays, with their memory, besides the one that is returned.
+    /// Arrays that were dropped are held back until the queue has passed what was submitted before
+    /// the drop. No thread is started: what the iterator itself computes, it computes when an array
+    /// is asked for. ([`feed`](crate::async_stream::feed) runs an iterator on another thread.) An
+    /// array that is fetched ahead from a device is copied by the device, as in a [`PolledCopy`].
     pub fn prefetch(mut self, ahead: usize) -> Self {
         let is_done = self.source.as_mut().is_none_or(|source| source.0.look_ahead(ahead));
         if is_done {
@@ -116,7 +116,7 @@ impl ArrayStream {
     }
 }
 
-/// The copies of the arrays of a stream.
+/// Copies the arrays of a stream.
 struct Copies {
     arrays: ArrayStream,
     queue: Queue,
@@ -132,7 +132,7 @@ enum UnderWay {
 }
 
 impl UnderWay {
-    /// Begins a copy, and waits for nothing that the copy can do meanwhile.
+    /// Begins a copy. Waits for nothing that the copy does not need before it can begin.
     fn begin(array: &Array, queue: &Queue, options: &Options) -> Result<Self> {
         let waits =
             queue.is_the_hosts() || queue.device().properties().readiness == Readiness::HostWait;
@@ -151,7 +151,7 @@ impl UnderWay {
 }
 
 impl Copies {
-    /// Begins copies until there are so many, as far as there are arrays.
+    /// Begins copies until `count` are on their way, or there are no more arrays.
     fn fill(&mut self, count: usize) {
         while self.under_way.len() < count {
             let Some(array) = self.arrays.next() else { return };
@@ -169,7 +169,7 @@ impl Source for Copies {
         }
         self.fill(1);
         let first = self.under_way.pop_front()?;
-        // Before the first one is waited for.
+        // Before the first copy is waited for, the next ones begin.
         self.fill(self.ahead);
         Some(first.and_then(UnderWay::end))
     }
@@ -180,7 +180,7 @@ impl Source for Copies {
     }
 }
 
-/// Arrays that are asked for ahead.
+/// Arrays that were asked for ahead.
 struct Ahead {
     arrays: ArrayStream,
     ahead: usize,

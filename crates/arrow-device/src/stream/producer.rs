@@ -15,15 +15,15 @@ use crate::ffi::guard;
 use crate::schema::Schema;
 use crate::{DeviceType, Error, ErrorKind, Queue, Result, error};
 
-/// What a stream's `private_data` is.
+/// The `private_data` of a stream.
 struct Producer {
     schema: Schema,
-    /// Dropped after an error.
+    /// The stream. `None` after an error.
     stream: Option<ArrayStream>,
     manner: Manner,
-    /// The error that `get_next` returned, and goes on returning.
+    /// The error that `get_next` returned, and returns from then on.
     failure: Option<LastError>,
-    /// The text that goes with what the last call returned.
+    /// The text of the error that the last call returned.
     last_error: Option<CString>,
 }
 
@@ -43,16 +43,16 @@ impl ArrayStream {
     /// [`export_on`](Self::export_on).
     ///
     /// An error or a panic of the iterator, or an array that does not belong into the stream,
-    /// reaches the consumer as an `errno` value ([`Error::errno`]) and a text that holds the error
-    /// and its causes. It gets the same again if it goes on asking, so that nobody takes what came
-    /// before for all there is.
+    /// reaches the consumer as an `errno` value ([`Error::errno`]) and a text with the error and
+    /// its causes. A consumer that goes on asking gets the same error again, so that nobody takes
+    /// the arrays before it for the whole stream.
     pub fn export(self, out: &mut ArrowDeviceArrayStream) {
         *out = export(self, Manner::AsItIs);
     }
 
     /// [`export`](Self::export), with the events of each array joined on this queue: see
-    /// [`Array::export_on`](crate::Array::export_on). What several columns on different queues
-    /// need, as those of a [`Batch`](crate::Batch).
+    /// [`Array::export_on`](crate::Array::export_on). Arrays with columns on different queues need
+    /// this, such as those of a [`Batch`](crate::Batch).
     pub fn export_on(self, queue: &Queue, out: &mut ArrowDeviceArrayStream) {
         *out = export(self, Manner::On(queue.clone()));
     }
@@ -66,8 +66,8 @@ impl ArrayStream {
     /// Hands the stream to a consumer that only knows plain `ArrowArray`s, which lie in host
     /// memory.
     ///
-    /// An error for a stream on any other type of device; `out` is left as it was then, and the
-    /// stream is dropped.
+    /// A stream on another type of device is an error. `out` is then left as it was, and the stream
+    /// is dropped.
     pub fn export_host(self, out: &mut ArrowArrayStream) -> Result<()> {
         if self.device_type != DeviceType::CPU {
             let message = format!(
@@ -81,7 +81,7 @@ impl ArrayStream {
     }
 }
 
-/// The struct of a stream that is the consumer's from now on.
+/// The struct of a stream, which the consumer owns from now on.
 fn export<S: CStream>(stream: ArrayStream, manner: Manner) -> S {
     let (schema, device_type) = (stream.schema.clone(), stream.device_type);
     let stream = Some(stream);
@@ -96,15 +96,15 @@ fn export<S: CStream>(stream: ArrayStream, manner: Manner) -> S {
 }
 
 impl Producer {
-    /// Writes the next array for C where there is one, and tells whether there was: nothing is
-    /// written at the end, and after an error.
+    /// Writes the next array for C, if there is one, and returns whether there was. Nothing is
+    /// written at the end and after an error.
     fn next<S: CStream>(&mut self, out: &mut MaybeUninit<S::Chunk>) -> Result<bool, &LastError> {
         if self.failure.is_none() {
             let (stream, manner) = (&mut self.stream, &self.manner);
             let next = guard::or_panicked(|| {
                 let Some(stream) = stream else { return Ok(false) };
-                // It goes out from where it is: moves of it would be a good part of the time that
-                // this takes.
+                // The array goes out from where it is: moving it would be a good part of the time
+                // that this takes.
                 let next = ManuallyDrop::new(stream.next());
                 if let Some(Ok(array)) = &*next {
                     // SAFETY: it is neither used nor dropped after this.
@@ -132,16 +132,16 @@ impl Producer {
 }
 
 impl LastError {
-    /// Tells an error and drops it. Both call what the error came with, which may panic: what
-    /// panicked while it was told is told instead.
+    /// Renders an error for C and drops it. Both run code of whoever made the error, which may
+    /// panic. If the rendering panics, the panic is reported instead.
     fn of(error: Error) -> Self {
         let told = guard::or_panicked(|| Ok(Self::new(&error)));
         guard::silent(|| drop(error));
         told.unwrap_or_else(|panic| Self::new(&panic))
     }
 
-    /// An error as C is told it: its text is followed by that of its cause, and so on. What another
-    /// party said is said again as it was, however often it is handed on.
+    /// An error as C is told of it: its text, followed by the texts of its causes. A text of
+    /// another party is repeated unchanged, however often it is handed on.
     fn new(error: &Error) -> Self {
         let mut text = if error.is_from_peer() {
             error.message().as_bytes().to_vec()
@@ -150,14 +150,14 @@ impl LastError {
             texts.join(": ").into_bytes()
         };
         text.retain(|byte| *byte != 0);
-        // A code of another party's that is no `errno` value is not handed on.
+        // A code of another party that is no `errno` value is not handed on.
         let errno = Some(error.errno()).filter(|errno| *errno > 0);
         let errno = errno.unwrap_or_else(|| error.kind().errno());
         Self { errno, text: CString::new(text).unwrap_or_default() }
     }
 }
 
-/// What a call without a stream or without a place for the result returns.
+/// The result of a call without a stream, or without a place for the result.
 fn no_place() -> c_int {
     ErrorKind::InvalidArgument.errno()
 }
@@ -234,6 +234,6 @@ unsafe extern "C" fn release<S: CStream>(stream: *mut S) {
     }
     // SAFETY: `export` made it with `Box::into_raw`, and the pointer to it is gone from the struct.
     let producer = unsafe { Box::from_raw(producer.cast::<Producer>()) };
-    // The iterator is somebody else's, and may panic when it is dropped.
+    // The iterator is foreign code, and may panic when it is dropped.
     guard::silent(|| drop(producer));
 }

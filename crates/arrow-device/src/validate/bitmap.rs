@@ -6,10 +6,10 @@ use super::errors::invalid;
 use crate::bits::count_ones;
 use crate::{BufferKind, DataType, HostArray, HostBytes, Result};
 
-/// Which elements of an array are null, by its own bitmap. Unions and run-end encoding have none,
-/// and so no nulls here.
+/// Which elements of an array are null by its own bitmap. Unions and run-end encoded arrays have no
+/// bitmap, and so no nulls here.
 pub(super) struct Validity<'node> {
-    /// `None` where all elements are alike.
+    /// The bitmap. `None` where no element is null, or all are.
     bits: Option<HostBytes<'node>>,
     offset: usize,
     all_null: bool,
@@ -28,7 +28,7 @@ impl<'node> Validity<'node> {
         })
     }
 
-    /// Whether an element is there. One past the end of the array is not.
+    /// Whether an element is not null. An element past the end of the array counts as null.
     pub(super) fn is_valid(&self, index: usize) -> bool {
         let Some(bits) = &self.bits else { return !self.all_null };
         let Some(bit) = self.offset.checked_add(index) else { return false };
@@ -48,7 +48,7 @@ impl<'node> Validity<'node> {
     }
 }
 
-/// A null count that is known is the bitmap's.
+/// Checks that a known null count is that of the bitmap.
 pub(super) fn check_null_count(node: &HostArray) -> Result<()> {
     let Some(told) = node.array().null_count() else { return Ok(()) };
     let validity = Validity::of(node)?;

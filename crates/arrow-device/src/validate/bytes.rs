@@ -1,4 +1,4 @@
-//! Text and bytes: with offsets, and as views.
+//! Checks of text and bytes, with offsets and as views.
 
 use super::bitmap::Validity;
 use super::elements::elements;
@@ -7,7 +7,7 @@ use super::lists::check_order;
 use crate::array::host::read_i32;
 use crate::{BufferKind, Extent, HostArray, HostBytes, Result};
 
-/// Offsets stay within the data, and text is UTF-8.
+/// Checks that offsets stay within the data, and that text is UTF-8.
 pub(super) fn check_offsets(node: &HostArray) -> Result<()> {
     match node.array().buffer_kind(1) {
         Some(BufferKind::Offsets64) => check_wide(node, i64::from_ne_bytes),
@@ -27,9 +27,9 @@ fn check_wide<const SIZE: usize>(node: &HostArray, read: impl Fn([u8; SIZE]) -> 
     if !array.data_type().is_text() {
         return Ok(());
     }
-    // Only now is the last offset known to be the largest.
+    // Only now it is known that the last offset is the largest.
     let data = node.buffer(2)?;
-    // Those that are negative were refused.
+    // Negative offsets were refused before.
     let place = |offset: &[u8; SIZE]| usize::try_from(read(*offset)).unwrap_or(usize::MAX);
     let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return Ok(()) };
     let whole = data.get(place(first)..place(last)).unwrap_or_default();
@@ -38,7 +38,7 @@ fn check_wide<const SIZE: usize>(node: &HostArray, read: impl Fn([u8; SIZE]) -> 
     {
         return Ok(());
     }
-    // Somewhere it is not; in an element that is null that does no harm.
+    // Some of the text is not UTF-8. That does no harm in an element that is null.
     let validity = Validity::of(node)?;
     for (index, (begin, end)) in offsets.iter().zip(offsets.iter().skip(1)).enumerate() {
         if validity.is_valid(index) {
@@ -48,7 +48,8 @@ fn check_wide<const SIZE: usize>(node: &HostArray, read: impl Fn([u8; SIZE]) -> 
     Ok(())
 }
 
-/// Whether a character of text that is UTF-8 as a whole begins here, or the text ends.
+/// Whether a character begins here, in text that is UTF-8 as a whole. The end of the text counts
+/// too.
 fn begins_character(text: &[u8], at: usize) -> bool {
     text.get(at).is_none_or(|byte| byte & 0xc0 != 0x80)
 }
@@ -60,8 +61,8 @@ fn check_text(index: usize, text: &[u8]) -> Result<()> {
     })
 }
 
-/// Views stay within the data buffers, and text is UTF-8. Those of elements that are null may be
-/// anything.
+/// Checks that views stay within the data buffers, and that text is UTF-8. Views of null elements
+/// may be anything.
 pub(super) fn check_views(node: &HostArray) -> Result<()> {
     let array = node.array();
     // Validity and views come before the data buffers, and their sizes after them.

@@ -1,22 +1,21 @@
 //! Level 3: the data in the buffers.
 //!
-//! Visits a node at a time. What one type needs is in `bitmap`, `bytes`, `lists` and `references`;
-//! each checks one node, reads its children's lengths and bitmaps and nothing else of them, and
-//! trusts no value before it has been checked.
+//! Visits one node at a time. The checks of each type are in `bitmap`, `bytes`, `lists` and
+//! `references`. Each checks one node, and reads nothing of its children but their lengths and
+//! bitmaps. No value is used before it was checked.
 
 use super::{bitmap, bytes, errors, lists, references};
 use crate::copy::Options;
 use crate::{Array, DataType, Error, HostArray, Queue, Result, UnionMode};
 
 impl Array {
-    /// Checks all data of this array and everything below it, where it lies. Waits until it is
+    /// Checks all data of this array and of everything below it, in place. Waits until the data is
     /// ready.
     ///
-    /// After that, whoever reads elements within the array's length reads nothing that is out of
-    /// bounds, and text that is UTF-8. What is asked for each type is in
-    /// [`validate`](crate::validate); the checks of [`validate_layout`](Self::validate_layout) are
-    /// among it. The costs are one pass over offsets, keys, views and text, and nothing for
-    /// numbers.
+    /// After a success, reading elements within the array's length stays inside the buffers, and
+    /// text is UTF-8. [`validate`](crate::validate) says what is required of each type. The checks
+    /// of [`validate_layout`](Self::validate_layout) are included. The cost is one pass over
+    /// offsets, keys, views and text. Numbers cost nothing.
     ///
     /// ```
     /// use arrow_device::{Array, DataType, ErrorKind};
@@ -36,9 +35,10 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// * [`InvalidData`](crate::ErrorKind::InvalidData): the data is wrong, and where.
-    /// * Those of [`host`](Self::host), where the host cannot read the memory: there is
-    ///   [`validate_on`](Self::validate_on) for that.
+    /// * [`InvalidData`](crate::ErrorKind::InvalidData): the data is wrong. The error names the
+    ///   place.
+    /// * The errors of [`host`](Self::host), where the host cannot read the memory. Use
+    ///   [`validate_on`](Self::validate_on) there.
     pub fn validate(&self) -> Result<()> {
         self.validate_layout()?;
         let host = self.host()?;
@@ -86,7 +86,7 @@ fn check(node: &HostArray) -> Result<()> {
         DataType::RunEndEncoded { run_ends, .. } => {
             references::check_run_ends(node, run_ends.data_type())
         }
-        // Every pattern of bits is a value, and the layout covers the children.
+        // Every pattern of bits is a value, and the check of the layout covers the children.
         _ => Ok(()),
     }
 }

@@ -3,8 +3,8 @@
 use super::errors::invalid;
 use crate::{HostArray, Result};
 
-/// The elements of the array in one of its buffers, and `more` after the last one, each as its
-/// bytes: they need not be aligned.
+/// The elements of the array in one of its buffers, and `more` elements after the last one. Each is
+/// given as its bytes, because elements need not be aligned.
 pub(super) fn elements<'bytes, const SIZE: usize>(
     node: &HostArray,
     bytes: &'bytes [u8],

@@ -1,8 +1,8 @@
-//! What the errors of validation say, and of which node.
+//! The errors of validation, and the node that they name.
 
 use crate::{Array, Error, ErrorKind, NodePath};
 
-/// The way from an array to a node below it.
+/// The path from an array to a node below it.
 pub(super) fn place(root: &Array, node: &Array) -> NodePath {
     NodePath::new(root.tree().schema.steps_between(root.node_number(), node.node_number()))
 }

@@ -1,7 +1,7 @@
 //! Level 2: the structs against the type, on the host alone.
 //!
-//! The rules are import's own; what is added for arrays that are here already are the lengths of
-//! buffers, where they are known.
+//! The rules are those of the import. For arrays that exist already, the lengths of buffers are
+//! checked too, where they are known.
 
 use super::errors::place;
 use crate::abi::ArrowDeviceArray;
@@ -10,10 +10,11 @@ use crate::array::structs::ForeignArray;
 use crate::schema::Schema;
 use crate::{Array, DeviceId, DeviceType, Error, ErrorKind, Extent, Result};
 
-/// Checks an array's structs against a type, as [`Array::import`] does, and takes nothing over.
+/// Checks the structs of an array against a type, as [`Array::import`] does, without taking
+/// anything over.
 ///
 /// # Errors
-/// Those of [`Array::import`].
+/// The errors of [`Array::import`].
 ///
 /// # Safety
 /// UNS-12: the struct is as UNS-3 to UNS-5 of [`Array::import`] say, during the call. `release` is
@@ -27,11 +28,12 @@ pub unsafe fn layout(array: &ArrowDeviceArray, schema: &Schema) -> Result<()> {
 }
 
 impl Array {
-    /// Checks again, for this array and all below it, what can be told without reading a buffer.
+    /// Checks again, for this array and everything below it, what can be told without reading a
+    /// buffer.
     ///
-    /// An imported array was checked so already. One that was put together here has been checked
-    /// piece by piece; this looks at the whole. See [`validate`](crate::validate) for what the
-    /// levels see.
+    /// An imported array was checked in this way before. An array that was put together here was
+    /// checked piece by piece; this checks the whole. See [`validate`](crate::validate) for what
+    /// each level sees.
     ///
     /// ```
     /// use arrow_device::{Array, DataType};

@@ -1,11 +1,11 @@
-//! Offsets, list views and maps.
+//! Checks of offsets, list views and maps.
 
 use super::bitmap::Validity;
 use super::elements::elements;
 use super::errors::invalid_element;
 use crate::{BufferKind, HostArray, Result};
 
-/// The offsets of lists stay within the child.
+/// Checks that the offsets of lists stay within the child.
 pub(super) fn check_offsets(node: &HostArray) -> Result<()> {
     let child = node.array().node_child(0)?.window().length;
     let bytes = node.buffer(1)?;
@@ -19,7 +19,7 @@ pub(super) fn check_offsets(node: &HostArray) -> Result<()> {
     }
 }
 
-/// None is smaller than the one before, and none past `limit` or negative.
+/// Checks that no offset is negative, smaller than the one before, or past `limit`.
 pub(super) fn check_order<const SIZE: usize>(
     offsets: &[[u8; SIZE]],
     read: impl Fn([u8; SIZE]) -> i64,
@@ -50,12 +50,12 @@ pub(super) fn check_order<const SIZE: usize>(
         }
         begin = end;
     }
-    // Of the first one alone there is only this left to say.
+    // A single offset can only be past the end.
     Err(invalid_element(0, format_args!("offset {first} is past the end, which is {limit}")))
 }
 
-/// Offset and size of every list stay within the child, nulls included: "every list-view value,
-/// including null values, has to guarantee the following invariants".
+/// Checks that offset and size of every list stay within the child, even where the list is null:
+/// "every list-view value, including null values, has to guarantee the following invariants".
 pub(super) fn check_list_views<const SIZE: usize>(
     node: &HostArray,
     read: impl Fn([u8; SIZE]) -> i64,
@@ -66,7 +66,7 @@ pub(super) fn check_list_views<const SIZE: usize>(
     let sizes = elements::<SIZE>(node, &sizes, 0)?;
     for (index, (start, size)) in starts.iter().zip(sizes).enumerate() {
         let (start, size) = (read(*start), read(*size));
-        // Sizes are compared by subtraction: the sum may not fit.
+        // Compared by subtraction, because the sum may overflow.
         if start < 0 || size < 0 || start > child || size > child - start {
             let message =
                 format!("offset {start} and size {size} are not within the {child} of the child");
@@ -76,15 +76,15 @@ pub(super) fn check_list_views<const SIZE: usize>(
     Ok(())
 }
 
-/// The offsets of a map stay within its entries, and no entry and no key is null: "neither the
-/// entries field nor the key field may be nullable". What belongs to an element that is null is
-/// left alone.
+/// Checks that the offsets of a map stay within its entries, and that no entry and no key is null:
+/// "neither the entries field nor the key field may be nullable". Entries of a null element are not
+/// checked.
 pub(super) fn check_map(node: &HostArray) -> Result<()> {
     check_offsets(node)?;
     let entries = node.node_child(0)?;
     let keys = entries.node_child(0)?;
     let (entries_validity, keys_validity) = (Validity::of(&entries)?, Validity::of(&keys)?);
-    // The key of an entry, in the numbers of the keys.
+    // The number of an entry's key in the array of keys.
     let key_of = |entry: usize| entry.saturating_add(entries.array().offset());
     let bytes = node.buffer(1)?;
     let offsets: &[[u8; 4]] = elements(node, &bytes, 1)?;

@@ -6,18 +6,19 @@
 //! | layout | [`layout`], [`Array::validate_layout`] | C structs and the type | wrong numbers of buffers and children, buffers that are missing or known to be too short, children that do not cover their parent, missing dictionaries | what is in the buffers; how long another party's buffers really are |
 //! | data | [`Array::validate`], [`Array::validate_on`] | the buffers too | everything below | how long another party's buffers really are; a pointer that leads nowhere |
 //!
-//! [`Array::import`] checks the layout of everything that comes in, so nobody has to ask for that
-//! level: it is for looking at a struct without taking it, and for tests of producers. Structure is
-//! for a struct whose schema is not at hand, and it alone sees shared children, which need a sort.
-//! Data is for whoever reads values of a producer that is not trusted; it costs one pass over
-//! offsets, keys and text, and none over numbers. [`Array::validate_on`] is the same for memory
-//! that the host cannot read, and costs a copy of all of it.
+//! [`Array::import`] checks the layout of everything that is imported, so programs need not check
+//! it again. The layout level is for looking at a struct without taking it, and for tests of
+//! producers. The structure level is for a struct whose schema is not at hand. Only this level sees
+//! shared children, because that takes a sort. The data level is for reading values of a producer
+//! that is not trusted. It costs one pass over offsets, keys and text, and none over numbers.
+//! [`Array::validate_on`] does this for memory that the host cannot read, and costs a copy of all
+//! of it.
 //!
-//! # What the data level asks
+//! # What the data level requires
 //!
-//! It asks what the Arrow columnar format demands, and no more. Elements are counted from the
-//! beginning of the array, its offset left aside. A child is an array of its own: all of its
-//! elements are checked, those included that no element of the parent refers to.
+//! The data level requires what the Arrow columnar format demands, and no more. Elements are
+//! counted from the beginning of the array, without its offset. A child is checked as an array of
+//! its own: all of its elements are checked, even those that no element of the parent refers to.
 //!
 //! | type | rule |
 //! |---|---|
@@ -31,11 +32,13 @@
 //! | unions | type ids are known; dense offsets are within the child and do not decrease from one element of a child to the next |
 //! | run-end encoding | run ends are not null, positive, strictly increasing, and the last covers offset and length |
 //!
-//! Three things are left alone. A field that is not nullable and has nulls: the flag is a hint of
-//! the C interface, and the specification says that it "has no bearing on the array's physical
-//! layout". Decimals with more digits than their type says: they can be read safely, and to compare
-//! each value would make columns of numbers as dear as text. Times past the end of the day, for the
-//! same reason.
+//! Three things are not checked:
+//!
+//! - A field that is not nullable and has nulls. The flag is a hint of the C interface, and the
+//!   specification says that it "has no bearing on the array's physical layout".
+//! - Decimals with more digits than their type says. They can be read safely, and comparing each
+//!   value would make columns of numbers as expensive as text.
+//! - Times past the end of the day, for the same reason.
 //!
 //! [`Array::import`]: crate::Array::import
 //! [`Array::validate`]: crate::Array::validate
@@ -55,14 +58,14 @@ mod structure;
 pub use layout::layout;
 pub use structure::{schema_structure, structure};
 
-/// What a tree of structs consists of.
+/// The size of a tree of structs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Structs, dictionaries included.
+    /// The number of structs, dictionaries included.
     pub nodes: usize,
-    /// Buffers of all of them, null ones included.
+    /// The number of all buffers, null ones included.
     pub buffers: usize,
-    /// Levels below the root.
+    /// The number of levels below the root.
     pub depth: usize,
 }

@@ -1,11 +1,12 @@
-//! Dictionary keys, union members and runs: numbers that refer to other arrays.
+//! Checks of numbers that refer to other arrays: dictionary keys, type ids and offsets of unions,
+//! and run ends.
 
 use super::bitmap::Validity;
 use super::elements::elements;
 use super::errors::{invalid, invalid_element};
 use crate::{DataType, HostArray, IndexType, Result};
 
-/// Keys that are not null point into the dictionary.
+/// Checks that keys that are not null point into the dictionary.
 pub(super) fn check_keys(node: &HostArray, index: IndexType) -> Result<()> {
     // A negative key becomes a number that is larger than any length.
     match index {
@@ -40,9 +41,9 @@ fn keys<const SIZE: usize>(node: &HostArray, read: impl Fn([u8; SIZE]) -> u64) -
     Ok(())
 }
 
-/// Type ids are known. Offsets of a dense union stay within the child and, as the specification has
-/// it, "must be in order / increasing" for each child: an offset may come twice in a row, as
-/// shipped implementations allow, and never goes back.
+/// Checks that type ids are known, and that offsets of a dense union stay within the child and, in
+/// the words of the specification, "must be in order / increasing" for each child. An offset may
+/// occur twice in a row, as shipped implementations allow, and never decreases.
 pub(super) fn check_union(node: &HostArray, type_ids: &[i8], is_dense: bool) -> Result<()> {
     let mut members = [None::<Member>; 128];
     for (child, id) in type_ids.iter().enumerate() {
@@ -60,7 +61,7 @@ pub(super) fn check_union(node: &HostArray, type_ids: &[i8], is_dense: bool) -> 
             let message = format!("type id {} is none of the union", i8::from_ne_bytes([*id]));
             return Err(invalid_element(index, message));
         };
-        // A sparse union has no offsets; its children are as long as it is.
+        // A sparse union has no offsets. Its children are as long as the union.
         let Some(offset) = offsets.next() else { continue };
         let Member { child, length, reached } = *member;
         if offset < 0 || offset >= length {
@@ -86,7 +87,8 @@ struct Member {
     reached: i64,
 }
 
-/// Run ends are not null, positive and strictly increasing, and the last one covers the array.
+/// Checks that run ends are not null, positive and strictly increasing, and that the last one
+/// covers the array.
 pub(super) fn check_run_ends(node: &HostArray, run_ends: &DataType) -> Result<()> {
     match run_ends {
         DataType::Int16 => runs(node, |end| i16::from_ne_bytes(end).into()),

@@ -1,7 +1,7 @@
 //! Level 1: the structs alone, without a schema.
 //!
-//! Walks the tree of a C struct as it is, within budgets, and looks at counts and pointers. Nothing
-//! is released, moved or written to, and no buffer is read.
+//! Walks the tree of a C struct within budgets, and checks counts and pointers. Nothing is
+//! released, moved or written to, and no buffer is read.
 
 use super::Summary;
 use crate::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
@@ -9,12 +9,12 @@ use crate::array::check::check_event;
 use crate::schema::{MAX_BUFFERS, MAX_DEPTH, MAX_NODES};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, NodePath, Result, Step};
 
-/// Checks what an array's structs say of themselves, without knowing its type.
+/// Checks an array's structs without knowing the array's type.
 ///
-/// Negative or overflowing counts, null counts out of range, missing tables, children that are
-/// null, misaligned, released, or in the tree twice, an event on a type of device that has none,
-/// more levels or nodes than a schema may have: each is an error with its place. Any type of device
-/// will do. A tree without end has too many levels.
+/// The following are errors, which name their place: negative or overflowing counts; null counts
+/// out of range; missing tables; children that are null, misaligned, released, or in the tree
+/// twice; an event on a type of device that has none; and more levels or nodes than a schema may
+/// have. Every type of device is accepted. A tree without end has too many levels.
 ///
 /// ```
 /// use arrow_device::abi::ArrowDeviceArray;
@@ -45,8 +45,8 @@ pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
     Ok(summary)
 }
 
-/// Checks the structs of a type alone, as [`structure`] checks those of an array. Formats, names
-/// and metadata are not read: [`Schema::import`](crate::Schema::import) does.
+/// Checks the structs of a type, as [`structure`] checks those of an array. Formats, names and
+/// metadata are not read: [`Schema::import`](crate::Schema::import) reads them.
 ///
 /// # Safety
 /// UNS-12: the struct is as UNS-2 of [`Schema::import`](crate::Schema::import) says, during the
@@ -56,13 +56,13 @@ pub unsafe fn schema_structure(schema: &ArrowSchema) -> Result<Summary> {
     unsafe { walk(schema) }.map_err(|error| error.during("validate"))
 }
 
-/// What the two kinds of struct have in common.
+/// What both kinds of struct have in common.
 trait Struct: Sized {
     fn is_released(&self) -> bool;
     fn n_children(&self) -> i64;
     fn children(&self) -> *const *mut Self;
     fn dictionary(&self) -> *const Self;
-    /// How many buffers it has, or what is wrong with the rest of it.
+    /// The number of buffers, or what is wrong with the other members.
     fn buffers(&self) -> Result<usize, String>;
 }
 
@@ -139,15 +139,16 @@ fn check_table<T>(table: *const T, entries: usize, of: &str) -> Result<(), Strin
     }
 }
 
-/// A struct that was found, and the way to it.
+/// A struct that was found, and the path to it.
 struct Found<T> {
     address: *const T,
-    /// The number of the parent, and the step from there; nothing for the root.
+    /// The number of the parent, and the step from there; `None` for the root.
     way: Option<(usize, Step)>,
     depth: usize,
 }
 
-/// Visits level by level. The table of what was found is what the walk still has to do, too.
+/// Visits the tree level by level. The table of found structs is also the list of what the walk
+/// still has to visit.
 ///
 /// # Safety
 /// UNS-12.
@@ -173,7 +174,7 @@ unsafe fn walk<T: Struct>(root: &T) -> Result<Summary> {
         if count < 0 {
             return Err(malformed(format!("the number of children is {count}")));
         }
-        // What `usize` cannot count where addresses have 32 bits is too many as well.
+        // On targets with 32-bit addresses, a number that `usize` cannot hold is too large as well.
         let children = usize::try_from(count).unwrap_or(usize::MAX);
         let below = children.saturating_add(usize::from(!node.dictionary().is_null()));
         if below > MAX_NODES - found.len().min(MAX_NODES) {
@@ -203,7 +204,8 @@ unsafe fn walk<T: Struct>(root: &T) -> Result<Summary> {
     Ok(summary)
 }
 
-/// A struct has one parent: whoever releases a tree would release it once for each.
+/// Checks that no struct is in the tree twice: the release of a tree would release such a struct
+/// twice.
 fn each_once<T>(found: &[Found<T>]) -> Result<()> {
     let mut order: Vec<&Found<T>> = found.iter().collect();
     order.sort_by_key(|node| node.address.addr());

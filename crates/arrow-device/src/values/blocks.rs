@@ -1,4 +1,9 @@
-//! Elements that are compared many at a time, where they lie one behind the other.
+//! Comparison of many elements at a time, for values that lie one behind the other.
+//!
+//! For elements of a fixed width, the bytes of a whole block are compared at once. For texts, the
+//! lengths of elements are compared first, and then their bytes. Where a block differs and has
+//! nulls, up to 64 elements are compared at a time without a branch: a word of the bitmap says
+//! which of them count, because the bytes of null elements may differ.
 
 use std::ops::Range;
 
@@ -6,20 +11,20 @@ use crate::array::HostBytes;
 use crate::bits::{low_bits, word_at};
 use crate::{DataType, HostArray, IntervalUnit, Result};
 
-/// So many elements are compared before the next ones are looked at.
+/// How many elements are compared at a time.
 pub(super) const BLOCK: usize = 4096;
 
-/// How the values of an array lie.
+/// How the values of an array lie in memory.
 enum FlatValues<'host> {
     Bits(HostBytes<'host>),
-    /// So many bytes each.
+    /// Elements of this number of bytes.
     Wide(HostBytes<'host>, usize),
-    /// Offsets of so many bytes, and what they lead to.
+    /// Offsets of this number of bytes, and the bytes that they lead to.
     Bytes(HostBytes<'host>, usize, HostBytes<'host>),
 }
 
-/// The data of so many elements in both arrays, where each element is as long as the other and none
-/// begins before the one before it. `$number` is what offsets are.
+/// The bytes of some elements in both arrays, if each element is as long as its counterpart and
+/// none begins before the one before it. `$number` is the type of the offsets.
 macro_rules! same_steps {
     ($number:ty, $offsets:expr, $here:expr, $others:expr, $there:expr, $count:expr) => {{
         const W: usize = size_of::<$number>();
@@ -44,7 +49,7 @@ macro_rules! same_steps {
     }};
 }
 
-/// What an array without children has, to be compared many elements at a time.
+/// An array without children, prepared for the comparison of many elements at a time.
 pub(super) struct Flat<'host> {
     validity: Option<HostBytes<'host>>,
     values: FlatValues<'host>,
@@ -52,7 +57,7 @@ pub(super) struct Flat<'host> {
 }
 
 impl<'host> Flat<'host> {
-    /// `None` where elements of the type do not lie so.
+    /// `None` where elements of the type cannot be compared in this way.
     pub(super) fn of(host: &'host HostArray) -> Result<Option<Self>> {
         let data_type = host.data_type();
         let values = match data_type {
@@ -71,7 +76,7 @@ impl<'host> Flat<'host> {
         Ok(Some(Self { validity: validity(host)?, values, offset: host.array().offset() }))
     }
 
-    /// How many bytes so many elements take that were found to be the same.
+    /// How many bytes some elements take. The elements were found to be the same.
     pub(super) fn bytes(&self, first: usize, count: usize) -> usize {
         let first = self.offset + first;
         match &self.values {
@@ -91,8 +96,8 @@ impl<'host> Flat<'host> {
         }
     }
 
-    /// How many elements are the same from these on, counted in whole blocks but for the last one:
-    /// 0 where the first block is not, or where that takes a closer look.
+    /// How many elements from these two on are the same. Only whole blocks are counted, except for
+    /// the last one. 0 where the first block is not the same, or needs a closer look.
     pub(super) fn same_from(
         &self,
         first: usize,
@@ -130,7 +135,7 @@ impl<'host> Flat<'host> {
             }
             all_are_there &= one == low_bits(bits);
         }
-        // What lies below a null makes no difference; where there is the same, neither.
+        // What lies below a null makes no difference. Equal bytes there do no harm.
         if all_are_there || matches!(self.values, FlatValues::Bytes(..)) {
             return self.are_same_values(here, other, there, count).unwrap_or(false);
         }
@@ -140,7 +145,7 @@ impl<'host> Flat<'host> {
         })
     }
 
-    /// Which of up to 64 elements are there, in this array and in the other one.
+    /// Which of up to 64 elements are not null, in this array and in the other one.
     fn present(&self, here: usize, other: &Self, there: usize, count: usize) -> [u64; 2] {
         let word = |validity: &Option<HostBytes<'_>>, first: usize| {
             validity.as_deref().map_or(u64::MAX, |bits| word_at(bits, first)) & low_bits(count)
@@ -148,7 +153,7 @@ impl<'host> Flat<'host> {
         [word(&self.validity, here), word(&other.validity, there)]
     }
 
-    /// Whether elements are the same, and what lies below nulls among them. `None` where values do
+    /// Whether elements are the same, with what lies below nulls included. `None` where values do
     /// not lie as they should.
     fn are_same_values(
         &self,
@@ -193,7 +198,7 @@ impl<'host> Flat<'host> {
         }
     }
 
-    /// Whether those of up to 64 elements are the same that are there.
+    /// Whether those of up to 64 elements that are not null are the same.
     fn are_same_where(
         &self,
         present: u64,
@@ -230,7 +235,7 @@ impl<'host> Flat<'host> {
     }
 }
 
-/// The same for elements of so many bytes, without a branch for each.
+/// Compares elements of `W` bytes, without a branch for each.
 fn are_same_elements<const W: usize>(
     present: u64,
     (bytes, here): (&[u8], usize),
@@ -244,14 +249,14 @@ fn are_same_elements<const W: usize>(
     Some(differ & present == 0)
 }
 
-/// The bitmap of an array, where it has one.
+/// The bitmap of an array, if it has one.
 fn validity(host: &HostArray) -> Result<Option<HostBytes<'_>>> {
     let array = host.array();
     let has_one = array.schema_node().layout.has_validity() && !array.node().buffer(0).is_null();
     if has_one { host.buffer(0).map(Some) } else { Ok(None) }
 }
 
-/// Whether all of so many elements are there, by the bitmap of the array.
+/// Whether none of these elements is null, by the bitmap of the array.
 pub(super) fn are_present(host: &HostArray, first: usize, count: usize) -> Result<bool> {
     let Some(bits) = validity(host)? else { return Ok(true) };
     let first = host.array().offset() + first;
@@ -259,7 +264,8 @@ pub(super) fn are_present(host: &HostArray, first: usize, count: usize) -> Resul
     Ok((0..count).step_by(64).all(is_all))
 }
 
-/// How many bytes an element takes; `None` where the bytes of one do not say what it is.
+/// How many bytes an element takes; `None` where the bytes of an element do not determine its
+/// value.
 fn width(data_type: &DataType) -> Option<usize> {
     Some(match data_type {
         DataType::Int8 | DataType::UInt8 => 1,

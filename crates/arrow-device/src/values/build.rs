@@ -4,9 +4,9 @@ use super::native::{Native, native_name};
 use super::pieces::{Bits, aligned, refused};
 use crate::{Array, DataType, Result};
 
-/// Arrays from Rust values. `None` is a null; the validity bitmap is there only if there is one.
+/// Arrays from Rust values. `None` is a null. There is a validity bitmap only if there are nulls.
 impl Array {
-    /// An array of any fixed-width type. [`Native`] says which Rust type is for which.
+    /// An array of any fixed-width type. [`Native`] lists the Rust type for each Arrow type.
     ///
     /// ```
     /// use arrow_device::{Array, DataType};
@@ -17,7 +17,7 @@ impl Array {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     ///
-    /// Another Rust type than the one for this type is refused as
+    /// A Rust type that does not belong to the Arrow type is an
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument).
     pub fn from_values<T: Native>(
         data_type: DataType,

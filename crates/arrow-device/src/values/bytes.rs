@@ -1,4 +1,4 @@
-//! Reading text and bytes, in all their layouts.
+//! Reads text and bytes, in all their layouts.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::array::{read_i32, read_i64};
 use crate::{DataType, Error, HostArray, HostBytes, Result};
 
 impl HostArray {
-    /// The values of an array of text. All of them are looked at first: an offset or a view that
+    /// The values of an array of text. All of them are checked first: an offset or a view that
     /// leads outside, and bytes that are not UTF-8, are
     /// [`InvalidData`](crate::ErrorKind::InvalidData).
     ///
@@ -35,7 +35,7 @@ impl HostArray {
     }
 
     /// The values of an array of bytes, with or without a fixed size, or of text. All of them are
-    /// looked at first, as by [`texts`](Self::texts).
+    /// checked first, as in [`texts`](Self::texts).
     pub fn bytes(&self) -> Result<Bytes<'_>> {
         let bytes = Bytes::of(self)?;
         bytes.check(self)?;
@@ -49,23 +49,23 @@ pub struct Texts<'host> {
 }
 
 impl Texts<'_> {
-    /// How many there are, nulls counted in.
+    /// How many values there are, nulls included.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A value; `None` where it is null, and past the end.
+    /// The value at an index; `None` where it is null, and past the end.
     pub fn get(&self, index: usize) -> Option<&str> {
-        // `texts` saw that all are UTF-8.
+        // `texts` has checked that all values are UTF-8.
         self.bytes.get(index).and_then(|bytes| str::from_utf8(bytes).ok())
     }
 
-    /// All of them, in order.
+    /// All values in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Option<&str>> + ExactSizeIterator {
         (0..self.len()).map(|index| self.get(index))
     }
@@ -77,8 +77,8 @@ pub struct Bytes<'host> {
     data: Vec<HostBytes<'host>>,
 }
 
-/// Where the values of an array of bytes lie. The data itself is with [`Bytes`], or loaded for one
-/// element, where an array may have as many buffers of data as elements.
+/// The places of the values of an array of bytes. [`Bytes`] has the data too. Without it, the data
+/// of one element is loaded at a time, because an array may have as many data buffers as elements.
 pub(super) struct BytePlaces<'host> {
     rows: Rows<'host>,
     layout: BytesLayout<'host>,
@@ -91,7 +91,7 @@ enum BytesLayout<'host> {
 }
 
 impl<'host> BytePlaces<'host> {
-    /// As they are: nothing but the lengths of the buffers was looked at yet.
+    /// The places in an array, of which only the lengths of the buffers were checked.
     pub(super) fn of(host: &'host HostArray) -> Result<Self> {
         let rows = Rows::of(host)?;
         let layout = match host.data_type() {
@@ -115,7 +115,7 @@ impl<'host> BytePlaces<'host> {
         Ok(Self { rows, layout })
     }
 
-    /// Which buffers hold data, by their numbers.
+    /// The numbers of the buffers that hold data.
     fn data_buffers(&self, host: &HostArray) -> Range<usize> {
         match self.layout {
             BytesLayout::Offsets { .. } => 2..3,
@@ -124,8 +124,8 @@ impl<'host> BytePlaces<'host> {
         }
     }
 
-    /// How far behind the first buffer of data that of an element is. There may be no such buffer,
-    /// and the element may need none.
+    /// The position of an element's data buffer among the data buffers. Such a buffer may not
+    /// exist, and the element may need none.
     fn data_number(&self, index: usize) -> usize {
         match &self.layout {
             BytesLayout::Views { views } => view_at(views, self.rows.offset + index)
@@ -136,8 +136,8 @@ impl<'host> BytePlaces<'host> {
         }
     }
 
-    /// The number of the buffer that holds an element, and that buffer. An empty one where the view
-    /// of the element names a buffer that is not there.
+    /// The number of the buffer that holds an element, and that buffer. The buffer is empty where
+    /// the view of the element names one that does not exist.
     pub(super) fn data_of(
         &self,
         host: &'host HostArray,
@@ -149,7 +149,7 @@ impl<'host> BytePlaces<'host> {
         Ok((number, data))
     }
 
-    /// The buffer of elements of one size covers the array.
+    /// Checks that the buffer of elements of a fixed size covers the array.
     fn check_width(&self, host: &HostArray, data: Option<&[u8]>) -> Result<()> {
         match (&self.layout, data) {
             (BytesLayout::FixedSize { width }, Some(data)) if *width > 0 => {
@@ -159,7 +159,8 @@ impl<'host> BytePlaces<'host> {
         }
     }
 
-    /// How long an element says that it is, in bytes; 0 where it is null, or says what cannot be.
+    /// The length of an element in bytes, as the array says; 0 for a null, and for an impossible
+    /// length.
     fn length(&self, index: usize) -> usize {
         if !self.rows.is_present(index) {
             return 0;
@@ -178,7 +179,7 @@ impl<'host> BytePlaces<'host> {
         usize::try_from(length).unwrap_or(0)
     }
 
-    /// An element that may lead outside the buffer that [`data_of`](Self::data_of) told.
+    /// An element, which may lead outside the buffer from [`data_of`](Self::data_of).
     pub(super) fn find_in<'a>(
         &'a self,
         host: &HostArray,
@@ -188,7 +189,7 @@ impl<'host> BytePlaces<'host> {
         self.find(index, data).map_err(|fault| explain(host, index, &fault))
     }
 
-    /// Where an element is, whether or not it is null.
+    /// The bytes of an element, whether or not it is null.
     fn find<'a>(&'a self, index: usize, data: &'a [u8]) -> Result<&'a [u8], RangeFault> {
         let element = self.rows.offset + index;
         match &self.layout {
@@ -209,8 +210,8 @@ impl<'host> BytePlaces<'host> {
     }
 }
 
-/// Reads one element, and loads no buffer of data but that of the element: an array of views may
-/// have any number of these.
+/// Reads one element, and loads only that element's data buffer: an array of views may have any
+/// number of data buffers.
 pub(super) fn with_element<R>(
     host: &HostArray,
     index: usize,
@@ -225,18 +226,18 @@ pub(super) fn with_element<R>(
     read(Some(places.find_in(host, index, data.as_deref().unwrap_or_default())?))
 }
 
-/// An array of bytes that is one of many to be read one after the other. Its buffers of data are
-/// loaded together where they are no more than its elements, and otherwise for each element: what
-/// is loaded for all arrays is then no more than there are elements.
+/// One of many arrays of bytes that are read one after the other. The data buffers of an array are
+/// loaded together if there are no more of them than elements, and otherwise for each element. All
+/// arrays together then never load more buffers than there are elements.
 pub(super) enum BytesPart<'host> {
-    /// With all buffers of data.
+    /// With all data buffers.
     Whole(Bytes<'host>),
-    /// Without any.
+    /// Without data buffers.
     Single(BytePlaces<'host>),
 }
 
 impl<'host> BytesPart<'host> {
-    /// As it is: nothing but the lengths of the buffers was looked at yet.
+    /// An array of which only the lengths of the buffers were checked.
     pub(super) fn of(host: &'host HostArray) -> Result<Self> {
         let places = BytePlaces::of(host)?;
         if places.data_buffers(host).len() > host.len() {
@@ -245,16 +246,16 @@ impl<'host> BytesPart<'host> {
         Bytes::load(places, host).map(Self::Whole)
     }
 
-    /// Looks at all elements.
+    /// Checks all elements.
     pub(super) fn check(&self, host: &HostArray) -> Result<()> {
         match self {
             Self::Whole(bytes) => bytes.check(host),
-            // Each is looked at when it is read.
+            // Each element is checked when it is read.
             Self::Single(_) => Ok(()),
         }
     }
 
-    /// An element that may lead outside; `None` where it is null.
+    /// An element, which may lead outside; `None` where it is null.
     pub(super) fn at(&self, host: &'host HostArray, index: usize) -> Result<Option<Cow<'_, [u8]>>> {
         match self {
             Self::Whole(bytes) => Ok(bytes.at(host, index)?.map(Cow::Borrowed)),
@@ -268,7 +269,7 @@ impl<'host> BytesPart<'host> {
         }
     }
 
-    /// How long the elements say that they are, in bytes. Nulls are of no length.
+    /// The lengths of the elements in bytes, as the array says. The length of a null is 0.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
         let places = match self {
             Self::Whole(bytes) => &bytes.places,
@@ -279,7 +280,7 @@ impl<'host> BytesPart<'host> {
 }
 
 impl<'host> Bytes<'host> {
-    /// As they are: nothing but the lengths of the buffers was looked at yet.
+    /// The values of an array of which only the lengths of the buffers were checked.
     pub(super) fn of(host: &'host HostArray) -> Result<Self> {
         Self::load(BytePlaces::of(host)?, host)
     }
@@ -291,28 +292,28 @@ impl<'host> Bytes<'host> {
         Ok(Self { places, data })
     }
 
-    /// How many there are, nulls counted in.
+    /// How many values there are, nulls included.
     pub fn len(&self) -> usize {
         self.places.rows.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A value; `None` where it is null, and past the end.
+    /// The value at an index; `None` where it is null, and past the end.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
-        // `bytes` saw that all lie inside.
+        // `bytes` has checked that all values lie inside.
         if self.places.rows.is_present(index) { self.find(index).ok() } else { None }
     }
 
-    /// All of them, in order.
+    /// All values in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Option<&[u8]>> + ExactSizeIterator {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    /// A value that may lead outside; `None` where it is null.
+    /// A value, which may lead outside; `None` where it is null.
     pub(super) fn at(&self, host: &HostArray, index: usize) -> Result<Option<&[u8]>> {
         if !self.places.rows.is_present(index) {
             return Ok(None);
@@ -320,15 +321,15 @@ impl<'host> Bytes<'host> {
         self.find(index).map(Some).map_err(|fault| explain(host, index, &fault))
     }
 
-    /// The same as text.
+    /// A value as text, which may lead outside; `None` where it is null.
     pub(super) fn text(&self, host: &HostArray, index: usize) -> Result<Option<&str>> {
         self.at(host, index)?.map(|bytes| text_of(host, index, bytes)).transpose()
     }
 
-    /// Looks at all of them. Offsets have to be in order even where an element is null.
+    /// Checks all values. Offsets have to be in order even where an element is null.
     fn check(&self, host: &HostArray) -> Result<()> {
-        // Where all are of one size, all are inside if the last one is, and there may be very many
-        // that have no bytes.
+        // Elements of one size are all inside if the last one is. There may be very many without
+        // bytes, so there is no loop.
         let last = self.len().checked_sub(1);
         if matches!(self.places.layout, BytesLayout::FixedSize { .. })
             && last.is_none_or(|last| self.find(last).is_ok())
@@ -345,7 +346,7 @@ impl<'host> Bytes<'host> {
         Ok(())
     }
 
-    /// Where an element is, whether or not it is null.
+    /// The bytes of an element, whether or not it is null.
     fn find(&self, index: usize) -> Result<&[u8], RangeFault> {
         let data = self.data.get(self.places.data_number(index));
         self.places.find(index, data.map_or(&[], |data| data))
@@ -366,7 +367,7 @@ fn view_at(views: &[u8], element: usize) -> Option<&[u8; 16]> {
     element.checked_mul(16).and_then(|start| views.get(start..)?.first_chunk())
 }
 
-/// The bytes that a view holds itself, or names in the buffer of data that it names.
+/// The bytes that a view holds itself, or those in `data`, the buffer that it names.
 fn find_view<'view>(view: &'view [u8; 16], data: &'view [u8]) -> Result<&'view [u8], RangeFault> {
     let [length, prefix, buffer, offset] =
         [0, 4, 8, 12].map(|start| view.get(start..).and_then(i32::read).unwrap_or(0));
@@ -380,22 +381,22 @@ fn find_view<'view>(view: &'view [u8; 16], data: &'view [u8]) -> Result<&'view [
     if i32::read(bytes) == Some(prefix) { Ok(bytes) } else { Err(RangeFault::Prefix) }
 }
 
-/// Reads an offset that need not be aligned.
+/// Reads an offset, which need not be aligned.
 pub(super) fn offset_at(offsets: &[u8], wide: bool, index: usize) -> Result<i64, RangeFault> {
     let offset =
         if wide { read_i64(offsets, index) } else { read_i32(offsets, index).map(i64::from) };
     offset.ok_or(RangeFault::Missing)
 }
 
-/// The bytes from `start` to `end`, if these are in order and inside.
+/// The bytes from `start` to `end`, if the two are in order and inside.
 fn part(bytes: &[u8], start: i64, end: i64) -> Option<&[u8]> {
     bytes.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
 }
 
-/// What is wrong with an element.
+/// What is wrong with the place of an element.
 #[derive(Debug)]
 pub(super) enum RangeFault {
-    /// The buffer ends before it.
+    /// The buffer ends before the element.
     Missing,
     Offsets {
         start: i64,
@@ -423,7 +424,7 @@ impl fmt::Display for RangeFault {
                     "its view names {length} bytes at {offset} of data buffer {buffer}, which are not there"
                 )
             }
-            Self::Prefix => f.write_str("its view begins otherwise than the bytes it names"),
+            Self::Prefix => f.write_str("the prefix in its view is not how its bytes begin"),
         }
     }
 }

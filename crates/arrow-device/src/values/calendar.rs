@@ -1,6 +1,7 @@
-//! Dates and times from the integers that count them, as ISO 8601 writes them.
+//! Writes dates and times, which are counted by integers, as in ISO 8601.
 //!
-//! Time zones are not looked up: a timestamp with one is written in UTC, and the zone is named.
+//! Time zones are not looked up: a timestamp with a zone is written in UTC, followed by the name of
+//! the zone.
 
 use std::fmt;
 
@@ -8,17 +9,17 @@ use crate::TimeUnit;
 
 const SECONDS_OF_A_DAY: i128 = 86_400;
 
-/// So many days after 1970-01-01.
+/// Writes the date that is `days` after 1970-01-01.
 pub(super) fn write_date(f: &mut fmt::Formatter<'_>, days: i128) -> fmt::Result {
     let (year, month, day) = civil_from_days(days);
     match year {
         0..=9999 => write!(f, "{year:04}-{month:02}-{day:02}"),
-        // ISO 8601 wants a sign where there are more or fewer than four digits.
+        // ISO 8601 requires a sign for years with more or fewer than four digits.
         _ => write!(f, "{year:+05}-{month:02}-{day:02}"),
     }
 }
 
-/// A point in time.
+/// Writes a point in time.
 pub(super) fn write_date_time(
     f: &mut fmt::Formatter<'_>,
     count: i64,
@@ -28,11 +29,11 @@ pub(super) fn write_date_time(
     let count = i128::from(count);
     write_date(f, count.div_euclid(of_a_day))?;
     f.write_str("T")?;
-    // Less than a day of nanoseconds, so it fits.
+    // Less than the nanoseconds of a day, so it fits.
     write_clock(f, count.rem_euclid(of_a_day) as i64, unit)
 }
 
-/// The time of a day. What is no time of a day is written as the number it is.
+/// Writes the time of a day. A count that is no time of a day is written as a number.
 pub(super) fn write_time(f: &mut fmt::Formatter<'_>, count: i64, unit: TimeUnit) -> fmt::Result {
     let of_a_day = SECONDS_OF_A_DAY * i128::from(per_second(unit));
     if (0..of_a_day).contains(&i128::from(count)) {
@@ -64,19 +65,19 @@ fn per_second(unit: TimeUnit) -> i64 {
 
 /// Year, month and day of the Gregorian calendar, extended to all times.
 ///
-/// Counts in eras of 400 years, which all have as many days, and in years that begin in March, so
-/// that the day that not every year has is its last.
+/// Counts in eras of 400 years, which all have the same number of days, and in years that begin in
+/// March: a leap day is then the last day of its year.
 fn civil_from_days(days: i128) -> (i128, i128, i128) {
     const DAYS_OF_AN_ERA: i128 = 146_097;
-    // From 0000-03-01 to 1970-01-01.
+    // The number of days from 0000-03-01 to 1970-01-01.
     let days = days + 719_468;
     let era = days.div_euclid(DAYS_OF_AN_ERA);
     let day_of_era = days.rem_euclid(DAYS_OF_AN_ERA);
-    // Leap days before this one, taken away, leave years of 365 days.
+    // Without the leap days before this day, each year has 365 days.
     let year_of_era =
         (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // From March on, five months have 153 days.
+    // From March on, each five months have 153 days.
     let months_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * months_from_march + 2) / 5 + 1;
     let is_next_year = months_from_march >= 10;

@@ -1,4 +1,4 @@
-//! Several arrays of one type as one, in host memory.
+//! Concatenates arrays of one type into one array in host memory.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,19 +10,20 @@ use super::rows::Rows;
 use crate::{Array, DataType, Error, ErrorKind, HostArray, IntervalUnit, Result};
 
 impl Array {
-    /// The elements of all arrays, one array after the other, as one array in host memory.
+    /// The elements of all arrays, one array after the other, as one array in host memory. Waits
+    /// until the arrays may be read.
     ///
-    /// All are of one type, names and metadata aside, and in memory that the host reads: those on a
-    /// device are copied [`to_host`](Self::to_host) first. Waits until they may be read. What
-    /// belongs to no element is left behind. Dictionaries that are not the same array are put one
-    /// behind the other, and a value that is in two of them is there twice; keys of too few bits
-    /// for that are [`LimitExceeded`](crate::ErrorKind::LimitExceeded).
+    /// All arrays need to have one type, names and metadata aside, and to be in memory that the
+    /// host reads. Copy arrays on a device [`to_host`](Self::to_host) first. Buffers that no
+    /// element refers to are left behind. Different dictionaries are put one behind the other, and
+    /// a value that is in two of them is there twice. If the keys have too few bits for that, the
+    /// error is [`LimitExceeded`](crate::ErrorKind::LimitExceeded).
     ///
     /// A few bytes can name one large value many times: as an item of list views, as bytes of
-    /// views, as the value of a union. What comes out has each of them as often as it is named, up
-    /// to a million elements and 64 for each byte that the arrays have, of all levels together; 64
-    /// bytes of text count as an element, and each piece that is put together as sixteen. More is
-    /// `LimitExceeded` as well.
+    /// views, as the value of a union. The result has such a value as often as it is named. The
+    /// number of elements in the result, of all levels together, is bounded by a million, plus 64
+    /// for each byte of the arrays. 64 bytes of text count as an element, and each piece that is
+    /// put together counts as sixteen. More is `LimitExceeded` as well.
     ///
     /// ```
     /// use arrow_device::{Array, DataType};
@@ -57,12 +58,12 @@ struct Room {
     left: usize,
 }
 
-/// How many there may be in any case, and for each byte of the arrays.
+/// How many elements may be made in addition to those for each byte of the arrays.
 const FREE_ELEMENTS: usize = 1 << 20;
 const ELEMENTS_PER_BYTE: usize = 64;
-/// So many bytes of a text are made in about the time of an element.
+/// How many bytes of a text take about the time of an element.
 const ELEMENT_BYTES: usize = 64;
-/// A piece is looked at in about the time of so many elements.
+/// How many elements take about the time of a piece.
 const PIECE_ELEMENTS: usize = 16;
 
 impl Room {
@@ -80,26 +81,26 @@ impl Room {
         Ok(())
     }
 
-    /// Fails where the pieces of so many columns, which are taken column by column, do not fit.
+    /// Fails where so many columns, which are made one by one, have too many pieces.
     fn check_columns(&self, columns: usize, pieces: usize) -> Result<()> {
         let of_a_column = pieces.saturating_mul(PIECE_ELEMENTS);
         self.without(columns.saturating_mul(of_a_column)).map(|_| ())
     }
 
-    /// What would be left.
+    /// The room that would be left.
     fn without(&self, elements: usize) -> Result<usize> {
         self.left.checked_sub(elements).ok_or_else(|| {
             limited("the arrays name their values more often than can be put together")
         })
     }
 
-    /// Room for texts of these lengths, besides the elements that they are.
+    /// Takes room for texts of these lengths, in addition to the room for the elements.
     fn take_texts(&mut self, mut lengths: impl Iterator<Item = usize>) -> Result<()> {
         lengths.try_for_each(|len| self.take(len / ELEMENT_BYTES))
     }
 }
 
-/// The bytes of an array's buffers, on all levels. Each array below counts as one byte more.
+/// The bytes of an array's buffers on all levels. Each array below counts as one byte more.
 pub(super) fn bytes_in(part: &HostArray) -> Result<usize> {
     let mut bytes = 1_usize;
     for index in 0..part.array().buffer_count() {
@@ -119,14 +120,14 @@ fn limited(message: &'static str) -> Error {
     Error::new(ErrorKind::LimitExceeded, message).during("concat")
 }
 
-/// How many elements all have together.
+/// The number of elements of all parts together.
 fn total(parts: &[HostArray]) -> Result<usize> {
     let mut lengths = parts.iter().map(HostArray::len);
     let total = lengths.try_fold(0_usize, usize::checked_add);
     total.ok_or_else(|| limited("the arrays have more elements than can be counted"))
 }
 
-/// Whether no element is null, as far as no bitmap has to be read for that.
+/// Whether no element is null, as far as that is known without reading a bitmap.
 fn are_present(parts: &[HostArray]) -> Result<bool> {
     for part in parts {
         if Rows::of(part)?.has_bitmap() {
@@ -137,10 +138,10 @@ fn are_present(parts: &[HostArray]) -> Result<bool> {
 }
 
 fn concat(of: &DataType, parts: &[HostArray], room: &mut Room) -> Result<Array> {
-    // Each takes time, whatever its length.
+    // Each part takes time, whatever its length is.
     room.take(parts.len().saturating_mul(PIECE_ELEMENTS))?;
     let len = total(parts)?;
-    // What has no bytes for its elements may have any number of them, and takes no time for each.
+    // Elements without bytes may be any number, and take no time for each.
     match of {
         DataType::Null | DataType::RunEndEncoded { .. } => {}
         DataType::Struct(_) | DataType::FixedSizeList(..) | DataType::FixedSizeBinary(0)
@@ -240,8 +241,8 @@ fn concat(of: &DataType, parts: &[HostArray], room: &mut Room) -> Result<Array> 
 /// An element of one of the parts: the part, its number there, and its bytes.
 type PartElement<'a> = (&'a HostArray, usize, Result<Option<Cow<'a, [u8]>>>);
 
-/// Makes an array of the elements of all parts, which are bytes. There is room for all of their
-/// lengths before one is read.
+/// Makes an array of the elements of all parts, which are bytes. Room for all of their lengths is
+/// taken before one is read.
 fn strings(
     parts: &[HostArray],
     room: &mut Room,
@@ -257,7 +258,8 @@ fn strings(
     }))
 }
 
-/// Makes an array of what an iterator gives up to the first error, which is returned.
+/// Makes an array of the items of an iterator. If the iterator has an error, it is returned
+/// instead.
 fn until_fault<T>(
     elements: impl Iterator<Item = Result<T>>,
     make: impl FnOnce(&mut dyn Iterator<Item = T>) -> Result<Array>,
@@ -270,21 +272,21 @@ fn until_fault<T>(
     fault.map_or(made, Err)
 }
 
-/// What the elements of a struct, or of a list of a fixed size, have in one of the arrays below.
+/// The items of all elements of a struct, or of a fixed-size list, in one of the arrays below.
 fn elements_of(part: &HostArray, of: &DataType, number: usize) -> Result<HostArray> {
     let DataType::FixedSizeList(_, size) = of else { return rows_of(part, number) };
     let size = usize::try_from(*size).unwrap_or(0);
-    // Nulls have items, too.
+    // Nulls of a fixed-size list have items, too.
     let start = part.array().offset().saturating_mul(size);
     part.child(number)?.slice(start, part.len().saturating_mul(size))
 }
 
-/// The rows of a struct in the array of a field, which lies without the struct's own offset.
+/// The rows of a struct in the array of a field, which does not have the struct's own offset.
 fn rows_of(part: &HostArray, field: usize) -> Result<HostArray> {
     part.child(field)?.slice(part.array().offset(), part.len())
 }
 
-/// Of no parts an array without elements.
+/// The concatenation; an empty array where there are no parts.
 fn concat_or_empty(of: &DataType, parts: &[HostArray], room: &mut Room) -> Result<Array> {
     if parts.is_empty() { Array::empty(of.clone()) } else { concat(of, parts, room) }
 }
@@ -335,7 +337,7 @@ fn lists(of: &DataType, parts: &[HostArray], room: &mut Room) -> Result<Array> {
     Array::from_lists(of.clone(), lengths, concat_or_empty(item, &items, room)?)
 }
 
-/// Ranges that follow each other as one.
+/// Joins ranges that follow each other.
 fn joined(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::new();
     for range in ranges.filter(|range| !range.is_empty()) {

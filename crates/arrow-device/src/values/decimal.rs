@@ -1,4 +1,4 @@
-//! [`Decimal`]: an integer of up to 256 bits with its point moved.
+//! [`Decimal`]: an integer of up to 256 bits, and the number of digits after its point.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
-    /// Two's complement, the least significant first.
+    /// The integer in two's complement, the least significant word first.
     words: [u32; 8],
     scale: i32,
 }
 
-/// With more digits than this behind the point, or zeros before it, a number is written with an
+/// With more digits after the point, or zeros before it, than this, a number is written with an
 /// exponent.
 const MOST_PLACES: u32 = 100;
 
 impl Decimal {
-    /// `number`, divided by ten to the power of `scale`.
+    /// The decimal number that is `number` divided by ten to the power of `scale`.
     pub fn new(number: i128, scale: i32) -> Self {
         let sign = if number < 0 { u32::MAX } else { 0 };
         let bits = number.cast_unsigned();
@@ -30,7 +30,8 @@ impl Decimal {
         Self { words: [word(0), word(1), word(2), word(3), sign, sign, sign, sign], scale }
     }
 
-    /// The same for 256 bits, as they lie in memory.
+    /// The decimal number of 256 bits as they lie in memory, divided by ten to the power of
+    /// `scale`.
     pub(super) fn from_bytes(mut bytes: [u8; 32], scale: i32) -> Self {
         if cfg!(target_endian = "big") {
             bytes.reverse();
@@ -42,7 +43,7 @@ impl Decimal {
         Self { words, scale }
     }
 
-    /// The integer, if it is one of 128 bits.
+    /// The integer, if it fits into 128 bits.
     pub fn number(&self) -> Option<i128> {
         let [first, second, third, fourth, ..] = self.words.map(u128::from);
         let number = (first | second << 32 | third << 64 | fourth << 96).cast_signed();
@@ -72,7 +73,7 @@ impl Decimal {
             let mut rest = 0_u64;
             for word in words.iter_mut().rev() {
                 let dividend = rest << 32 | u64::from(*word);
-                // Less than 2^32, because the rest is less than ten.
+                // Less than 2^32, because the remainder is less than ten.
                 *word = (dividend / 10) as u32;
                 rest = dividend % 10;
             }

@@ -1,4 +1,4 @@
-//! What an array is made of, as text for people.
+//! Describes the structure of an array as text for people.
 
 use std::fmt::{self, Write};
 
@@ -6,11 +6,11 @@ use super::show::OneLine;
 use crate::array::Ready;
 use crate::{Array, BufferKind, DataType};
 
-/// Data buffers of views that are named one by one.
+/// How many data buffers of views are listed.
 const MOST_DATA_BUFFERS: usize = 4;
 
-/// The longest description, in bytes. A few names and pairs of metadata may stand in any number of
-/// fields.
+/// The longest description in bytes. Without a bound, a few shared names and pairs of metadata
+/// could be printed for any number of fields.
 const LONGEST: usize = 16 << 20;
 
 /// A text that ends at [`LONGEST`].
@@ -27,9 +27,9 @@ impl Write for BoundedText {
 }
 
 impl Array {
-    /// The tree of columns: the name, type, length, offset and null count of each, and what is
-    /// known of its buffers. Reads no buffer, asks no device, and tells no address. Ends after 16
-    /// MiB, with `…`.
+    /// Describes the tree of columns: the name, type, length, offset and null count of each, and
+    /// what is known of its buffers. Reads no buffer, asks no device, and shows no address. A text
+    /// of more than 16 MiB ends with `…`.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -64,7 +64,7 @@ impl Array {
     }
 }
 
-/// One node and all below it. Schemas are not deeper than 64 levels.
+/// Describes a node and everything below it. A schema has at most 64 levels.
 fn describe(out: &mut BoundedText, array: &Array, name: &str, depth: usize) -> fmt::Result {
     let indent = depth * 2;
     let data_type = array.data_type();
@@ -96,7 +96,7 @@ fn describe_buffers(out: &mut BoundedText, array: &Array, indent: usize) -> fmt:
     for (index, kind) in fixed.iter().enumerate() {
         writeln!(out, "{:indent$}{}: {}", "", kind_name(*kind), buffer_len(array, index))?;
     }
-    // What follows is data buffers, and one of their sizes.
+    // The other buffers are data buffers, and one buffer with their sizes.
     let count = array.buffer_count().saturating_sub(fixed.len() + 1);
     for index in 0..count.min(MOST_DATA_BUFFERS) {
         writeln!(out, "{:indent$}data {index}: {}", "", buffer_len(array, fixed.len() + index))?;
@@ -136,7 +136,7 @@ fn counted(count: i64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A type without what its children say anyway.
+/// A type, without what the lines of its children say.
 struct ShortType<'a>(&'a DataType);
 
 impl fmt::Display for ShortType<'_> {

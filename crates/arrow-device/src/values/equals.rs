@@ -1,4 +1,16 @@
 //! Whether two arrays hold the same values.
+//!
+//! 1. Elements are compared from the root down, many at a time where they lie one behind the other
+//!    ([`Flat`]). The first difference ends the comparison, so everything that was compared before
+//!    is equal.
+//! 2. A few bytes can name one large value many times. Once there have been more steps than
+//!    elements, ranges that were compared are remembered, and not compared again. Both ends of such
+//!    a range move together, so it is stored on its *diagonal*: all pairs of places with one
+//!    distance. Ranges of a diagonal that overlap or touch are joined.
+//! 3. After a bounded number of steps for each element, the comparison is given up with an error.
+//!
+//! What must stay true: without shared elements there are no more steps than elements, so nothing
+//! is remembered; and the number of remembered ranges is bounded by the number of elements.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,19 +22,19 @@ use super::lists::Lists;
 use crate::{Array, DataType, Error, ErrorKind, HostArray, Result};
 
 impl Array {
-    /// Whether two arrays are of the same type and hold the same values, wherever and however they
-    /// lie.
+    /// Whether two arrays are of the same type and hold the same values, whatever their layout in
+    /// memory is.
     ///
     /// Offsets, what lies below a null, the order of a dictionary's values, and where runs and list
-    /// views are cut make no difference. Floats are the same where their bits are. Metadata is not
-    /// looked at. Waits for both, and reads them on the host, as [`host`](Self::host) does.
+    /// views are cut make no difference. Floats are equal if their bits are. Metadata is ignored.
+    /// Waits for both arrays, and reads them on the host, as [`host`](Self::host) does.
     ///
     /// A few bytes can name one large value many times, on each of many levels: as the value of a
     /// dictionary, of a union or of a run, as an item of list views, as bytes of views. Parts that
-    /// are long to compare are then compared once. That does not help where each array shares in
-    /// another way. The error is of the kind [`LimitExceeded`](ErrorKind::LimitExceeded) where a
-    /// comparison takes more than a million steps and 64 for each element, on every level, of both
-    /// arrays; a kilobyte of text counts as an element.
+    /// take long to compare are then compared once. That does not help where each array shares its
+    /// parts in another way. A comparison that takes more than a million steps, plus 64 for each
+    /// element of both arrays on every level, fails with
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded). A kilobyte of text counts as an element.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -43,47 +55,44 @@ impl Array {
     }
 }
 
-/// How many elements there are in any case, for the count of steps.
+/// How many elements are added to those of the arrays when steps are counted.
 const FREE_ELEMENTS: usize = 1 << 14;
-/// How many steps a comparison takes for each element, at most.
+/// The largest number of steps for each element.
 const MOST_STEPS: usize = 64;
-/// What took more steps than this is worth remembering.
+/// A range is remembered if its comparison took more steps than this.
 const WORTH_REMEMBERING: usize = 16;
 /// How many bytes of one element are compared in about the time of a step.
 const STEP_BYTES: usize = 1024;
-/// How many elements are compared together in about the time of a step, at least.
+/// At least so many elements are compared together in about the time of a step.
 const STEP_ELEMENTS: usize = 16;
 
-/// Elements of an array.
+/// A range of elements of an array.
 type SomeElements<'a> = (&'a HostArray, Range<usize>);
 
-/// A comparison of two arrays.
-///
-/// The first difference ends it, so that all that was compared before is the same. Where no element
-/// is shared, there are no more steps than elements. Once there are more, what was compared is
-/// remembered, and not compared again; after many more, the comparison is given up.
+/// A comparison of two arrays: see the page of this module.
 struct Comparison<'a> {
     arrays: [&'a HostArray; 2],
-    /// How many there were: a look at two elements, or at so many of their bytes.
+    /// How many steps were taken: comparisons of two elements, or of [`STEP_BYTES`] of their bytes.
     steps: usize,
-    /// After how many steps [`go_on`](Self::go_on) decides what is next.
+    /// The number of steps after which [`go_on`](Self::go_on) decides what is next.
     until: usize,
-    /// How many elements there are in both arrays, and those that count in any case. Counted when
-    /// there are many steps. No more ranges than these are remembered.
+    /// The number of elements of both arrays, plus [`FREE_ELEMENTS`]. Counted only when there are
+    /// many steps. No more ranges than this are remembered.
     elements: Option<usize>,
     is_remembering: bool,
-    /// Ranges that are the same: the end of each, by where it starts. Those of one diagonal neither
-    /// overlap nor touch.
+    /// Ranges that are equal: the end of each, by its diagonal and its start. Ranges of one
+    /// diagonal neither overlap nor touch.
     known: BTreeMap<(Diagonal, usize), usize>,
 }
 
-/// All pairs of places that are as far apart: in both arrays, elements of one node, or bytes of two
-/// of its buffers.
+/// All pairs of places in both arrays with one distance. Places are elements of one node, or bytes
+/// of two of its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Diagonal {
     node: u32,
     buffers: Option<(usize, usize)>,
-    /// How far the place in the other array is behind that in the one. It wraps around.
+    /// How far the place in the second array is behind the place in the first one. The number wraps
+    /// around.
     shift: usize,
 }
 
@@ -110,7 +119,7 @@ impl<'a> Comparison<'a> {
         if self.steps > self.until { self.go_on() } else { Ok(()) }
     }
 
-    /// Remembers from here on, or gives up.
+    /// Begins to remember, or gives up.
     #[cold]
     fn go_on(&mut self) -> Result<()> {
         let elements = match self.elements {
@@ -128,7 +137,7 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    /// How much is known to be the same from a place on.
+    /// How far the arrays are known to be equal from a place on.
     fn known_from(&self, diagonal: Diagonal, start: usize) -> usize {
         if !self.is_remembering {
             return 0;
@@ -139,13 +148,13 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Remembers that a range is the same.
+    /// Remembers that a range is equal.
     fn remember(&mut self, diagonal: Diagonal, range: Range<usize>) {
         if !self.is_remembering || Some(self.known.len()) >= self.elements {
             return;
         }
         let Range { mut start, mut end } = range;
-        // Those that overlap or touch become one with it, the last one first.
+        // Ranges that overlap or touch this one are joined with it, the last one first.
         while let Some(((of, first), last)) = self.known.range(..=(diagonal, end)).next_back() {
             if *of != diagonal || *last < start {
                 break;
@@ -157,11 +166,10 @@ impl<'a> Comparison<'a> {
         self.known.insert((diagonal, start), end);
     }
 
-    /// Whether elements of arrays of the same type are the same, as many of the one as of the
-    /// other.
+    /// Whether elements of two arrays of one type are equal. Both ranges have the same length.
     ///
-    /// There may be more of them than a loop could visit, where they take no memory: elements
-    /// without width, and those of a run.
+    /// There may be more elements than a loop could visit, if they take no memory: elements without
+    /// width, and those of a run.
     fn are_equal(
         &mut self,
         (a, here): SomeElements<'_>,
@@ -171,7 +179,7 @@ impl<'a> Comparison<'a> {
             return Ok(false);
         }
         let (mut done, before) = (0_usize, self.steps);
-        // Where the next block begins: elements of one that differs are looked at one by one.
+        // Where the next block begins. Elements of a block that differs are compared one by one.
         let mut block = 0_usize;
         while done < here.len() {
             if done >= block && here.len() > 1 {
@@ -179,7 +187,8 @@ impl<'a> Comparison<'a> {
                 let same =
                     self.same_block((a, here.start + done), (b, there.start + done), left)?;
                 done = done.saturating_add(same);
-                // A struct is looked at after each block: its elements may take no memory.
+                // A struct is compared again after each block, because its elements may take no
+                // memory.
                 let is_struct = same > 0 && matches!(a.data_type(), DataType::Struct(_));
                 block = done.saturating_add(if is_struct { 1 } else { BLOCK });
                 continue;
@@ -195,15 +204,15 @@ impl<'a> Comparison<'a> {
         Ok(true)
     }
 
-    /// How many of so many elements are the same from these two on, as far as many at a time can be
-    /// compared.
+    /// How many of `count` elements from these two on are equal, if many can be compared at a time.
     fn same_block(
         &mut self,
         (a, i): (&HostArray, usize),
         (b, j): (&HostArray, usize),
         count: usize,
     ) -> Result<usize> {
-        // Past the end there is nothing to look at; whoever looks at it says so.
+        // Elements past the end cannot be compared. The caller, who compares them one by one,
+        // reports that.
         let has_all = |host: &HostArray, first: usize| {
             first.checked_add(count).is_some_and(|end| end <= host.len())
         };
@@ -235,8 +244,8 @@ impl<'a> Comparison<'a> {
         Ok(same)
     }
 
-    /// How many elements from these two on are certainly the same, in arrays of the same type: 0
-    /// where these two are not. There may be fewer elements.
+    /// How many elements from these two on are known to be equal, in arrays of one type. 0 where
+    /// these two are not equal. The number may go past the end of the arrays.
     fn same_from(&mut self, one: (&HostArray, usize), other: (&HostArray, usize)) -> Result<usize> {
         const ALL: usize = usize::MAX;
         let ((a, i), (b, j)) = (one, other);
@@ -259,13 +268,13 @@ impl<'a> Comparison<'a> {
         let (found, others) = match (a.follow(i)?, b.follow(j)?) {
             (Some(found), Some(others)) => (found, others),
             (one, other) => {
-                // A dictionary says null in two ways.
+                // An element of a dictionary is null if its key or its value is.
                 let are_null = (one.is_none() || is_no_value(a, i)?)
                     && (other.is_none() || is_no_value(b, j)?);
                 return Ok(are_null.into());
             }
         };
-        // How many elements are present together with these two, as far as one look tells.
+        // How many elements from these two on are not null, as far as one look tells.
         let present = if says_who_is_null(a) || says_who_is_null(b) { 1 } else { ALL };
         match a.data_type() {
             DataType::Union { type_ids, .. }
@@ -315,7 +324,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Whether the bytes of two elements are the same, which are not null.
+    /// Whether two elements that are not null have the same bytes.
     fn are_same_bytes(
         &mut self,
         (a, i): (&HostArray, usize),
@@ -330,7 +339,7 @@ impl<'a> Comparison<'a> {
         if bytes.len() != other_bytes.len() || bytes.len() <= STEP_BYTES {
             return Ok(bytes == other_bytes);
         }
-        // More bytes than a view holds itself, so that they lie in the buffers.
+        // These bytes are more than a view holds itself, so they lie in the buffers.
         let start = bytes.as_ptr().addr() - data.as_ptr().addr();
         let other_start = other_bytes.as_ptr().addr() - other_data.as_ptr().addr();
         let diagonal = Diagonal::new(a, Some((buffer, other_buffer)), (start, other_start));
@@ -344,8 +353,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Whether an element is null, by dictionaries and runs. An element of a union is not: it has a
-/// type at least.
+/// Whether an element is null, with the nulls of dictionaries and runs. An element of a union
+/// counts as not null, because it has at least a type.
 fn is_no_value(host: &HostArray, index: usize) -> Result<bool> {
     match (host.follow(index)?, host.data_type()) {
         (None, _) => Ok(true),
@@ -356,7 +365,7 @@ fn is_no_value(host: &HostArray, index: usize) -> Result<bool> {
     }
 }
 
-/// Whether an array has a bitmap of which elements are null.
+/// Whether an array has a bitmap.
 fn says_who_is_null(host: &HostArray) -> bool {
     !host.array().node().buffer(0).is_null()
 }
@@ -368,8 +377,8 @@ fn is_bytes(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::FixedSizeBinary(_))
 }
 
-/// How many elements there are in the nodes of both arrays, and pieces of bytes as large as are
-/// compared in a step. Of a node whose elements take no memory, no more count than of all others.
+/// The number of elements in the nodes of both arrays, plus the number of steps that their bytes
+/// take. A node whose elements take no memory counts no more than all others together.
 fn count_elements(arrays: [&HostArray; 2]) -> Result<usize> {
     let (mut nodes, mut pieces) = (Vec::new(), 0_usize);
     for array in arrays {
@@ -381,9 +390,9 @@ fn count_elements(arrays: [&HostArray; 2]) -> Result<usize> {
     Ok(elements.fold(pieces, usize::saturating_add))
 }
 
-/// Adds how many elements each node has, and in how many bytes they are.
+/// Adds the number of elements of each node, and of their bytes.
 fn add_nodes(host: &HostArray, nodes: &mut Vec<(usize, usize)>, pieces: &mut usize) -> Result<()> {
-    // A buffer that cannot be read is an error only where its elements are compared.
+    // A buffer that cannot be read is an error only when its elements are compared.
     let lens = (0..host.array().buffer_count())
         .map(|index| host.buffer(index).map_or(0, |bytes| bytes.len()));
     let bytes = lens.fold(0, usize::saturating_add);

@@ -1,17 +1,17 @@
-//! Elements that lie elsewhere: behind the key of a dictionary, in a field of a union, in a run.
+//! Elements whose values lie elsewhere: those of dictionaries, unions and runs.
 
 use super::rows::{Rows, past_the_end};
 use crate::{DataType, HostArray, Result, UnionMode};
 
 impl HostArray {
-    /// Where the value of an element lies: the array, and its number there. `None` where the
+    /// The place of an element's value: the array, and the number in that array. `None` where the
     /// element is null.
     ///
-    /// For a dictionary-encoded array that is among the values of the dictionary, for a union in
-    /// the array of a field, for run-end encoding among the values of the runs; for any other type
-    /// it is this element itself. What is found there may be null, or have to be followed in turn.
-    /// A key, a type id or an offset that leads nowhere, and run ends around the element that are
-    /// not in order, are [`InvalidData`](crate::ErrorKind::InvalidData).
+    /// The value of a dictionary-encoded element is in the dictionary, that of a union in the array
+    /// of a field, and that of a run among the values of the runs. For any other type the result is
+    /// the element itself. The element that is found may be null, or have to be followed in turn. A
+    /// key, a type id or an offset that leads nowhere, and run ends around the element that are not
+    /// in order, are [`InvalidData`](crate::ErrorKind::InvalidData).
     ///
     /// ```
     /// # use arrow_device::{Array, DataType, IndexType};
@@ -44,8 +44,8 @@ impl HostArray {
         }
     }
 
-    /// Whether an element is null, wherever that is said: a dictionary-encoded element is null if
-    /// its key or its value is, an element of a union or a run if its value is.
+    /// Whether an element is null. A dictionary-encoded element is null if its key or its value is.
+    /// An element of a union or a run is null if its value is.
     pub fn is_null(&self, index: usize) -> Result<bool> {
         match self.follow(index)? {
             None => Ok(true),
@@ -54,7 +54,7 @@ impl HostArray {
         }
     }
 
-    /// Which field of a union an element is of, by its number.
+    /// The number of the field of a union that an element is of.
     pub(super) fn variant(&self, type_ids: &[i8], index: usize) -> Result<usize> {
         let ids = self.buffer(0)?;
         let id = ids.get(self.array().offset() + index).map(|id| id.cast_signed());
@@ -101,8 +101,8 @@ impl HostArray {
         }
     }
 
-    /// The values of all runs, the number of the run that an element is in, and how many elements
-    /// there are from this one to the end of the run.
+    /// The values of all runs, the number of the run of an element, and the number of elements from
+    /// this one to the end of the run.
     pub(super) fn run_at(&self, index: usize) -> Result<(Self, usize, usize)> {
         let ends = self.node_child(0)?;
         let values = self.node_child(1)?;
@@ -112,7 +112,7 @@ impl HostArray {
             end.ok_or_else(|| ends.invalid(format!("run end {run} is null")))
         };
         let element = (self.array().offset() + index) as i128;
-        // A run that ends behind the element, after one that does not.
+        // Searches for a run that ends behind the element, after a run that does not.
         let (mut from, mut to) = (0, ends.len());
         while from < to {
             let middle = from.midpoint(to);
@@ -124,7 +124,8 @@ impl HostArray {
         let before = if from == 0 { 0 } else { end_of(from - 1)? };
         let end = end_of(from)?;
         let is_last = from + 1 == ends.len();
-        // Each run takes at least one element, so that so many runs have taken at least so many.
+        // Each run has at least one element, so the number of runs before is at most the number of
+        // elements before.
         let is_in_order = before >= from as i128 && (is_last || end < end_of(from + 1)?);
         if !is_in_order {
             return Err(ends.invalid(format!("run ends are not in order around run {from}")));
@@ -132,7 +133,7 @@ impl HostArray {
         Ok((values, from, usize::try_from(end - element).unwrap_or(usize::MAX)))
     }
 
-    /// An element of an integer type. As wide as none of them needs, so that all fit.
+    /// The value of an element of an integer type. All integer types fit into the result.
     pub(super) fn integer(&self, data_type: &DataType, index: usize) -> Result<Option<i128>> {
         Ok(match data_type {
             DataType::Int8 => self.values::<i8>()?.get(index).map(i128::from),
@@ -147,7 +148,7 @@ impl HostArray {
     }
 }
 
-/// Whether the elements of this type lie elsewhere.
+/// Whether the values of elements of this type lie elsewhere.
 pub(super) fn is_followed(data_type: &DataType) -> bool {
     matches!(
         data_type,

@@ -1,4 +1,4 @@
-//! Reading lists, in all their layouts, and maps.
+//! Reads lists, in all their layouts, and maps.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,8 +8,8 @@ use super::rows::{Rows, asked};
 use crate::{DataType, HostArray, HostBytes, Result};
 
 impl HostArray {
-    /// The lists of an array of any list type or of maps. All of them are looked at first: one that
-    /// leads outside the elements is [`InvalidData`](crate::ErrorKind::InvalidData).
+    /// The lists of an array of any list type or of maps. All of them are checked first: a list
+    /// that leads outside the items is [`InvalidData`](crate::ErrorKind::InvalidData).
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -27,8 +27,8 @@ impl HostArray {
     /// ```
     pub fn lists(&self) -> Result<Lists<'_>> {
         let lists = Lists::of(self)?;
-        // Where all are of one size, all are inside if the last one is, and there may be very many
-        // that are empty.
+        // Lists of one size are all inside if the last one is. There may be very many empty ones,
+        // so there is no loop.
         let last = lists.len().checked_sub(1);
         if matches!(lists.layout, ListsLayout::FixedSize { .. })
             && last.is_none_or(|last| lists.find(last).is_ok())
@@ -36,8 +36,8 @@ impl HostArray {
             return Ok(lists);
         }
         for index in 0..lists.len() {
-            // Offsets have to be in order even where a list is null; of the others, only what is
-            // there says something.
+            // Offsets have to be in order even where a list is null. In other layouts, a null says
+            // nothing.
             if matches!(lists.layout, ListsLayout::Offsets { .. }) {
                 lists.find(index).map_err(|fault| lists.explain(self, index, &fault))?;
             } else {
@@ -62,7 +62,7 @@ enum ListsLayout<'host> {
 }
 
 impl<'host> Lists<'host> {
-    /// As they are: nothing but the lengths of the buffers was looked at yet.
+    /// The lists of an array of which only the lengths of the buffers were checked.
     pub(super) fn of(host: &'host HostArray) -> Result<Self> {
         let rows = Rows::of(host)?;
         let data_type = host.data_type();
@@ -88,40 +88,40 @@ impl<'host> Lists<'host> {
         Ok(Self { rows, layout, items: host.node_child(0)? })
     }
 
-    /// How many there are, nulls counted in.
+    /// How many lists there are, nulls included.
     pub fn len(&self) -> usize {
         self.rows.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no lists.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What all lists are parts of.
+    /// The items, of which each list is a part.
     pub fn items(&self) -> &HostArray {
         &self.items
     }
 
-    /// Which of the items are in a list; `None` where it is null, and past the end.
+    /// The range of a list's items; `None` where the list is null, and past the end.
     pub fn range(&self, index: usize) -> Option<Range<usize>> {
-        // `lists` saw that all lie inside.
+        // `lists` has checked that all ranges lie inside.
         if self.rows.is_present(index) { self.find(index).ok() } else { None }
     }
 
-    /// All of these, in order.
+    /// The ranges of all lists in order.
     pub fn ranges(
         &self,
     ) -> impl DoubleEndedIterator<Item = Option<Range<usize>>> + ExactSizeIterator {
         (0..self.len()).map(|index| self.range(index))
     }
 
-    /// A list; `None` where it is null, and past the end.
+    /// A list as an array; `None` where it is null, and past the end.
     pub fn get(&self, index: usize) -> Result<Option<HostArray>> {
         self.range(index).map(|range| self.items.slice(range.start, range.len())).transpose()
     }
 
-    /// A range that may lead outside; `None` where the list is null.
+    /// The range of a list, which may lead outside; `None` where the list is null.
     pub(super) fn at(&self, host: &HostArray, index: usize) -> Result<Option<Range<usize>>> {
         if !self.rows.is_present(index) {
             return Ok(None);
@@ -129,7 +129,7 @@ impl<'host> Lists<'host> {
         self.find(index).map(Some).map_err(|fault| self.explain(host, index, &fault))
     }
 
-    /// Where a list is, whether or not it is null.
+    /// The range of a list, whether or not it is null.
     fn find(&self, index: usize) -> Result<Range<usize>, RangeFault> {
         let element = self.rows.offset + index;
         let (start, end) = match &self.layout {
@@ -142,7 +142,7 @@ impl<'host> Lists<'host> {
                 (start, start.saturating_add(size))
             }
             ListsLayout::FixedSize { size } => {
-                // Import and the builder saw that the items cover all lists.
+                // The import and the builder have checked that the items cover all lists.
                 let start = element.saturating_mul(*size);
                 return Ok(start..start.saturating_add(*size));
             }

@@ -1,15 +1,15 @@
-//! Typed access for people: arrays from Rust values, and Rust values from arrays.
+//! Typed access: arrays from Rust values, and Rust values from arrays.
 //!
-//! Made for tests and small programs that have no other Arrow library at hand. It copies, it works
-//! on the host only, and it trusts nothing that a buffer holds: an offset, key, type id or run end
-//! that leads outside is an [`InvalidData`](crate::ErrorKind::InvalidData) error that names the
+//! Made for tests and small programs that have no other Arrow library at hand. The module copies,
+//! works on the host only, and trusts nothing that a buffer holds: an offset, key, type id or run
+//! end that leads outside is an [`InvalidData`](crate::ErrorKind::InvalidData) error that names the
 //! place.
 //!
 //! - Building: [`Array::from_values`](crate::Array::from_values) and its siblings, in `build`,
 //!   `strings` and `nested`.
 //! - Reading: [`HostArray::values`](crate::HostArray::values) and its siblings, in `rows`, `bytes`,
 //!   `lists` and `follow`.
-//! - [`Value`]: one element of any type, which prints as people read it.
+//! - [`Value`]: one element of any type, which can be printed for people.
 //! - Comparing and showing: `equals`, `describe`, `table`.
 
 mod blocks;

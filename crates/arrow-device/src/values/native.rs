@@ -1,4 +1,4 @@
-//! Which Rust type stands for an element of which Arrow type.
+//! The Rust types that stand for elements of Arrow types.
 
 use crate::{DataType, IntervalUnit};
 
@@ -15,21 +15,21 @@ use crate::{DataType, IntervalUnit};
 /// | `(i32, i32)` | days and milliseconds |
 /// | `(i32, i32, i64)` | months, days and nanoseconds |
 ///
-/// Nobody else can implement it.
+/// The trait is sealed.
 pub trait Native: sealed::NativeElement {}
 
 impl<T: sealed::NativeElement> Native for T {}
 
 mod sealed {
-    /// How a value is written and read.
+    /// How a value is written to an array and read from it.
     pub trait NativeElement: Copy + 'static {
-        /// Its name in Rust.
+        /// The name of the type in Rust.
         const NAME: &'static str;
-        /// Its size in an array.
+        /// The size of a value in an array, in bytes.
         const WIDTH: usize;
-        /// Appends its bytes.
+        /// Appends the bytes of the value.
         fn write(self, out: &mut Vec<u8>);
-        /// Reads it from the beginning of these bytes.
+        /// Reads a value from the beginning of these bytes.
         fn read(bytes: &[u8]) -> Option<Self>;
     }
 }
@@ -96,7 +96,7 @@ impl NativeElement for (i32, i32, i64) {
     }
 }
 
-/// The name of the Rust type for this Arrow type; for a dictionary, that of its keys.
+/// The name of the Rust type for this Arrow type. For a dictionary, this is the type of its keys.
 pub(super) fn native_name(data_type: &DataType) -> Option<&'static str> {
     Some(match data_type {
         DataType::Int8 => i8::NAME,

@@ -5,9 +5,9 @@ use crate::{Array, DataType, Result, UnionMode};
 
 /// Arrays made of other arrays.
 impl Array {
-    /// An array of lists, of any of the list types or a map: each takes the next `length` elements
-    /// of `items`, and `None` is a null. Every null of a fixed-size list takes as many elements as
-    /// a list does.
+    /// An array of lists, of any list type or a map. Each list takes the next `length` elements of
+    /// `items`, and `None` is a null. A null of a fixed-size list takes as many elements as a list
+    /// does.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -73,8 +73,8 @@ impl Array {
         present.array(data_type, buffers)?.children([items]).finish_ready()
     }
 
-    /// An array of structs, with one array for each field. `present` says which are not null, and
-    /// how many there are.
+    /// An array of structs, with one array for each field. `present` says for each struct whether
+    /// it is not null. Its length is the number of structs.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType, Field};
@@ -98,10 +98,10 @@ impl Array {
         bits.array(data_type, [])?.children(fields).finish_ready()
     }
 
-    /// An array of a union: `type_ids` says of which field each element is.
+    /// An array of a union. `type_ids` says for each element of which field it is.
     ///
-    /// In a sparse union an element is the one of the same number in its field's array. In a dense
-    /// one it is the next of that array that was not taken yet.
+    /// In a sparse union, an element has the same index in the array of its field. In a dense
+    /// union, it is the next element of that array that was not taken yet.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType, Field, UnionMode};
@@ -159,7 +159,7 @@ impl Array {
         Self::builder(data_type).len(len).buffers(buffers).children(fields).finish_ready()
     }
 
-    /// A dictionary-encoded array: each element is the one of `values` that its key counts to.
+    /// A dictionary-encoded array. Each key is an index into `values`.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType, IndexType};
@@ -189,7 +189,7 @@ impl Array {
         present.array(data_type, [aligned(&bytes)?])?.dictionary(values).finish_ready()
     }
 
-    /// A run-end encoded array: run number `n` is `lengths[n]` times element `n` of `values`.
+    /// A run-end encoded array. Run `n` repeats element `n` of `values` for `lengths[n]` times.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -229,7 +229,7 @@ impl Array {
     }
 }
 
-/// Appends a number as this integer type has it.
+/// Appends a number, as a value of this integer type.
 fn write_integer(data_type: &DataType, number: usize, bytes: &mut Vec<u8>) -> Result<()> {
     let width = match data_type {
         DataType::Int8 | DataType::UInt8 => 1,

@@ -1,8 +1,8 @@
-//! What arrays are built from: bits, offsets and aligned bytes.
+//! Parts of arrays that are being built: bits, offsets and aligned bytes.
 
 use crate::{Array, ArrayBuilder, Buffer, DataType, Error, ErrorKind, Plain, Result};
 
-/// Bits, packed as Arrow packs them.
+/// A bitmap that is being built.
 #[derive(Debug, Default)]
 pub(super) struct Bits {
     bytes: Vec<u8>,
@@ -30,8 +30,8 @@ impl Bits {
         aligned(&self.bytes)
     }
 
-    /// An array whose elements are present where a bit is set, and which has these buffers behind
-    /// the bitmap. The bitmap is there only if something is null.
+    /// An array with these bits as its validity, and with these buffers behind the bitmap. The
+    /// bitmap is left out if no element is null.
     pub(super) fn array(
         self,
         data_type: DataType,
@@ -85,7 +85,7 @@ fn too_large(offset: usize, bits: u8) -> Error {
     Error::new(ErrorKind::LimitExceeded, message).during("build")
 }
 
-/// 64 bytes that lie as the Arrow format recommends.
+/// 64 bytes with the alignment that the Arrow format recommends.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);
@@ -107,7 +107,7 @@ pub(super) fn aligned(bytes: &[u8]) -> Result<Buffer> {
     Buffer::from(lines).slice(0, bytes.len() as u64)
 }
 
-/// The caller passed something that does not fit.
+/// The error for an argument that does not fit.
 pub(super) fn refused(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message.into()).during("build")
 }

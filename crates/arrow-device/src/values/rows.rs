@@ -1,4 +1,4 @@
-//! Reading numbers and bits: which elements are there, and what they are.
+//! Reads numbers and bits, and which elements are null.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -9,8 +9,8 @@ use super::native::{Native, native_name};
 use crate::{DataType, Error, ErrorKind, HostArray, HostBytes, Plain, Result};
 
 impl HostArray {
-    /// The values of an array of any fixed-width type; the keys of a dictionary-encoded one.
-    /// [`Native`] says which Rust type is for which.
+    /// The values of an array of any fixed-width type, or the keys of a dictionary-encoded array.
+    /// [`Native`] lists the Rust type for each Arrow type.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -46,9 +46,9 @@ impl HostArray {
 
 /// The values of a fixed-width array: see [`HostArray::values`].
 ///
-/// The values stay where the array has them, and so no iterator can be collected into this type.
+/// The values stay in the memory of the array, so no iterator can be collected into this type.
 /// [`Array::of`](crate::Array::of) and [`Array::from_values`](crate::Array::from_values) make an
-/// array of any iterator of values.
+/// array of an iterator of values.
 pub struct Values<'host, T> {
     rows: Rows<'host>,
     bytes: HostBytes<'host>,
@@ -56,17 +56,17 @@ pub struct Values<'host, T> {
 }
 
 impl<T: Native> Values<'_, T> {
-    /// How many there are, nulls counted in.
+    /// How many values there are, nulls included.
     pub fn len(&self) -> usize {
         self.rows.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A value; `None` where it is null, and past the end.
+    /// The value at an index; `None` where it is null, and past the end.
     pub fn get(&self, index: usize) -> Option<T> {
         if !self.rows.is_present(index) {
             return None;
@@ -74,19 +74,19 @@ impl<T: Native> Values<'_, T> {
         T::read(self.bytes.get((self.rows.offset + index) * T::WIDTH..)?)
     }
 
-    /// All of them, in order.
+    /// All values in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Option<T>> + ExactSizeIterator {
         (0..self.len()).map(|index| self.get(index))
     }
 }
 
-/// Values in their order: made by `for value in &values`.
+/// An iterator over values, made by `for value in &values`.
 pub struct ValuesIter<'values, 'host, T> {
     values: &'values Values<'host, T>,
     left: Range<usize>,
 }
 
-/// Values in their order, with what they lie in: made by `for value in values`.
+/// An iterator over values that owns them, made by `for value in values`.
 pub struct IntoValues<'host, T> {
     values: Values<'host, T>,
     left: Range<usize>,
@@ -146,13 +146,13 @@ impl<'values, 'host, T: Native> IntoIterator for &'values Values<'host, T> {
 }
 
 impl<T: Native + Plain> Values<'_, T> {
-    /// All of them where they lie, with whatever lies where one is null. `None` where they are not
-    /// aligned for this type.
+    /// All values as a slice, in which null elements have any value. `None` where the values are
+    /// not aligned for this type.
     pub fn as_slice(&self) -> Option<&[T]> {
         if self.is_empty() {
             return Some(&[]);
         }
-        // No overflow: `values` saw that the buffer is as long.
+        // No overflow: `values` has checked that the buffer is long enough.
         let (start, end) =
             (self.rows.offset * T::WIDTH, (self.rows.offset + self.rows.len) * T::WIDTH);
         let bytes = self.bytes.get(start..end)?;
@@ -170,34 +170,34 @@ pub struct Bools<'host> {
 }
 
 impl Bools<'_> {
-    /// How many there are, nulls counted in.
+    /// How many values there are, nulls included.
     pub fn len(&self) -> usize {
         self.rows.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A value; `None` where it is null, and past the end.
+    /// The value at an index; `None` where it is null, and past the end.
     pub fn get(&self, index: usize) -> Option<bool> {
         self.rows.is_present(index).then(|| bit(&self.bits, self.rows.offset + index)).flatten()
     }
 
-    /// All of them, in order.
+    /// All values in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Option<bool>> + ExactSizeIterator {
         (0..self.len()).map(|index| self.get(index))
     }
 }
 
-/// Which elements of an array its own bitmap says are there.
+/// Which elements of an array are not null, by the array's own bitmap.
 pub(super) struct Rows<'host> {
-    /// `None` where all are.
+    /// The bitmap. `None` where no element is null, or all are.
     validity: Option<HostBytes<'host>>,
-    /// Whether none is, because the type is null.
+    /// Whether all elements are null, because the type is the null type.
     is_null_type: bool,
-    /// Elements before the first one, in every buffer.
+    /// How many elements come before the first one, in every buffer.
     pub(super) offset: usize,
     pub(super) len: usize,
 }
@@ -216,7 +216,7 @@ impl<'host> Rows<'host> {
         Ok(rows)
     }
 
-    /// The number of elements that a buffer has must cover the array.
+    /// Checks that a buffer with this number of elements covers the array.
     pub(super) fn check_len(&self, host: &HostArray, buffer: usize, elements: usize) -> Result<()> {
         let end = self.offset.saturating_add(self.len);
         if self.len == 0 || elements >= end {
@@ -225,11 +225,11 @@ impl<'host> Rows<'host> {
         Err(host.invalid(format!("buffer {buffer} has {elements} elements and needs {end}")))
     }
 
-    /// Whether there is such an element, and it is not null.
     pub(super) fn has_bitmap(&self) -> bool {
         self.validity.is_some()
     }
 
+    /// Whether there is such an element, and it is not null.
     pub(super) fn is_present(&self, index: usize) -> bool {
         index < self.len
             && !self.is_null_type
@@ -244,12 +244,12 @@ fn bit(bytes: &[u8], index: usize) -> Option<bool> {
     Some(bytes.get(index / 8)? >> (index % 8) & 1 == 1)
 }
 
-/// The caller asked for what this array is not.
+/// The error where a caller asked for values that this array does not have.
 pub(super) fn asked(message: String) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).during("read")
 }
 
-/// There is no such element.
+/// The error for an index past the end.
 pub(super) fn past_the_end(host: &HostArray, index: usize) -> Error {
     asked(format!("there is no element {index} in an array of {}", host.len()))
 }

@@ -1,4 +1,4 @@
-//! How values read.
+//! How values are printed.
 
 use std::fmt::{self, Write};
 
@@ -57,7 +57,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Text without the characters that would end a line or move what follows.
+/// Text on one line: characters that would end the line or move what follows are escaped.
 pub(super) struct OneLine<'a>(pub(super) &'a str);
 
 impl fmt::Display for OneLine<'_> {
@@ -85,7 +85,7 @@ fn write_all<T>(
     f.write_str(end)
 }
 
-/// A value inside another one: text is quoted there, so that it ends where it ends.
+/// Writes a value inside another one. Text is quoted there, so that its end can be seen.
 fn write_part(f: &mut fmt::Formatter<'_>, value: &Value) -> fmt::Result {
     match value {
         Value::Text(text) => write!(f, "{text:?}"),

@@ -72,7 +72,7 @@ fn with_offsets<S>(
     present.array(data_type, [offsets.into_buffer()?, aligned(&data)?])?.finish_ready()
 }
 
-/// The longest string that lies in its view.
+/// The longest string that lies in the view itself.
 pub(super) const INLINE: usize = 12;
 
 fn views<S>(
@@ -92,17 +92,19 @@ fn views<S>(
     present.array(data_type, buffers)?.finish_ready()
 }
 
-/// The data buffers of views: as many as it takes for a place in one to be an `i32`.
+/// The data buffers of views. A new one begins where a place in the last one would not fit into an
+/// `i32`.
 #[derive(Default)]
 struct Data {
     buffers: Vec<Vec<u8>>,
 }
 
 impl Data {
-    /// Keeps these bytes and says where: the length, the first bytes, which buffer, where in it.
+    /// Stores these bytes, and returns their view: the length, the first bytes, the number of the
+    /// data buffer, and the place in it.
     fn view(&mut self, bytes: &[u8]) -> Result<[u8; 16]> {
         let length = i32::try_from(bytes.len())
-            .map_err(|_| refused(format!("a view of {} bytes is longer than any", bytes.len())))?;
+            .map_err(|_| refused(format!("{} bytes are too long for a view", bytes.len())))?;
         if bytes.len() <= INLINE {
             return Ok(view(length, bytes));
         }
@@ -115,7 +117,7 @@ impl Data {
         if let Some(last) = self.buffers.last_mut() {
             last.extend_from_slice(bytes);
         }
-        // Both were seen to fit, or there are 2^31 buffers of 2^31 bytes.
+        // Both numbers fit: `2^31` buffers of `2^31` bytes would be more than all memory.
         let rest = [index as i32, place as i32].map(i32::to_ne_bytes);
         let prefix = bytes.first_chunk::<4>().copied().unwrap_or_default();
         Ok(view(length, &[prefix, rest[0], rest[1]].concat()))

@@ -5,16 +5,16 @@ use std::fmt::Write;
 use super::show::OneLine;
 use crate::{Array, Batch, DataType, Field, Result};
 
-/// No cell is wider.
+/// The largest width of a cell.
 const MOST_CHARACTERS: usize = 40;
 
-/// Columns that would make a line wider come below the others.
+/// The largest width of a line. Columns that would make it wider come below the others.
 const MOST_LINE: usize = 120;
 
 impl Batch {
-    /// The first rows as a table: names, types, values, and how many rows are left out.
+    /// The first rows as a table of text: names, types, values, and how many rows are left out.
     ///
-    /// A cell is one line, and ends in `…` where it would be too wide. Columns that do not fit
+    /// Each cell is one line, and ends in `…` where it would be too wide. Columns that do not fit
     /// beside the others come below them. Waits for the data, and reads it on the host, as
     /// [`Array::host`] does.
     ///
@@ -61,7 +61,7 @@ impl Batch {
     }
 }
 
-/// As many columns side by side as one line holds, and then the next.
+/// Groups of columns that fit side by side into one line.
 fn blocks(columns: &[Column]) -> Vec<&[Column]> {
     let mut blocks = Vec::new();
     let mut rest = columns;
@@ -71,7 +71,7 @@ fn blocks(columns: &[Column]) -> Vec<&[Column]> {
             width += column.width + 3;
             width <= MOST_LINE + 3
         };
-        // One at least, however wide it is.
+        // At least one column, however wide it is.
         let count = rest.iter().take_while(fits).count().max(1);
         let (block, others) = rest.split_at(count.min(rest.len()));
         blocks.push(block);
@@ -97,7 +97,7 @@ fn push_line(table: &mut String, line: &str) {
     table.push('\n');
 }
 
-/// The name and the type.
+/// The number of headings: the name and the type.
 const HEADINGS: usize = 2;
 
 struct Column {
@@ -112,7 +112,7 @@ impl Column {
         let mut cells = vec![cut(field.name()), cut(&field.data_type().to_string())];
         let host = array.host()?;
         for index in 0..rows {
-            // Each part is a character at least, so that more of them would not be seen.
+            // Each part takes at least a character, so further parts would not be seen.
             cells.push(cut(&host.preview(index, MOST_CHARACTERS + 1)?.to_string()));
         }
         let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
@@ -126,7 +126,7 @@ impl Column {
     fn cell(&self, line: usize) -> String {
         let cell = self.cells.get(line).map_or("", String::as_str);
         let width = self.width;
-        // Numbers stand below one another.
+        // Numbers are aligned on the right.
         if self.is_number && line >= HEADINGS {
             format!("{cell:>width$}")
         } else {
@@ -135,10 +135,10 @@ impl Column {
     }
 }
 
-/// On one line, and not too wide.
+/// A text on one line, cut where it is too wide.
 pub(super) fn cut(text: &str) -> String {
     let mut line = String::new();
-    // One more than fits is enough to see that it does not.
+    // One character more than fits shows that the text does not fit.
     let beginning: String = text.chars().take(MOST_CHARACTERS + 1).collect();
     // Writing into a `String` does not fail.
     let _ = write!(line, "{}", OneLine(&beginning));

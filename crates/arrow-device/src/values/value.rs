@@ -5,10 +5,10 @@ use crate::{Text, TimeUnit};
 
 /// One element of an array of any type, as a value of its own.
 ///
-/// What is dictionary-encoded or run-end encoded is the value itself. It prints as people read it:
-/// `2024-02-29`, `12.50`, `[1, null]`, `{x: 1}`.
+/// For dictionary-encoded and run-end encoded arrays this is the value itself, and not its key or
+/// run. A value is printed for people: `2024-02-29`, `12.50`, `[1, null]`, `{x: 1}`.
 ///
-/// Two floats are equal where their bits are, so that a value always equals a copy of itself.
+/// Two floats are equal if their bits are, so a value always equals a copy of itself.
 ///
 /// ```
 /// use arrow_device::{Array, DataType, Value};
@@ -21,39 +21,39 @@ use crate::{Text, TimeUnit};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value {
-    /// No value.
+    /// The null value.
     Null,
-    /// True or false.
+    /// A boolean.
     Boolean(bool),
     /// A signed integer of any width.
     Int(i64),
     /// An unsigned integer of any width.
     UInt(u64),
-    /// A floating point number of 16 bits, as the 32-bit number that is the same.
+    /// A floating-point number of 16 bits, as a number of 32 bits with the same value.
     Float16(f32),
-    /// A floating point number of 32 bits.
+    /// A floating-point number of 32 bits.
     Float32(f32),
-    /// A floating point number of 64 bits.
+    /// A floating-point number of 64 bits.
     Float64(f64),
     /// A decimal number of any width.
     Decimal(Decimal),
-    /// Days since 1970-01-01.
+    /// A date: days since 1970-01-01.
     Date(i64),
-    /// Milliseconds since 1970-01-01, which a `date64` counts.
+    /// A date of a `date64`: milliseconds since 1970-01-01.
     DateMilliseconds(i64),
     /// The time of a day.
     Time(i64, TimeUnit),
-    /// A point in time since 1970-01-01; in UTC where there is a time zone.
+    /// A point in time since 1970-01-01. With a time zone it counts in UTC.
     Timestamp(i64, TimeUnit, Option<Text>),
     /// A length of time.
     Duration(i64, TimeUnit),
     /// A length of time by the calendar.
     Interval {
-        /// Months.
+        /// The number of months.
         months: i32,
-        /// Days.
+        /// The number of days.
         days: i32,
-        /// The rest.
+        /// The number of nanoseconds.
         nanoseconds: i64,
     },
     /// Bytes.
@@ -64,9 +64,9 @@ pub enum Value {
     List(Vec<Value>),
     /// The names and values of fields.
     Struct(Vec<(Text, Value)>),
-    /// Keys and values.
+    /// The keys and values of a map.
     Map(Vec<(Value, Value)>),
-    /// A value of one of several fields.
+    /// A value of a union, which is of one of several fields.
     Union {
         /// The name of the field.
         field: Text,
@@ -76,7 +76,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Whether there is no value. A union whose value is null is null.
+    /// Whether the value is null. A union is null if its value is.
     pub fn is_null(&self) -> bool {
         match self {
             Self::Null => true,

@@ -1,4 +1,4 @@
-//! Reading one element of any type.
+//! Reads one element of any type.
 
 use std::ops::Range;
 
@@ -11,19 +11,19 @@ use super::rows::{Rows, past_the_end};
 use super::value::Value;
 use crate::{DataType, Error, ErrorKind, HostArray, IntervalUnit, Result};
 
-/// A value of more parts than this is not made in one piece.
+/// The largest number of parts of a value.
 const MOST_PARTS: usize = 1 << 20;
-/// A value has no more bytes of texts than this and than there are in the array.
+/// A value has at most so many bytes of texts, plus as many as the array has.
 const FREE_BYTES: usize = 64 << 20;
 
 impl HostArray {
-    /// One element, of whatever type.
+    /// The value of one element of any type.
     ///
-    /// Reads only what belongs to this element. What leads outside the buffers is
-    /// [`InvalidData`](ErrorKind::InvalidData); a nested value of more than a million parts is
+    /// Reads only what belongs to this element. An element that leads outside the buffers is
+    /// [`InvalidData`](ErrorKind::InvalidData). A nested value of more than a million parts is
     /// [`LimitExceeded`](ErrorKind::LimitExceeded), since a few bytes can claim any number of
-    /// nulls. So is a nested value with more bytes of texts than 64 MiB and all that the array has,
-    /// since keys can name one text any number of times.
+    /// nulls. So is a nested value with more bytes of texts than the array has, plus 64 MiB, since
+    /// keys can name one text any number of times.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -36,8 +36,9 @@ impl HostArray {
         self.value_within(index, &mut PartBudget::new(self, MOST_PARTS, true))
     }
 
-    /// At least the first parts of an element, which are the items of lists, the fields of structs,
-    /// and the characters or bytes of each text: enough to show its beginning.
+    /// The beginning of an element: at least its first `parts` parts, to show the element in little
+    /// room. Parts are the items of lists, the fields of structs, and the characters or bytes of
+    /// texts.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -118,13 +119,13 @@ impl HostArray {
     fn beginning(&self, index: usize, most: usize) -> Result<Value> {
         with_element(self, index, |bytes| {
             let Some(bytes) = bytes else { return Ok(Value::Null) };
-            // A character takes four bytes at most.
+            // A character takes at most four bytes.
             let first = bytes.get(..most.saturating_mul(4)).unwrap_or(bytes);
             if !self.data_type().is_text() {
                 return Ok(Value::Bytes(first.to_owned()));
             }
             let text = match str::from_utf8(first) {
-                // The last character goes on behind what is read.
+                // The last character continues behind the bytes that are read.
                 Err(error) if error.error_len().is_none() && first.len() < bytes.len() => {
                     first.get(..error.valid_up_to()).unwrap_or_default()
                 }
@@ -134,7 +135,7 @@ impl HostArray {
         })
     }
 
-    /// An element of a type that has no children.
+    /// The value of an element of a type without children.
     pub(super) fn leaf(&self, index: usize) -> Result<Value> {
         if index >= self.len() {
             return Err(past_the_end(self, index));
@@ -217,7 +218,7 @@ fn or_null<T>(element: Option<T>, value: impl FnOnce(T) -> Value) -> Value {
     element.map_or(Value::Null, value)
 }
 
-/// The keys and values of these entries.
+/// The keys and values of these entries of a map.
 fn pairs(
     entries: &HostArray,
     range: Range<usize>,
@@ -243,10 +244,10 @@ fn pairs(
 struct PartBudget<'array> {
     most: usize,
     left: usize,
-    /// Whether one more is an error, or just left out.
+    /// Whether a part beyond the budget is an error. Otherwise it is left out.
     is_strict: bool,
     bytes_left: usize,
-    /// The array that the value is of, whose bytes are counted once there are many in the value.
+    /// The array of the value. Its bytes are counted once the value has many bytes.
     uncounted: Option<&'array HostArray>,
 }
 
@@ -263,7 +264,8 @@ impl<'array> PartBudget<'array> {
         }
         let left = self.bytes_left.checked_sub(len);
         self.bytes_left = left.ok_or_else(|| {
-            let message = "a value names its texts more often than can be read in one piece";
+            let message =
+                "a value has more bytes of text than can be read in one piece; read its parts";
             Error::new(ErrorKind::LimitExceeded, message).during("read")
         })?;
         Ok(())
@@ -286,12 +288,12 @@ impl<'array> PartBudget<'array> {
     }
 }
 
-/// The number that these bits of a `float16` are.
+/// The number with these bits of a `float16`.
 fn from_half(bits: u16) -> f32 {
     let bits = u32::from(bits);
     let (sign, exponent, fraction) = (bits >> 15, bits >> 10 & 0x1f, bits & 0x3ff);
     let magnitude = match (exponent, fraction) {
-        // Zero, and what is too small for an exponent: so many times 2^-24.
+        // Zero, and numbers that are too small for an exponent: a multiple of 2^-24.
         (0, _) => (fraction as f32 / 16_777_216.0).to_bits(),
         (0x1f, _) => 0x7f80_0000 | fraction << 13,
         _ => (exponent + 112) << 23 | fraction << 13,

@@ -1,8 +1,8 @@
 //! What a consumer knows of one stream, and who may call the producer.
 //!
-//! All of it lies under one lock, which is never held while a producer, a task or a waker is
-//! called. Producers are of type `P`, tasks `T`, errors `E`; dropping a task discards it, so none
-//! is dropped under the lock either.
+//! All state is under one lock, which is never held while a producer, a task or a waker is called.
+//! Producers are of type `P`, tasks of type `T`, errors of type `E`. Dropping a task discards it,
+//! so no task is dropped under the lock either.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -12,15 +12,15 @@ use std::task::{Poll, Waker};
 use super::super::threads::{Condvar, Mutex, MutexGuard};
 use super::{QuietWaker, Rules};
 
-/// What a consumer calls on a producer.
+/// The calls that a consumer makes to a producer.
 pub(crate) trait ProducerCalls: Copy {
-    /// Allows so many more tasks.
+    /// Allows `count` more tasks.
     fn request(&self, count: i64);
-    /// Asks it to stop.
+    /// Asks the producer to stop.
     fn cancel(&self);
 }
 
-/// What a producer did that it may not.
+/// A call of the producer that the interface forbids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallFault {
     SchemaTwice,
@@ -36,7 +36,7 @@ pub(crate) enum CallFault {
 /// Why a callback answers with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The producer broke a rule. It is told, and the stream ends with an error.
+    /// The producer broke a rule. It is told so, and the stream ends with an error.
     Fault(CallFault),
     /// The consumer does not want the stream any more.
     Cancelled,
@@ -44,11 +44,11 @@ pub(crate) enum Refusal {
     Late,
 }
 
-/// What becomes of a task.
+/// What the handler does with a task.
 #[derive(Debug)]
 pub(crate) enum Verdict<T> {
     Kept,
-    /// Nobody wants it: extract it with NULL, and answer with success.
+    /// The consumer does not want the task: extract it with NULL, and answer with success.
     Discard(T),
     /// Answer with an error, and leave the task to the producer.
     Refuse(T, Refusal),
@@ -56,12 +56,12 @@ pub(crate) enum Verdict<T> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConsumerStage {
-    /// For the schema.
+    /// Waiting for the schema.
     Waiting,
-    /// The one stage in which the producer may be called.
+    /// The only stage in which the producer may be called.
     Open,
     Ended,
-    /// There was an error, the producer's or one that it was told.
+    /// There was an error: the producer reported one, or was told one.
     Failed,
     Released,
 }
@@ -69,29 +69,29 @@ enum ConsumerStage {
 struct ConsumerState<P, T, E> {
     stage: ConsumerStage,
     producer: Option<P>,
-    /// The thread that is in the producer.
+    /// The thread that is in a call of the producer.
     caller: Option<u64>,
     /// How many tasks may be asked for ahead.
     window: u64,
-    /// To be asked for.
+    /// How many tasks are still to be asked for.
     owed: u64,
-    /// Asked for, and not there yet.
+    /// How many tasks were asked for and have not arrived.
     outstanding: u64,
     tasks: VecDeque<T>,
-    /// To be told after the tasks.
+    /// The error that the reader gets after the tasks.
     error: Option<E>,
-    /// A task failed. Its error is told if the producer has nothing to say about it.
+    /// A task failed. The reader gets its error if the producer reports none.
     failed_task: Option<E>,
     cancelled: bool,
     cancel_was_told: bool,
     waker: QuietWaker,
 }
 
-/// The tasks that were taken out of the state and are not polled yet, all at once, so that each
-/// needs no lock of its own. It is the one reader's.
+/// Tasks that were taken out of the state together, and are polled one by one, so that a poll needs
+/// no lock. There is one reader, who owns the inbox.
 pub(crate) struct Inbox<T> {
     tasks: VecDeque<T>,
-    /// How many were polled, and are to be asked for again.
+    /// How many tasks were polled, and are to be asked for again.
     polled: u64,
 }
 
@@ -102,7 +102,7 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// What was not polled.
+    /// The tasks that were not polled.
     pub(crate) fn take(&mut self) -> VecDeque<T> {
         std::mem::take(&mut self.tasks)
     }
@@ -111,7 +111,7 @@ impl<T> Inbox<T> {
 /// One stream, as its consumer sees it.
 pub(crate) struct Consumer<R, P, T, E> {
     state: Mutex<ConsumerState<P, T, E>>,
-    /// So many polled tasks are asked for again at once: a quarter of the window.
+    /// How many polled tasks are asked for again at once: a quarter of the window.
     batch: u64,
     left: Condvar,
     rules: PhantomData<fn() -> R>,
@@ -143,7 +143,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
 
     // ---- what the producer calls. After `opened`, `pump`.
 
-    /// The schema is there, and with it the producer.
+    /// The schema has come, and with it the producer.
     pub(crate) fn opened(&self, producer: P) -> Result<(), Refusal> {
         let mut state = self.lock();
         let outcome = match state.stage {
@@ -166,7 +166,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         outcome
     }
 
-    /// A task is there.
+    /// A task has come.
     pub(crate) fn arrived(&self, task: T) -> Verdict<T> {
         let mut state = self.lock();
         if state.stage == ConsumerStage::Released {
@@ -195,7 +195,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         Verdict::Refuse(task, refusal)
     }
 
-    /// There will be no more tasks.
+    /// No more tasks will come.
     pub(crate) fn ended(&self) -> Result<(), Refusal> {
         let mut state = self.lock();
         let outcome = match state.stage {
@@ -214,7 +214,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         outcome
     }
 
-    /// The producer reports an error, or said something that is refused with one. The first error
+    /// The producer reports an error, or made a call that is refused with one. Only the first error
     /// counts.
     pub(crate) fn failed(&self, error: E) {
         let mut state = self.lock();
@@ -233,7 +233,8 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         waker.wake();
     }
 
-    /// The last call. Waits for a thread of ours that is in the producer, unless it is this one.
+    /// The producer's last call. Waits for a thread of this side that is in a call of the producer,
+    /// unless it is this thread.
     pub(crate) fn released(&self, me: u64) {
         let mut state = self.lock();
         let early = match state.stage {
@@ -256,15 +257,15 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
 
     // ---- what the consumer calls
 
-    /// Calls the producer for whatever is wanted of it, unless somebody is at that already, who
-    /// then looks again.
+    /// Makes the calls of the producer that are due. If another thread is making such calls, that
+    /// thread makes these too.
     pub(crate) fn pump(&self, me: u64) {
         self.pump_from(self.lock(), me);
     }
 
-    /// Asks again for what was polled, once that is worth a call. Whatever the reader does next,
-    /// the producer has something to do as long as there is nothing to poll: less than a whole
-    /// window is held back.
+    /// Asks again for as many tasks as were polled, once there are enough for a call. Less than a
+    /// whole window is held back, so the producer always has something to do while there is nothing
+    /// to poll.
     pub(crate) fn give_back(&self, inbox: &mut Inbox<T>, me: u64) {
         if inbox.polled >= self.batch {
             let mut state = self.lock();
@@ -298,13 +299,14 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         }
     }
 
-    /// The next task. A waker is kept where there is nothing to say. After a task, `give_back`.
+    /// The next task. Keeps the waker where there is none yet. The caller calls `give_back` after a
+    /// task.
     pub(crate) fn poll(&self, inbox: &mut Inbox<T>, waker: &Waker) -> Poll<Option<Result<T, E>>> {
         if let Some(task) = inbox.tasks.pop_front() {
             inbox.polled += 1;
             return Poll::Ready(Some(Ok(task)));
         }
-        // Cloned before the lock, since that is the executor's code.
+        // Cloned before the lock is taken, because cloning runs code of the executor.
         let mut mine = QuietWaker::of(waker);
         let mut state = self.lock();
         std::mem::swap(&mut state.tasks, &mut inbox.tasks);
@@ -345,7 +347,8 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         outcome
     }
 
-    /// Nothing more is wanted. Gives back what is in no inbox yet, to be discarded after a `pump`.
+    /// Cancels the stream. Returns the tasks that are in no inbox yet, to be discarded after a
+    /// `pump`.
     pub(crate) fn cancel(&self) -> VecDeque<T> {
         let mut state = self.lock();
         state.cancelled = true;
@@ -356,13 +359,13 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         tasks
     }
 
-    /// A task did not give its data. The producer goes on to report an error, or releases; either
-    /// ends the stream with an error, and so does the end that came before.
+    /// A task did not give its data. The producer then reports an error or releases, and either
+    /// ends the stream with an error. So does an end that came before.
     pub(crate) fn task_failed(&self, error: E) {
         let mut state = self.lock();
         let unheard = match state.stage {
             ConsumerStage::Open if state.failed_task.is_none() => state.failed_task.replace(error),
-            // The end, and perhaps the release, came before this task was looked at.
+            // The end, and perhaps the release, came before this task was extracted.
             ConsumerStage::Ended | ConsumerStage::Released if state.error.is_none() => {
                 state.error.replace(error)
             }
@@ -380,7 +383,7 @@ enum Call {
 }
 
 impl<P: ProducerCalls, T, E: From<CallFault>> ConsumerState<P, T, E> {
-    /// Takes what is to be called next.
+    /// Takes the next call that is due.
     fn next_call<R: Rules>(&mut self) -> Option<(P, Call)> {
         let may_call = match self.stage {
             ConsumerStage::Open => true,

@@ -1,10 +1,10 @@
 //! The protocol of asynchronous streams as two state machines, one for each side, without C and
 //! without devices.
 //!
-//! They know what may be called when, and by which thread; what a schema, a task or an error is
-//! they do not know. So the same source runs here under the locks of the standard library, and in
-//! `testing/async-protocol` under those of loom and of shuttle, which try every schedule of a few
-//! threads, or many at random.
+//! The state machines know what may be called when, and by which thread. They do not know what a
+//! schema, a task or an error is. So the same source runs here under the locks of the standard
+//! library, and in `testing/async-protocol` under those of loom and of shuttle, which try every
+//! schedule of a few threads, or many schedules at random.
 //!
 //! # The interleavings that matter
 //!
@@ -53,11 +53,11 @@ use std::task::Waker;
 
 use super::threads::drop_nested;
 
-/// What keeps the protocol in order. Each is true; the tests of the model show why.
+/// The rules that keep the protocol in order. Each is true; the tests of the model show why.
 pub(crate) trait Rules: 'static {
     /// `release` waits for a call of ours that is running on another thread (1).
     const RELEASE_WAITS: bool = true;
-    /// ... and not for one on its own thread (2).
+    /// `release` does not wait for a call on its own thread (2).
     const RELEASE_KNOWS_ITS_THREAD: bool = true;
     /// Only one thread is in the producer at a time (1, 3).
     const ONE_CALLER: bool = true;
@@ -79,7 +79,7 @@ pub(crate) trait Rules: 'static {
     const CREDITS_ADD_UP: bool = true;
     /// After `cancel`, `request` does nothing (12).
     const CANCEL_ENDS_REQUESTS: bool = true;
-    /// After the end, nothing does anything (13).
+    /// After the end, `request` and `cancel` do nothing (13).
     const CLOSING_ENDS_REQUESTS: bool = true;
     /// A poll from inside a call of the consumer is made good by another wake (14).
     const REFUSED_POLLS_COME_AGAIN: bool = true;
@@ -91,9 +91,9 @@ pub(crate) struct Sound;
 
 impl Rules for Sound {}
 
-/// A waker that is kept, or none. What is woken and dropped is the executor's code: it is never
-/// called under a lock, and its panics end here, because what comes after them is owed to somebody
-/// else.
+/// A waker that is kept, or none. Waking and dropping run code of the executor. They are never
+/// called under a lock, and their panics are stopped here, because what comes after them matters to
+/// other threads.
 #[derive(Debug)]
 pub(crate) struct QuietWaker(Option<Waker>);
 
@@ -108,7 +108,7 @@ impl QuietWaker {
         Self(self.0.take())
     }
 
-    /// Wakes whoever waits. What they were to be told is in the state that they look at next.
+    /// Wakes the waker. The woken task finds everything it has to know in the state.
     pub(crate) fn wake(self) {
         if let Some(waker) = &self.0 {
             quietly(|| waker.wake_by_ref());
@@ -120,7 +120,7 @@ impl Drop for QuietWaker {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(waker) = self.0.take() {
-            // It may own another stream, in which somebody waits, and so on.
+            // The waker may own another stream, in which a task waits, and so on.
             quietly(|| drop_nested(waker));
         }
     }
@@ -134,7 +134,8 @@ impl From<Waker> for QuietWaker {
 
 fn quietly(work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
-        // What the panic carries may panic in its turn. What is left then is not dropped.
+        // The payload of a panic may panic when it is dropped. The payload of that panic is not
+        // dropped.
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
         let _ = dropped.map_err(std::mem::forget);
     }

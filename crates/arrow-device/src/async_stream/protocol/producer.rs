@@ -1,9 +1,8 @@
-//! What a producer knows of its consumer's wishes: how much it may send, and whether to stop.
+//! What a producer knows of its consumer's wishes: how many tasks it may send, and whether to stop.
 //!
-//! `request` and `cancel` come from any thread at any time, also from inside the callbacks that the
-//! producer is making, so they only write something down and wake the one that drives the stream.
-//! The order of callbacks is not in here: there is one driver, and it makes them one after the
-//! other.
+//! `request` and `cancel` come from any thread at any time, even from inside a callback that the
+//! producer is making. So they only record something and wake the driver of the stream. The order
+//! of callbacks is not decided here: there is one driver, which makes them one after the other.
 
 use std::marker::PhantomData;
 use std::sync::PoisonError;
@@ -14,10 +13,10 @@ use super::{QuietWaker, Rules};
 
 struct ProducerState<E> {
     credits: u64,
-    /// There was a request.
+    /// Whether there was a request.
     asked: bool,
     cancelled: bool,
-    /// To be reported to the consumer.
+    /// An error that is to be reported to the consumer.
     fault: Option<E>,
     closed: bool,
     waker: QuietWaker,
@@ -26,24 +25,24 @@ struct ProducerState<E> {
 /// What the driver needs to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing, only to know whether it may.
+    /// Permission to go on, and nothing else.
     Leave,
-    /// That there ever was a request.
+    /// A first request, at any time before.
     Request,
-    /// Credit for one task, which is spent with the answer.
+    /// Credit for one task. The answer spends it.
     Credit,
-    /// To be woken.
+    /// A wake when anything changes.
     Waking,
 }
 
 /// What the driver does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next<E> {
-    /// Report this.
+    /// Report this error.
     Fail(E),
-    /// Release.
+    /// Release the handler.
     Stop,
-    /// Go on: what is needed is there.
+    /// Go on: the driver has what it needs.
     Go,
     /// Wait. The waker is kept.
     Wait,
@@ -74,7 +73,7 @@ impl<R: Rules, E> Credit<R, E> {
 
     // ---- what the consumer calls, on any thread
 
-    /// Allows `count` more tasks; a count that cannot be becomes the error that `refused` makes.
+    /// Allows `count` more tasks. An impossible count becomes the error that `refused` makes.
     pub(crate) fn request(&self, count: i64, refused: impl FnOnce() -> E) {
         let mut state = self.lock();
         let is_over = (state.closed && R::CLOSING_ENDS_REQUESTS)
@@ -96,7 +95,7 @@ impl<R: Rules, E> Credit<R, E> {
         waker.wake();
     }
 
-    /// Asks to stop. Again and again, if somebody likes.
+    /// Asks to stop. May be called any number of times.
     pub(crate) fn cancel(&self) {
         let mut state = self.lock();
         state.cancelled = true;
@@ -105,7 +104,7 @@ impl<R: Rules, E> Credit<R, E> {
         waker.wake();
     }
 
-    /// A task could not give its data. Says whether that can still be reported.
+    /// A task could not give its data. Returns whether that can still be reported.
     pub(crate) fn task_failed(&self, error: E) -> bool {
         let mut state = self.lock();
         let can_report = !state.closed;
@@ -116,15 +115,15 @@ impl<R: Rules, E> Credit<R, E> {
         let waker = state.waker.take();
         drop(state);
         waker.wake();
-        // Last, since what is in somebody's error may panic.
+        // Dropped last, because the drop of an error may panic.
         drop(unheard);
         can_report
     }
 
     // ---- what the driver calls
 
-    /// What to do now. Where that is to wait, the waker is kept in the same step, so that whatever
-    /// changes afterwards wakes it; a driver that goes on is woken by nobody.
+    /// What the driver does next. Where that is to wait, the waker is kept in the same step, so
+    /// that every later change wakes the driver. A driver that goes on is not woken.
     pub(crate) fn look(&self, waker: &Waker, need: Need) -> Next<E> {
         let mut mine: Option<QuietWaker> = None;
         loop {
@@ -155,14 +154,15 @@ impl<R: Rules, E> Credit<R, E> {
                 return Next::Wait;
             }
             drop(state);
-            // Cloned without the lock, since that is the executor's code. Then it is looked again.
+            // Cloned without the lock, because cloning runs code of the executor. Then the state is
+            // read again.
             mine = Some(QuietWaker::of(waker));
         }
     }
 
-    /// The driver was polled from inside a call of its consumer, where it may call nothing, so that
-    /// the wake of this poll is used up. `elsewhere` wakes it again on another thread, and says
-    /// whether it can; if not, the consumer's next call wakes.
+    /// The driver was polled from inside a call of its consumer, where it may call nothing. That
+    /// poll has used up its wake. `elsewhere` wakes the driver again on another thread, and returns
+    /// whether it can. If it cannot, the consumer's next call wakes the driver.
     pub(crate) fn poll_again(&self, waker: &Waker, elsewhere: impl FnOnce(Waker) -> bool) {
         if !R::REFUSED_POLLS_COME_AGAIN || elsewhere(waker.clone()) {
             return;
@@ -179,7 +179,7 @@ impl<R: Rules, E> Credit<R, E> {
         self.lock().cancelled
     }
 
-    /// The consumer is released, or about to be.
+    /// Closes the consumer's side: the consumer is released, or about to be.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

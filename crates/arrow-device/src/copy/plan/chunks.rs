@@ -1,32 +1,36 @@
-//! The packed result of a copy, cut into chunks that pass through host memory one after another.
+//! Cuts the packed result of a copy into chunks that pass through host memory one after another.
+//!
+//! A chunk is a stretch of the packed result, and all chunks but the last are of one length. Pieces
+//! lie in the packed result in the order of their numbers, so the pieces of a chunk are found by a
+//! search for the first one, and follow each other.
 
 use super::pack::Pieces;
 use super::piece::Piece;
 use super::target_layout::TargetLayout;
 
-/// What a staged copy takes.
+/// What a staged copy costs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::copy) struct StagedShape {
     pub(in crate::copy) chunks: u64,
-    /// Chunks in which something is read from the source.
+    /// The number of chunks for which something is read from the source.
     pub(in crate::copy) reads: u64,
     pub(in crate::copy) regions_in: u64,
     pub(in crate::copy) regions_out: u64,
     pub(in crate::copy) bytes_out: u64,
 }
 
-/// A part of a piece that is in a chunk.
+/// The part of a piece that lies in a chunk.
 pub(in crate::copy) struct ChunkPart<'a> {
     pub(in crate::copy) number: usize,
     pub(in crate::copy) piece: &'a Piece,
-    /// Where it begins in the piece.
+    /// Where the part begins in the piece.
     pub(in crate::copy) at: u64,
-    /// Where it begins in the chunk.
+    /// Where the part begins in the chunk.
     pub(in crate::copy) to: u64,
     pub(in crate::copy) len: u64,
 }
 
-/// What a copy of these pieces takes, in chunks of so many bytes.
+/// What a copy of these pieces costs in chunks of `chunk` bytes.
 pub(in crate::copy) fn shape_of(pieces: &Pieces, layout: TargetLayout, chunk: u64) -> StagedShape {
     let (pieces, total) = (pieces.list(), pieces.total());
     let mut shape = StagedShape::default();
@@ -50,12 +54,12 @@ pub(in crate::copy) fn shape_of(pieces: &Pieces, layout: TargetLayout, chunk: u6
     shape
 }
 
-/// The stretches of the packed result.
+/// The chunks of the packed result, each as its start and its end.
 pub(in crate::copy) fn chunks(total: u64, chunk: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..total.div_ceil(chunk)).map(move |index| (index * chunk, ((index + 1) * chunk).min(total)))
 }
 
-/// What of the pieces is in a stretch. Pieces lie one behind the other.
+/// The parts of pieces that lie between `start` and `end`.
 pub(in crate::copy) fn parts(pieces: &[Piece], start: u64, end: u64) -> Vec<ChunkPart<'_>> {
     let first = pieces.partition_point(|piece| piece.end() <= start);
     let within = pieces.iter().enumerate().skip(first).take_while(|(_, piece)| piece.to < end);

@@ -1,57 +1,57 @@
-//! What a plan leaves behind, node by node, and why.
+//! What a plan leaves behind at each node, and why.
 
 use std::fmt;
 
-/// What was cut off at a node, or not, and why.
+/// What was cut off at a node or not, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cut {
-    /// Not all elements that its buffers have are live.
+    /// Some elements of the node's buffers are not live, and stay behind.
     Window {
-        /// So many are.
+        /// How many elements are live.
         elements: i64,
-        /// Of so many.
+        /// How many elements the buffers have.
         of: i64,
-        /// So many before the first one travel too, for the sake of a bitmap, or of a device that
-        /// copies [whole units](crate::driver::Properties::copy_unit).
+        /// How many elements before the first live one travel too, for the sake of a bitmap, or of
+        /// a device that copies [whole units](crate::driver::Properties::copy_unit).
         kept: i64,
     },
-    /// The bitmap stays behind: it says of no element that it is null.
+    /// The bitmap stays behind: no element is null.
     NoNulls,
     /// What is before the first offset stays behind, and the offsets begin at 0.
     Rebased {
-        /// What becomes 0.
+        /// The offset that becomes 0.
         first: i64,
-        /// So many bytes at least do not travel.
+        /// The least number of bytes that stay behind.
         bytes: u64,
     },
-    /// As [`Rebased`](Cut::Rebased), on a way that does not come by the host: the offsets go there
-    /// and back.
+    /// As [`Rebased`](Cut::Rebased), where the data does not pass through host memory: only the
+    /// offsets go to the host and back.
     Detour {
-        /// What becomes 0.
+        /// The offset that becomes 0.
         first: i64,
-        /// So many bytes at least do not travel.
+        /// The least number of bytes that stay behind.
         bytes: u64,
-        /// So many do in place of them.
+        /// How many bytes make the detour by the host instead.
         detour: u64,
     },
-    /// What is before the first offset travels although nothing refers to it: that is less than a
-    /// detour of the offsets.
+    /// The bytes before the first offset travel although nothing refers to them, because a detour
+    /// of the offsets by the host would move more.
     Untrimmed {
         /// The first offset.
         first: i64,
-        /// So many bytes at least travel for nothing.
+        /// The least number of bytes that travel in vain.
         bytes: u64,
-        /// The detour would have moved so many.
+        /// How many bytes the detour would have moved.
         detour: u64,
     },
-    /// Its children are cut to what its indices refer to.
+    /// The children are cut to the elements that the node's indices refer to.
     Narrowed,
-    /// Its children travel whole, for this reason.
+    /// The children travel whole, for this reason.
     Whole(&'static str),
 }
 
-/// A [`Cut`] and the node that it is about.
+/// A [`Cut`] and the node where it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
     node: u32,
@@ -110,7 +110,7 @@ impl fmt::Display for Cut {
     }
 }
 
-/// A number of bytes, for people.
+/// A number of bytes that prints with a unit.
 pub(in crate::copy) struct ByteCount(pub(crate) u64);
 
 impl fmt::Display for ByteCount {
@@ -124,7 +124,7 @@ impl fmt::Display for ByteCount {
     }
 }
 
-/// A number of things.
+/// A number of things that prints with their name.
 pub(in crate::copy) struct Count(pub(crate) u64, pub(crate) &'static str);
 
 impl fmt::Display for Count {

@@ -1,7 +1,10 @@
-//! Nodes whose elements point anywhere into their children: list views, views, dense unions, runs.
+//! Nodes whose elements point anywhere into their children: list views, views, dense unions, and
+//! run-end encoded arrays.
 //!
-//! Where the host has the numbers the children are cut down to what is referred to. Where only a
-//! device has them, children travel whole: reading all the numbers first would cost more than it
+//! Where the host can read the indices, one pass finds the smallest and the largest element that
+//! they refer to (see [`narrow`]). The child is cut to that range, and new indices that count from
+//! its beginning travel instead of the old ones. Where only a device has the indices, they travel
+//! unchanged and the children travel whole: reading all indices first would cost more than it
 //! saves.
 
 use std::ops::Range;
@@ -73,7 +76,7 @@ impl Walk<'_> {
                 }
                 false => {
                     let read = |bytes| i64::from(i32::from_ne_bytes(bytes));
-                    // A start of 32 bits that became smaller.
+                    // The new start is smaller than the old one, which had 32 bits.
                     let write = |start: i64| (start as i32).to_ne_bytes();
                     narrow::list_views(&mut changed, &lens, skip, there, read, write)
                 }
@@ -189,8 +192,7 @@ impl Walk<'_> {
             // SAFETY: W1, which the caller promises.
             let validity = unsafe { self.bytes(validity) }?;
             let (skip, has_nulls) = (self.skip(number), !validity.is_empty());
-            // Where there is a bitmap but no null, the bitmap is not at the same place as what
-            // travels.
+            // The bitmap does not begin at the same element as the indices that travel.
             let looks_at_nulls = has_nulls && self.item(number).window.null_count != 0;
             let is_valid = |index: usize| {
                 validity.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
@@ -222,7 +224,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Adds indices as they are, unless others were made.
+    /// Adds the indices unchanged, unless new ones were made.
     fn add_whole_indices(&mut self, number: usize, index: usize, kind: BufferKind) {
         if self.is_filled(number, index) {
             return;
@@ -236,7 +238,7 @@ impl Walk<'_> {
         self.item(number).skipped() as usize
     }
 
-    /// What the host reads of the source.
+    /// Reads a span of the source on the host.
     ///
     /// # Safety
     /// W1 of [`walk`](super::walk::walk).

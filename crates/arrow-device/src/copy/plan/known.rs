@@ -1,8 +1,23 @@
-//! [`KnownPieces`]: finds the pieces that come from the same place, among very many.
+//! [`KnownPieces`]: finds pieces that come from the same bytes of the source, among very many.
 //!
-//! It has numbers of pieces and nothing of theirs, so that it is small. Places are another party's
-//! numbers: where they lie in the table depends on a secret, so that nobody can make all of them
-//! lie in one row.
+//! A buffer that occurs twice in an array moves once. Each new piece is therefore looked up by its
+//! place (address and offset) and length:
+//!
+//! 1. A piece whose place is not below the bound of all places so far is new. Nothing is looked up.
+//!    Most buffers lie in the order of their addresses, so most pieces take one comparison.
+//! 2. The first piece below the bound builds a hash table with open addressing of all pieces so
+//!    far. The table is at most half full.
+//! 3. A search begins at the hash of place and length, and goes on to the next gap. A piece with
+//!    the same place and length counts only if its bytes change in the same way.
+//!
+//! What must stay true:
+//!
+//! - The table has numbers of pieces and no copies of them, so it is small.
+//! - Places are numbers of another party. The hash depends on a secret, so nobody can choose places
+//!   that all collide.
+//! - Pieces of the same bytes that change differently collide always. Only `VARIANTS` of them are
+//!   compared; further ones are taken for new and move by themselves. The work for each piece stays
+//!   bounded.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -11,39 +26,38 @@ use crate::copy::source::Span;
 use crate::device::driver::Spot;
 use crate::numbered::numbered;
 
-/// A table of numbers, in which one looks from a place on until there is a gap.
+/// A hash table of the numbers of pieces: see the page of this module.
 ///
-/// Most buffers lie behind all that came before them, and so are new. There is no table before one
-/// does not.
+/// The table stays empty until a piece lies below the bound.
 #[derive(Debug)]
 pub(in crate::copy) struct KnownPieces {
-    /// All pieces come from places below this one.
+    /// The places of all pieces are below this one.
     bound: u64,
-    /// As many as a power of two, half of them gaps at least.
+    /// The table. Its length is a power of two, and at least half of the entries are gaps.
     table: Vec<u32>,
-    /// So many pieces are in the table, and all from this number on are not yet.
+    /// How many pieces are in the table. Pieces from the number `indexed` on are not in it yet.
     count: usize,
     indexed: usize,
-    /// For about so many pieces there is to be room from the start.
+    /// About how many pieces will come, for which the table has room from the start.
     expected: usize,
     secret: u64,
 }
 
-/// Not the number of any piece: no tree has so many buffers.
+/// An entry without a piece. No piece has this number, since no tree has so many buffers.
 const GAP: u32 = u32::MAX;
-/// So many pieces of the same bytes that change differently are told apart. More are not looked
-/// for: they move by themselves.
+/// How many pieces of the same bytes that change differently are compared. Further ones are taken
+/// for new pieces.
 const VARIANTS: u32 = 16;
 
 impl KnownPieces {
-    /// None yet, and about so many to come.
+    /// Without a piece yet. About `expected` pieces will come.
     pub(in crate::copy) fn new(expected: usize) -> Self {
-        // Odd, so that no bit of what is multiplied with it is lost.
+        // The secret is odd, so that a multiplication with it loses no bit.
         let secret = RandomState::new().hash_one(0) | 1;
         Self { bound: 0, table: Vec::new(), count: 0, indexed: 0, expected, secret }
     }
 
-    /// Whether all pieces come from places before this one. Notes the place, if they do.
+    /// Whether the places of all pieces are before this one. If so, the bound moves behind it.
     #[inline(always)]
     pub(in crate::copy) fn is_behind_all(&mut self, from: Spot) -> bool {
         let place = place_of(from);
@@ -54,8 +68,8 @@ impl KnownPieces {
         is_behind
     }
 
-    /// The number of the piece that comes from there and is the same; otherwise that of the one to
-    /// come, which is noted.
+    /// `Ok` with the number of the known piece that has these bytes and is the same. Otherwise
+    /// `Err` with the number that the new piece gets, which is put into the table.
     #[inline(never)]
     pub(in crate::copy) fn find_or_add(
         &mut self,
@@ -89,8 +103,8 @@ impl KnownPieces {
         Err(new)
     }
 
-    /// Notes the pieces that came without a look into the table, and makes room for one more. No
-    /// two of them come from the same place.
+    /// Puts the pieces into the table that came without a lookup, and makes room for one more. No
+    /// two of these pieces come from the same place.
     fn index(&mut self, pieces: &[Piece]) {
         let coming = pieces.len().saturating_sub(self.indexed);
         let needed = (self.count + coming + 1).saturating_mul(2);
@@ -120,7 +134,7 @@ impl KnownPieces {
         }
     }
 
-    /// The middle of a product, to which all bits contribute.
+    /// The middle bits of a product. All bits of place and length contribute to them.
     fn hash(&self, Span { spot: Spot { base, offset }, len }: Span) -> usize {
         let place = (base.bits() as u64).wrapping_add(offset.rotate_left(32));
         let mixed = (place ^ self.secret.rotate_left(17)).wrapping_add(len.rotate_left(48));
@@ -129,7 +143,7 @@ impl KnownPieces {
     }
 }
 
-/// A number that is the same for the same place, and for addresses it is in their order.
+/// A number for a place. Equal places have equal numbers, and addresses keep their order.
 fn place_of(Spot { base, offset }: Spot) -> u64 {
     (base.bits() as u64).wrapping_add(offset)
 }

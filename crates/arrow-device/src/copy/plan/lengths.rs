@@ -1,5 +1,21 @@
-//! What only the data says: where the elements of strings and lists begin and end in what lies
-//! behind them.
+//! Lengths that only the data tells: where the live elements of strings and lists begin and end in
+//! the buffer or child behind their offsets.
+//!
+//! For each node with offsets:
+//!
+//! 1. The first and the last offset of the live elements are asked for (`await_offsets`). The
+//!    offsets of all nodes of one level are read together, with one submission and one wait
+//!    (`learn`).
+//! 2. Both are checked: not negative, in order, and inside the bytes or the child (`settle`).
+//! 3. If the first offset is not 0, the bytes before it stay behind and the offsets are rebased to
+//!    0. Through host memory that costs nothing. On a direct way the offsets have to go to the host
+//!    and back, so the bytes before the first offset travel too where that moves less
+//!    (`begins_there`).
+//! 4. The child of a list is settled with the elements between the two offsets. Its own offsets
+//!    belong to the next level.
+//!
+//! What must stay true: offsets are numbers of another party, so none is used before it was
+//! checked.
 
 use super::cut::Cut;
 use super::piece::Change;
@@ -12,7 +28,7 @@ use crate::device::driver::{Raw, Spot};
 use crate::schema::Schema;
 use crate::{BufferKind, DataType, Extent, Result};
 
-/// Where the live elements of a node begin and end behind its offsets.
+/// Where the live elements of a node begin and end in the buffer or child behind its offsets.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::copy) struct Ends {
     first: i64,
@@ -24,10 +40,10 @@ impl Awaited {
         if self.is_wide { 8 } else { 4 }
     }
 
-    /// Reads both offsets, in host memory.
+    /// Reads both offsets from host memory.
     ///
     /// # Safety
-    /// They are there, and ready.
+    /// The offsets are there, and ready.
     unsafe fn read_in_place(&self) -> Ends {
         // SAFETY: they are there, and ready, as the caller promises.
         let read = |span: Span| unsafe { read_offset(span.spot, self.is_wide) };
@@ -38,17 +54,17 @@ impl Awaited {
     }
 }
 
-/// Where the offsets are that are awaited, in their order.
+/// The places of the offsets that are awaited, in the same order.
 pub(super) fn spans_of(awaited: &[Awaited]) -> Vec<Span> {
     let mut spans = Vec::with_capacity(2 * awaited.len());
     spans.extend(awaited.iter().filter_map(|node| node.spans).flatten());
     spans
 }
 
-/// Reads an offset in host memory.
+/// Reads an offset from host memory.
 ///
 /// # Safety
-/// It is there, and ready.
+/// The offset is there, and ready.
 #[inline(always)]
 pub(in crate::copy) unsafe fn read_offset(spot: Spot, is_wide: bool) -> i64 {
     let address = host_address(spot);
@@ -76,13 +92,13 @@ impl Walk<'_> {
         };
         let spans = span(window.start).zip(span(window.end)).map(|(first, last)| [first, last]);
         if awaited.is_empty() {
-            // Where one column has offsets, others have.
+            // Where one column has offsets, other columns often have too.
             awaited.reserve(self.items.len() - number);
         }
         awaited.push(Awaited { number, is_wide, spans });
     }
 
-    /// Reads all that is awaited, in one go, and goes on with these nodes.
+    /// Reads all awaited offsets with one read, and settles their nodes.
     ///
     /// # Safety
     /// W1 of [`walk`](super::walk::walk).
@@ -107,7 +123,7 @@ impl Walk<'_> {
         unsafe { self.settle_read(awaited, &bytes) }
     }
 
-    /// Counts what is about to be read. An error where there is nothing to read.
+    /// Counts the coming reads. An error where there is nothing to read.
     pub(super) fn note_reads(&mut self, awaited: &[Awaited]) -> Result<()> {
         let missing = |node: &Awaited| node.spans.is_none();
         if let Some(node) = awaited.iter().find(|node| missing(node)) {
@@ -118,7 +134,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Goes on with these nodes, of which the bytes were read that [`spans_of`] names.
+    /// Settles the nodes of the awaited offsets. `bytes` were read from the places that
+    /// [`spans_of`] names.
     ///
     /// # Safety
     /// W1 of [`walk`](super::walk::walk).
@@ -140,7 +157,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Checks what was read, and adds the offsets and what they lead to.
+    /// Checks both offsets of a node, and adds the offsets and what they lead to.
     ///
     /// # Safety
     /// W1 of [`walk`](super::walk::walk).
@@ -165,10 +182,10 @@ impl Walk<'_> {
                 "the first offset is {first}, and the last one is {last}"
             )));
         }
-        // Where to begin, and whether the offsets have to change for that.
+        // The first byte or element that travels. If it is not 0, the offsets have to change.
         let begin = if self.begins_there(number, first) { first } else { 0 };
-        // Bytes that do not come by the host begin at a unit; elements of a child see to that
-        // themselves.
+        // On a way without host memory, bytes begin at a unit of the device. The elements of a
+        // child are aligned when the child is settled.
         let begin = if is_list { begin } else { begin - begin % self.terms.unit.cast_signed() };
         self.add_offsets(number, (begin > 0).then_some(begin));
         if is_list {
@@ -182,7 +199,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Adds the offsets of the elements that travel; with `first`, that one becomes 0.
+    /// Adds the offsets of the elements that travel. With `first`, the offset of this value becomes
+    /// 0.
     pub(in crate::copy) fn add_offsets(&mut self, number: usize, first: Option<i64>) {
         let is_wide = self.is_wide(number);
         let kind = if is_wide { BufferKind::Offsets64 } else { BufferKind::Offsets32 };
@@ -196,9 +214,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether what is before the first offset is cut off. On the way through the host that costs
-    /// nothing; otherwise the offsets would have to go to the host and back, so it is done where
-    /// less moves in that way.
+    /// Whether what is before the first offset is cut off. Through host memory that costs nothing.
+    /// On a direct way the offsets would have to go to the host and back, so it is done where less
+    /// moves then.
     fn begins_there(&mut self, number: usize, first: i64) -> bool {
         if first == 0 || !self.terms.trims {
             return false;
@@ -220,7 +238,7 @@ impl Walk<'_> {
         is_less
     }
 
-    /// The fewest bits that one element behind the offsets of a node takes.
+    /// The smallest number of bits that one element behind the offsets of a node takes.
     fn bits_of_one_behind(&self, number: usize) -> u64 {
         let children = self.children(number);
         if children.is_empty() {
@@ -229,14 +247,14 @@ impl Walk<'_> {
         children.map(|child| bits_of_one(self.schema, child as u32)).sum()
     }
 
-    /// The bytes that the offsets of a node lead to are there, as far as anybody knows.
+    /// Checks that the bytes up to the last offset exist, as far as their number is known.
     ///
     /// # Safety
     /// W1 of [`walk`](super::walk::walk); the node is one of the source.
     #[inline(always)]
     pub(in crate::copy) unsafe fn check_bytes(&self, node: &ArrayNode, last: i64) -> Result<()> {
         let base = node.buffer(2);
-        // Nothing else says how many bytes there are: neither the type nor the number of elements.
+        // The number of bytes follows neither from the type nor from the number of elements.
         let there = match self.tree.given_extent(node, 2) {
             _ if base.is_null() => Some(0),
             Some(Extent::Exact(len)) => Some(len),
@@ -257,7 +275,7 @@ impl Walk<'_> {
     }
 }
 
-/// The fewest bits that an element of a node takes, children included.
+/// The smallest number of bits that an element of a node takes, children included.
 fn bits_of_one(schema: &Schema, number: u32) -> u64 {
     let node = schema.node(number);
     let own: u64 = node

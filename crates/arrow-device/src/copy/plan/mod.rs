@@ -31,19 +31,19 @@ use crate::device::lead;
 use crate::device::staging::Staging;
 use crate::{Array, DeviceId, NodePath, Queue, Result};
 
-/// How many times larger the chunks of a gathered copy are than [`Options::chunk`]: nobody waits
-/// for the first chunk to be read.
+/// How many times larger the chunks of a gathered copy are than [`Options::chunk`]. A gathered copy
+/// does not wait for a first chunk to be read, so larger chunks cost it nothing.
 const GATHERED_LARGER: u64 = 4;
-/// So many chunks of a copy that goes in chunks are on their way at a time.
+/// How many chunks of one copy are on their way at a time.
 pub(in crate::copy) const CHUNKS_IN_FLIGHT: usize = 2;
-/// A copy to the host is waited for after so many bytes, so that a driver which stages data needs
-/// no more memory than that.
+/// A copy to the host waits after each so many bytes, so that a driver which stages data needs no
+/// more memory than that.
 pub(in crate::copy) const DOWNLOADED_AT_ONCE: u64 = 64 << 20;
 
 /// A copy that is planned and has not run: see [`copy`](crate::copy).
 ///
-/// Printed, it says which way the data goes, what that takes, and what was cut off and why. It
-/// keeps the source.
+/// Printed, a plan says which way the data goes, how much work that is, and what was cut off and
+/// why. The plan keeps the source.
 pub struct Plan {
     pub(in crate::copy) array: Array,
     pub(in crate::copy) queue: Queue,
@@ -71,7 +71,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A plan that knows its way, and not yet what travels.
+    /// A plan that has a route. What travels is not known yet.
     pub(in crate::copy) fn draft(
         array: &Array,
         queue: &Queue,
@@ -87,7 +87,7 @@ impl Plan {
         Ok(Self { array, queue, options, pace, route, source, layout, walked: None })
     }
 
-    /// What a walk has to know, which finds out what travels.
+    /// The terms for a walk, which finds out what travels.
     pub(in crate::copy) fn terms<'a>(&'a self, sizes: &'a [KnownSizes]) -> Terms<'a> {
         let least = self.queue.device().properties().alignment as u64;
         Terms {
@@ -101,12 +101,12 @@ impl Plan {
         }
     }
 
-    /// What is copied.
+    /// The array that is copied.
     pub fn array(&self) -> &Array {
         &self.array
     }
 
-    /// The way, hop by hop. What was read to make the plan is not counted.
+    /// The way of the data, hop by hop. Reads that were needed for the plan are not counted.
     pub fn hops(&self) -> Vec<Hop> {
         let (from, to) = (self.array.device(), self.queue.device().id());
         let hop = |way, from, to, (bytes, regions): (u64, u64), submissions| Hop {
@@ -173,7 +173,7 @@ impl Plan {
         self.walked.as_ref().map_or(0, |walked| walked.pieces.bytes())
     }
 
-    /// In how many regions, on all hops together.
+    /// How many regions move, on all hops together.
     pub fn regions(&self) -> u64 {
         self.hops().iter().map(|hop| hop.regions).sum()
     }
@@ -189,22 +189,22 @@ impl Plan {
         self.walked.as_ref().map_or(0, |walked| self.layout.allocations(&walked.pieces))
     }
 
-    /// How many bytes they have, gaps for the alignment included.
+    /// How many bytes the allocations have, gaps for the alignment included.
     pub fn allocated(&self) -> u64 {
         self.walked.as_ref().map_or(0, |walked| self.layout.allocated(&walked.pieces))
     }
 
-    /// The number of bytes at a multiple of which every buffer begins.
+    /// The alignment of every buffer in bytes.
     pub fn alignment(&self) -> u64 {
         self.walked.as_ref().map_or(64, |walked| walked.pieces.alignment())
     }
 
-    /// How many bytes occur more than once in the array, and move once.
+    /// How many bytes occur more than once in the array, and move only once.
     pub fn shared_bytes(&self) -> u64 {
         self.walked.as_ref().map_or(0, |walked| walked.pieces.shared())
     }
 
-    /// How many bytes were read to know what to copy.
+    /// How many bytes were read for the plan.
     pub fn bytes_read_ahead(&self) -> u64 {
         self.learned().bytes
     }
@@ -214,20 +214,20 @@ impl Plan {
         self.walked.as_ref().map_or(&[], |walked| &walked.notes)
     }
 
-    /// Whether the host gathers the data in memory of the driver's, chunk by chunk, for a device
-    /// that likes few large pieces.
+    /// Whether the host gathers the data in memory of the driver, chunk by chunk, because the
+    /// device prefers few large pieces.
     pub(in crate::copy) fn is_gathered(&self) -> bool {
         matches!(self.route, CopyRoute::FromHost)
             && self.queue.device().properties().gathered_writes
     }
 
-    /// The bytes of a chunk of a gathered copy.
+    /// The size of a chunk of a gathered copy in bytes.
     pub(in crate::copy) fn gathered_chunk(&self) -> u64 {
         self.options.chunk.saturating_mul(GATHERED_LARGER)
     }
 
-    /// Whether a piece of a copy that goes directly makes a detour by the host: one that changes on
-    /// its way or has no source, and one that begins between two units that the device copies.
+    /// Whether a piece of a direct copy makes a detour by the host. Such a piece changes on its
+    /// way, has no source, or begins between two units that the device copies.
     pub(in crate::copy) fn comes_by_the_host(&self, piece: &Piece) -> bool {
         let source = match &self.route {
             CopyRoute::Peer(peer) => peer.properties(),
@@ -237,8 +237,8 @@ impl Plan {
         !matches!(piece.change, Change::Nothing) || is_odd()
     }
 
-    /// Whether a copy from the host waits for a chunk to be read before it fills the last one, or
-    /// for those of others.
+    /// Whether a copy from the host may wait before its last chunk is filled: for the first one to
+    /// be read, or for chunks of other copies.
     pub(in crate::copy) fn waits_for_chunks(&self) -> bool {
         if !self.is_gathered() {
             return false;
@@ -249,7 +249,7 @@ impl Plan {
             || !Staging::has_room(self.queue.device(), total.min(chunk))
     }
 
-    /// What the copy takes in chunks of so many bytes.
+    /// What the copy costs in chunks of this size.
     fn shape(&self, chunk: u64) -> StagedShape {
         let pieces = self.walked.as_ref().map(|walked| &walked.pieces);
         pieces.map_or_else(StagedShape::default, |pieces| shape_of(pieces, self.layout, chunk))
@@ -267,14 +267,14 @@ impl Plan {
         self.walked.as_ref().map_or(&[], |walked| walked.pieces.list())
     }
 
-    /// Bytes and regions of some pieces.
+    /// The bytes and the number of regions of the pieces that count.
     fn count(&self, counts: impl Fn(&Piece) -> bool) -> (u64, u64) {
         let pieces = self.pieces().iter().filter(|piece| counts(piece));
         pieces.fold((0, 0), |(bytes, regions), piece| (bytes + piece.len, regions + 1))
     }
 }
 
-/// An error that names a step of the copy, at least that it was planned.
+/// An error that names a step of the copy. Without another step, the error names the planning.
 pub(in crate::copy) fn named(error: crate::Error) -> crate::Error {
     match error.operation() {
         Some(operation) if operation.starts_with("copy") => error,

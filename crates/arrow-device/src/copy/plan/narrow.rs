@@ -1,13 +1,19 @@
-//! Which elements of their children list views, views, dense unions and runs refer to, where the
-//! host has the numbers; and the same numbers after what is not referred to was cut off.
+//! Finds which elements of their children the indices of list views, views, dense unions and
+//! run-end encoded arrays refer to, where the host has the indices. The indices are then changed,
+//! so that they count from the first of these elements.
 //!
-//! Plain bytes in, plain bytes out. A number that leads outside makes the answer `None`: the
-//! children then travel whole, and the data is as wrong there as it was.
+//! Two passes over plain bytes: the first checks each index and widens a range to it, the second
+//! subtracts the beginning of the range. An index that leads outside makes the answer `None`. The
+//! children then travel whole with the old indices, and the result is as wrong as the source was.
+//!
+//! What must stay true: each index is read as a signed number and checked before it widens the
+//! range, so that the subtraction neither overflows nor becomes negative. Entries that refer to
+//! nothing, such as empty lists and nulls, become 0.
 
 use std::ops::Range;
 
-/// The elements that list views refer to, from the smallest to the largest; their starts begin
-/// there afterwards. The first `skip` are not looked at.
+/// The elements that list views refer to, from the smallest to the largest. The starts are changed
+/// to count from the smallest one. The first `skip` views are not looked at.
 pub(in crate::copy) fn list_views<const WIDTH: usize>(
     starts: &mut [u8],
     sizes: &[u8],
@@ -37,7 +43,8 @@ pub(in crate::copy) fn list_views<const WIDTH: usize>(
     Some(range)
 }
 
-/// The elements of each child that a dense union refers to; the offsets begin there afterwards.
+/// The elements of each child that a dense union refers to. The offsets are changed to count from
+/// the first one of their child.
 pub(in crate::copy) fn union_offsets(
     type_ids: &[u8],
     offsets: &mut [u8],
@@ -59,14 +66,14 @@ pub(in crate::copy) fn union_offsets(
     for (id, offset) in type_ids.iter().zip(offsets.iter_mut()) {
         let first =
             child_of(*id).and_then(|child| ranges.get(child)).map_or(0, |range| range.start);
-        // Both are offsets of 32 bits, and the difference is not negative.
+        // Both are offsets of 32 bits, and their difference is not negative.
         *offset = i32::from_ne_bytes(*offset).wrapping_sub(first as i32).to_ne_bytes();
     }
     Some(ranges)
 }
 
-/// The bytes of each data buffer that views refer to; the views point there afterwards. Views that
-/// are null, and the first `skip`, become empty.
+/// The bytes of each data buffer that views refer to. The views are changed to count from the first
+/// one of their buffer. Views that are null, and the first `skip` views, become empty.
 pub(in crate::copy) fn views(
     views: &mut [u8],
     is_live: impl Fn(usize) -> bool,
@@ -104,15 +111,15 @@ pub(in crate::copy) fn views(
             && let Some(range) = usize::try_from(buffer).ok().and_then(|data| ranges.get(data))
             && let Some(place) = view.last_chunk_mut::<4>()
         {
-            // Not negative, and no larger than the offset was.
+            // The new offset is not negative, and not larger than the old one.
             *place = offset.wrapping_sub(range.start as i32).to_ne_bytes();
         }
     }
     Some(ranges)
 }
 
-/// Which runs hold the elements: from the first that ends after `elements.start` to the one with
-/// the last element. `run_end(n)` reads one.
+/// The runs that hold the elements: from the first run that ends after `elements.start` to the run
+/// of the last element. Found by two binary searches, in which `run_end(n)` reads the end of a run.
 pub(in crate::copy) fn runs<E>(
     elements: Range<i64>,
     count: i64,
@@ -136,7 +143,7 @@ pub(in crate::copy) fn runs<E>(
     Ok((last < count).then_some(first..last + 1))
 }
 
-/// Strings up to this length lie in the view.
+/// Strings of at most this length lie in the view itself.
 const INLINE: i32 = 12;
 
 fn words(view: &[u8; 16]) -> [i32; 4] {
@@ -145,7 +152,7 @@ fn words(view: &[u8; 16]) -> [i32; 4] {
     [word(0), word(1), word(2), word(3)]
 }
 
-/// From the smallest to the largest number seen.
+/// The range from the smallest to the largest number seen.
 #[derive(Clone, Default)]
 struct Reach(Option<Range<i64>>);
 

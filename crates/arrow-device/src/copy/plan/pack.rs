@@ -6,8 +6,8 @@ use crate::copy::source::Span;
 use crate::device::driver::Spot;
 use crate::{Error, ErrorKind, Result};
 
-/// All pieces of a copy. What was added before is not added again, so that what is shared moves
-/// once.
+/// All pieces of a copy. A piece that was added before is not added again, so that shared buffers
+/// move once.
 #[derive(Debug)]
 pub(in crate::copy) struct Pieces {
     list: Vec<Piece>,
@@ -15,18 +15,18 @@ pub(in crate::copy) struct Pieces {
     /// A power of two.
     alignment: u64,
     end: u64,
-    /// Bytes that did not have to move a second time.
+    /// How many bytes were not added a second time.
     shared: u64,
 }
 
 impl Pieces {
-    /// None yet, and about so many to come.
+    /// Without a piece yet. About `expected` pieces will come.
     pub(in crate::copy) fn new(alignment: u64, expected: usize) -> Self {
         let (list, known) = (Vec::with_capacity(expected), KnownPieces::new(expected));
         Self { list, known, alignment, end: 0, shared: 0 }
     }
 
-    /// Adds a piece and returns its number. `len` is not 0.
+    /// Adds a piece and returns its number. `len` must not be 0.
     #[inline(always)]
     pub(in crate::copy) fn add(&mut self, from: Spot, len: u64, change: Change) -> u32 {
         debug_assert!(len > 0, "nothing is no piece");
@@ -38,7 +38,7 @@ impl Pieces {
                 return number;
             }
         }
-        // What does not fit stays at the largest number, and is refused with the whole.
+        // A sum that overflows stays at the largest number, which `check` refuses.
         let mask = self.alignment - 1;
         let to = self.end.checked_add(mask).map_or(u64::MAX, |end| end & !mask);
         self.end = to.saturating_add(len);
@@ -50,8 +50,8 @@ impl Pieces {
         &self.list
     }
 
-    /// Refuses what no memory holds: lengths are another party's numbers, and their sum may be
-    /// anything.
+    /// Refuses a result that is longer than any memory. Lengths are numbers of another party, and
+    /// their sum may be anything.
     pub(in crate::copy) fn check(&self) -> Result<()> {
         if i64::try_from(self.end).is_ok() {
             return Ok(());

@@ -1,15 +1,15 @@
-//! One stretch of bytes that travels, and what happens to the bytes on their way.
+//! A stretch of bytes that travels, and how the bytes change on their way.
 
 use super::rebase::Rebase;
 use crate::copy::source::{Span, host_len};
 use crate::device::driver::Spot;
 
-/// Bytes of one buffer, and their place among all.
+/// Bytes of one buffer, and their place in the packed result.
 #[derive(Debug)]
 pub(in crate::copy) struct Piece {
     pub(in crate::copy) from: Spot,
     pub(in crate::copy) len: u64,
-    /// Where it begins in the packed result, a multiple of the alignment.
+    /// Where the piece begins in the packed result, at a multiple of the alignment.
     pub(in crate::copy) to: u64,
     pub(in crate::copy) change: Change,
 }
@@ -23,28 +23,29 @@ impl Piece {
         self.to + self.len
     }
 
-    /// Whether its bytes, or those that change, are read from where it comes from.
+    /// Whether bytes of the piece are read from a source, to be copied or changed.
     pub(in crate::copy) fn has_source(&self) -> bool {
         matches!(self.change, Change::Nothing | Change::Rebase(_))
     }
 }
 
-/// What happens to a piece on its way.
+/// How the bytes of a piece change on their way.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::copy) enum Change {
     Nothing,
-    /// Its offsets begin at another number.
+    /// The bytes are offsets, which begin at another number in the result.
     Rebase(Rebase),
-    /// These are its bytes already.
+    /// These bytes take the place of the source's.
     Made(Box<[u8]>),
-    /// It comes from nowhere: zeros, no more of them than [`ZEROS`] has.
+    /// The piece has no source: it is zeros, at most as many as [`ZEROS`] has.
     Zeros,
 }
 
 impl Change {
-    /// Makes bytes in host memory those of the result: the only place that does, whichever way a
-    /// copy goes. The bytes are those of the piece from `at` on, as they came from
-    /// [its source](Piece::has_source), and anything where the piece has none.
+    /// Changes bytes in host memory to those of the result. All copies change bytes here and
+    /// nowhere else, whichever way they go. `bytes` are those of the piece from `at` on, as they
+    /// came from [its source](Piece::has_source). For a piece without a source they may be
+    /// anything.
     pub(in crate::copy) fn apply(&self, bytes: &mut [u8], at: u64) {
         match self {
             Self::Nothing => {}
@@ -60,7 +61,7 @@ impl Change {
     }
 }
 
-/// What [`Change::Zeros`] is made of.
+/// The bytes of [`Change::Zeros`].
 pub(in crate::copy) static ZEROS: [u8; 8] = [0; 8];
 
 #[cfg(test)]

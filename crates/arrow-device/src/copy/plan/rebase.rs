@@ -1,21 +1,21 @@
-//! Offsets that begin at 0 after what is before them was cut off: changed on their way through host
-//! memory.
+//! Rebases offsets: after the bytes before the first offset were cut off, the offsets begin at 0.
+//! They are changed on their way through host memory.
 
 /// How the offsets of one buffer change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::copy) struct Rebase {
-    /// Offsets are 64 bits wide, not 32.
+    /// Whether offsets are 64 bits wide, and not 32.
     pub(in crate::copy) is_wide: bool,
-    /// What becomes 0.
+    /// The offset that becomes 0.
     pub(in crate::copy) first: i64,
-    /// So many offsets at the beginning belong to elements that are there for the sake of a bitmap
-    /// only; they become 0.
+    /// How many offsets at the beginning become 0, because their elements travel only for the sake
+    /// of a bitmap.
     pub(in crate::copy) skip: u64,
 }
 
 impl Rebase {
-    /// Changes offsets, of which the first one is `at` bytes into the buffer. Both are multiples of
-    /// an offset's width.
+    /// Changes offsets. The first offset in `bytes` is `at` bytes into the buffer. Both `at` and
+    /// the length of `bytes` are multiples of an offset's width.
     ///
     /// Nothing is checked: an offset that was wrong stays wrong.
     pub(in crate::copy) fn apply(self, bytes: &mut [u8], at: u64) {
@@ -29,7 +29,7 @@ impl Rebase {
             let numbers = bytes.as_chunks_mut::<4>().0;
             self.change(numbers, at / 4, |bytes| {
                 let offset = i32::from_ne_bytes(bytes);
-                // The first offset is one of these, so it fits.
+                // `first` is an offset of 32 bits too, so it fits.
                 offset.wrapping_sub(self.first as i32).to_ne_bytes()
             });
         }

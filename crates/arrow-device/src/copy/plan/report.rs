@@ -1,4 +1,4 @@
-//! What a plan says of itself.
+//! How a plan is printed.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ impl fmt::Display for Plan {
         if self.shared_bytes() > 0 {
             writeln!(f, "  {} occur more than once and move once", ByteCount(self.shared_bytes()))?;
         }
-        // A batch of thousand columns has a thousand of the same.
+        // A batch of a thousand columns may have a thousand equal notes.
         for note in self.notes().iter().take(SHOWN) {
             writeln!(f, "  {}: {}", note.place(self), note.cut())?;
         }
@@ -72,5 +72,5 @@ impl fmt::Display for Plan {
     }
 }
 
-/// So many notes are printed.
+/// How many notes are printed.
 const SHOWN: usize = 20;

@@ -1,4 +1,8 @@
-//! A walk that stops where offsets have to be read, for whoever reads them without a wait.
+//! A walk that stops wherever offsets have to be read, for callers that read them without a wait.
+//!
+//! [`walk`](super::walk::walk) reads the offsets itself and waits. A [`StoppedWalk`] instead says
+//! which bytes it needs, and goes on when it gets them. Between two readings it borrows nothing, so
+//! that an `async` function can hold it while it waits.
 
 use super::Note;
 use super::lengths::spans_of;
@@ -18,12 +22,12 @@ pub(in crate::copy) struct StoppedWalk {
     pieces: Pieces,
     notes: Vec<Note>,
     learned: Learned,
-    /// Nothing when the walk is at its end.
+    /// The offsets that have to be read. Empty at the end of the walk.
     awaited: Vec<Awaited>,
 }
 
 impl StoppedWalk {
-    /// Walks as far as nothing has to be read.
+    /// Begins a walk, and goes on until something has to be read.
     ///
     /// # Safety
     /// W1 of [`walk`](super::walk::walk).
@@ -34,12 +38,12 @@ impl StoppedWalk {
         unsafe { Self::go_on(walk) }
     }
 
-    /// What has to be read before the walk can go on; nothing when it is at its end.
+    /// The bytes that have to be read before the walk can go on. Empty at the end of the walk.
     pub(in crate::copy) fn asks_for(&self) -> Vec<Span> {
         spans_of(&self.awaited)
     }
 
-    /// Goes on with the bytes that were asked for, one span after the other.
+    /// Goes on with the bytes of the spans that were asked for, one span after the other.
     ///
     /// # Safety
     /// W1 of [`walk`](super::walk::walk); the terms are those that the walk began with.
@@ -65,7 +69,7 @@ impl StoppedWalk {
         unsafe { Self::go_on(walk) }
     }
 
-    /// What the walk found out, when it is at its end.
+    /// The result of the walk, at its end.
     pub(in crate::copy) fn end(self) -> Result<Walked> {
         let Self { schema, items, slots, sizes, pieces, notes, learned, .. } = self;
         pieces.check()?;

@@ -7,7 +7,8 @@ use crate::device::driver::{Addressing, Properties};
 /// How the result is divided into allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::copy) enum TargetLayout {
-    /// One. It may have to be so much larger that its beginning can be moved to the alignment.
+    /// One allocation for everything. It may have to be larger, so that its beginning can be moved
+    /// to the alignment.
     Packed {
         slack: u64,
     },
@@ -22,7 +23,8 @@ impl TargetLayout {
         let is_aligned = options.alignment <= properties.alignment as u64;
         let begins_inside = has_addresses && !properties.separate;
         let slack = if is_aligned || !begins_inside { 0 } else { options.alignment };
-        // Without addresses and without parts nothing can name what is inside an allocation.
+        // Without addresses, and without handles of parts, nothing can name a place inside an
+        // allocation.
         let is_divisible = begins_inside || (properties.parts && !has_addresses);
         match options.separate || !is_divisible {
             true => Self::Separate { slack },

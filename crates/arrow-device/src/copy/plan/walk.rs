@@ -1,12 +1,25 @@
-//! Which elements of each node travel, and which bytes that are.
+//! The walk of a copy: finds which elements of each node travel, and in which bytes they lie.
 //!
-//! Nodes are looked at from the root down. What the elements of a node refer to in its children is
-//! known at once, except behind offsets: those are read from the data, all of one level of nesting
-//! together.
+//! Every node is in one of three states. An open node waits for its parent. A known node has a
+//! range of live elements. A settled node has its pieces and slots.
 //!
-//! The unsafe functions of the plan rest on one rule, W1, that whoever calls [`walk`] keeps: the
-//! source is that of the array, every buffer of which covers its elements (UNS-4, or the builder's
-//! check), and what the host reads of the source is ready.
+//! 1. The root is known from the start: its elements are those of the array.
+//! 2. A known node is settled (`look_at`). Its range is widened to where a bitmap's byte or a
+//!    device's unit begins, and the bytes of its buffers become pieces.
+//! 3. The range of its children follows: the same elements for a struct, as many times the list
+//!    size for a list of fixed size, everything for a dictionary, and the elements that indices
+//!    refer to for nodes with indices (`indices`).
+//! 4. Behind offsets only the data tells the range. Such nodes are collected, and the offsets of
+//!    all of them are read together (`lengths`). The walk then goes on from step 2, once for each
+//!    level of nesting.
+//!
+//! Why this is fast: nodes have the numbers of the schema's nodes, level by level, so one loop over
+//! the numbers visits parents before their children. Plain columns are settled together with their
+//! parent (`columns`). A count of the known nodes ends the loop.
+//!
+//! The unsafe functions of the plan rest on one rule, W1, which the caller of [`walk`] keeps: the
+//! source of the terms reads the memory of the array, each buffer of the array covers its elements
+//! (UNS-4, or the builder's check), and data that the host reads in the source is ready.
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -22,15 +35,16 @@ use crate::numbered::{all_numbered, numbered};
 use crate::schema::{self, Schema};
 use crate::{Array, BufferKind, DataType, Error, ErrorKind, Result, UnionMode};
 
-/// What is to be known before the walk begins.
+/// What a walk has to know before it begins.
 pub(in crate::copy) struct Terms<'a> {
     pub(in crate::copy) array: &'a Array,
     pub(in crate::copy) source: &'a CopySource,
-    /// Only live elements travel.
+    /// Whether only live elements travel.
     pub(in crate::copy) trims: bool,
-    /// Nothing comes by the host, so that offsets have to make a detour to be changed.
+    /// Whether no byte passes through host memory, so that offsets have to make a detour to be
+    /// changed.
     pub(in crate::copy) is_direct: bool,
-    /// Bytes that a device copies begin at a multiple of this.
+    /// The alignment of bytes that a device copies.
     pub(in crate::copy) unit: u64,
     pub(in crate::copy) alignment: u64,
     /// Sizes of data buffers that were read before the walk.
@@ -45,20 +59,20 @@ pub(in crate::copy) struct KnownSizes {
     pub(in crate::copy) sizes: Vec<u64>,
 }
 
-/// What a walk found out.
+/// The result of a walk.
 pub(in crate::copy) struct Walked {
     pub(in crate::copy) schema: Schema,
     pub(in crate::copy) items: Vec<Item>,
     /// For each buffer of each node, the number of the piece that fills it, or [`NO_PIECE`].
     pub(in crate::copy) slots: Vec<u32>,
-    /// For views: how long each data buffer of a node is.
+    /// The lengths of the data buffers of each node with views.
     pub(in crate::copy) sizes: Vec<(u32, Vec<i64>)>,
     pub(in crate::copy) pieces: Pieces,
     pub(in crate::copy) notes: Vec<Note>,
     pub(in crate::copy) learned: Learned,
 }
 
-/// What it took to know the lengths.
+/// What was read to know the lengths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::copy) struct Learned {
     pub(in crate::copy) reads: u64,
@@ -66,30 +80,30 @@ pub(in crate::copy) struct Learned {
     pub(in crate::copy) waits: u64,
 }
 
-/// The slot of a buffer that nothing travels of. Not the number of any piece, of which there are no
-/// more than slots.
+/// The slot of a buffer of which nothing travels. No piece has this number, since there are no more
+/// pieces than slots.
 pub(in crate::copy) const NO_PIECE: u32 = u32::MAX;
 
 /// A node of the result.
 #[derive(Clone)]
 pub(in crate::copy) struct Item {
-    /// Its number in the tree that it comes from.
+    /// The number of the node in the tree that it comes from.
     source: u32,
     state: ItemState,
-    /// Where in the slots those of its buffers begin, and how many they are.
+    /// Where the slots of the node's buffers begin, and how many there are.
     pub(in crate::copy) first_slot: u32,
     pub(in crate::copy) n_buffers: u32,
     pub(in crate::copy) window: Window,
-    /// The elements that are referred to, counted in its buffers, as soon as that is known.
+    /// The elements that are referred to, counted in the node's buffers, as soon as they are known.
     live: Range<i64>,
-    /// The first element that travels: it is before the first live one where a bitmap, or a device
+    /// The first element that travels. It is before the first live one where a bitmap, or a device
     /// that copies whole units, asks for that.
     cut: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ItemState {
-    /// Which of its elements are live is not known yet.
+    /// The live elements are not known yet.
     Open,
     Known,
     Settled,
@@ -101,21 +115,21 @@ impl Item {
         self.cut..self.live.end
     }
 
-    /// So many of them come before the first live one.
+    /// How many elements that travel come before the first live one.
     pub(in crate::copy) fn skipped(&self) -> u64 {
         (self.live.start - self.cut).unsigned_abs()
     }
 }
 
-/// A walk that goes on.
+/// The state of a walk.
 pub(in crate::copy) struct Walk<'a> {
     pub(in crate::copy) terms: Terms<'a>,
     pub(in crate::copy) schema: &'a Schema,
-    /// Those of the schema.
+    /// The nodes of the schema.
     pub(super) kinds: &'a [schema::SchemaNode],
     pub(in crate::copy) tree: &'a Tree,
     pub(in crate::copy) items: Vec<Item>,
-    /// So many of them are known and not settled yet.
+    /// How many items are known and not settled yet.
     pub(super) known: usize,
     pub(in crate::copy) slots: Vec<u32>,
     pub(super) sizes: Vec<(u32, Vec<i64>)>,
@@ -134,7 +148,7 @@ pub(in crate::copy) struct Awaited {
 /// Walks over an array.
 ///
 /// # Safety
-/// W1: the source is that of the array. What the host reads is ready.
+/// W1: the source reads the memory of the array, and what the host reads there is ready.
 pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
     let schema = terms.array.schema()?;
     let mut walk = Walk::new(terms, &schema)?;
@@ -155,7 +169,8 @@ pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
 }
 
 impl<'a> Walk<'a> {
-    /// Settles all nodes whose elements are known, and says for which ones offsets have to be read.
+    /// Settles all nodes whose elements are known. Nodes whose offsets have to be read are added to
+    /// `awaited`.
     ///
     /// # Safety
     /// W1.
@@ -186,7 +201,8 @@ impl<'a> Walk<'a> {
             0 => items.extend((0..count as u32).map(item)),
             root => {
                 items.push(item(root));
-                // Both are numbered in the same way, level by level.
+                // Nodes below a node of the tree are numbered level by level, as those of the
+                // result.
                 let mut next = 0;
                 while let Some(above) = items.get(next) {
                     let ChildNumbers { first, count, .. } = tree.schema.below(above.source);
@@ -198,7 +214,7 @@ impl<'a> Walk<'a> {
         let window = terms.array.window();
         let root = numbered(items.first_mut());
         (root.live, root.state) = (window.offset..window.end(), ItemState::Known);
-        // Data buffers of views come on top.
+        // The data buffers of views come in addition.
         let buffers = schema.rules().iter().map(|rule| usize::from(rule.buffers)).max();
         let slots = count.saturating_mul(buffers.unwrap_or(0));
         Ok(Self {
@@ -242,7 +258,7 @@ impl<'a> Walk<'a> {
             self.note(number, Cut::NoNulls);
         }
         let has_bits = keeps_bitmap || below.layout.buffers().contains(&BufferKind::Bits);
-        // Runs say where they end in elements of the parent, so the elements keep their numbers.
+        // Run ends count elements of the parent, so these elements keep their numbers.
         let is_runs = matches!(data_type, DataType::RunEndEncoded { .. });
         let cut = match () {
             () if !self.terms.trims || is_runs => 0,
@@ -310,8 +326,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What the number of the first element that travels is a multiple of, so that it begins at a
-    /// byte in each buffer and, on a way that copies whole units, at a unit.
+    /// The alignment of the first element that travels. At a multiple of this number, an element
+    /// begins at a byte in each buffer and, where whole units are copied, at a unit.
     fn elements_at_once(&self, has_bits: bool, node: &schema::SchemaNode) -> i64 {
         let has_own = node.layout.buffers().iter().any(|kind| *kind != BufferKind::Validity);
         let unit = self.terms.unit.cast_signed();
@@ -322,8 +338,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds the elements that travel of a buffer with elements of a fixed width. Others wait until
-    /// more is known.
+    /// Adds the bytes of the elements that travel in a buffer with elements of a fixed width. Other
+    /// buffers wait until more is known.
     fn add_elements(&mut self, number: usize, index: usize, kind: BufferKind) {
         if is_awaited(kind) {
             return;
@@ -333,7 +349,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Where in a buffer the elements that travel are. For offsets these are one more.
+    /// Where the elements that travel lie in a buffer. There is one offset more than elements.
     pub(in crate::copy) fn span_of(
         &self,
         number: usize,
@@ -352,7 +368,7 @@ impl<'a> Walk<'a> {
         Some(Span { spot, len: to - from })
     }
 
-    /// A place in a buffer; `None` where there is no buffer.
+    /// A place in a buffer; `None` where the buffer is null.
     pub(in crate::copy) fn spot(&self, number: usize, index: usize, offset: u64) -> Option<Spot> {
         let (buffers, n_buffers) = self.tree.table(self.source(number));
         let base = ArrayNode { buffers, n_buffers, ..ArrayNode::EMPTY }.buffer(index);
@@ -373,11 +389,11 @@ impl<'a> Walk<'a> {
         self.item(number).first_slot as usize + index
     }
 
-    /// Slots for so many buffers, and where they begin.
+    /// Makes slots for this number of buffers, and returns where they begin.
     fn new_slots(&mut self, count: u32) -> Result<u32> {
         let begin = self.slots.len();
         let end = begin.saturating_add(count as usize);
-        // Only views have a number of buffers that somebody says.
+        // Only the number of buffers of views is another party's, and could be as large.
         if u32::try_from(end).is_err() {
             let message = format!("{end} buffers are more than a copy can have");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
@@ -398,7 +414,8 @@ impl<'a> Walk<'a> {
         children.start as usize..children.end as usize
     }
 
-    /// Children with `each` elements for every one of this node's.
+    /// Sets the live elements of the children. Each element of the node has `each` elements in a
+    /// child.
     ///
     /// # Safety
     /// W1.
@@ -426,8 +443,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Settles all children that it can at once, and has the others looked at. Those of one node
-    /// stand side by side in every tree that they are in.
+    /// Settles all children that are plain columns, and leaves the others to `look_at`. The
+    /// children of one node stand side by side in every tree.
     ///
     /// # Safety
     /// W1.
@@ -453,7 +470,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The elements of a child that are referred to, counted from its first one.
+    /// Sets the live elements of a child, counted from its first element.
     pub(in crate::copy) fn set_live(&mut self, child: usize, range: Range<i64>) -> Result<()> {
         if !self.terms.trims {
             return self.set_whole(child);
@@ -476,7 +493,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Says what a node of the result will be, with so many buffers, whose slots begin there.
+    /// Records what a node will be in the result: its window, its number of buffers, and where its
+    /// slots begin.
     #[inline(always)]
     pub(in crate::copy) fn set_settled(
         &mut self,
@@ -501,8 +519,8 @@ impl<'a> Walk<'a> {
         self.children(number).try_for_each(|child| self.set_whole(child))
     }
 
-    /// Below a node without elements nothing is referred to. Where there are offsets, one remains:
-    /// a format without elements needs none, but shipped consumers refuse that.
+    /// Settles what is below a node without elements: nothing is referred to. A buffer of offsets
+    /// keeps one offset. The format needs none without elements, but shipped consumers refuse that.
     fn nothing_below(&mut self, number: usize) -> Result<()> {
         let node = self.kind(number);
         let below = node.below();
@@ -520,7 +538,7 @@ impl<'a> Walk<'a> {
                 false => self.set_whole(child as usize)?,
             }
         }
-        // Views have as many data buffers as before, all of them empty.
+        // The number of data buffers of views stays, and all of them are empty.
         if self.kind(number).layout.is_variadic() {
             let count = self.data_buffers(number);
             self.set_sizes(number, vec![0; count]);
@@ -540,7 +558,7 @@ impl<'a> Walk<'a> {
         self.tree.node(self.source(number))
     }
 
-    /// All elements of a node, as the array has it.
+    /// All elements of a node. For the root these are the elements of the array.
     pub(in crate::copy) fn whole(&self, number: usize) -> Window {
         if number == 0 { self.terms.array.window() } else { self.node(number).window }
     }
@@ -565,13 +583,13 @@ impl<'a> Walk<'a> {
         numbered(self.items.get_mut(number))
     }
 
-    /// The array of a node, to ask it for lengths.
+    /// A node as an array, which can be asked for lengths.
     pub(in crate::copy) fn array_of(&self, number: usize) -> Array {
         let source = self.source(number);
         if number == 0 { self.terms.array.clone() } else { self.terms.array.at_number(source) }
     }
 
-    /// For views: how long each data buffer of a node is.
+    /// Records the lengths of the data buffers of a node with views.
     pub(in crate::copy) fn set_sizes(&mut self, number: usize, sizes: Vec<i64>) {
         if !sizes.is_empty() {
             self.sizes.push((number as u32, sizes));
@@ -588,16 +606,16 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Notes what was cut off at a node, of so many.
+/// Records what was cut off at a node. `nodes` is the number of all nodes.
 fn note(notes: &mut Vec<Note>, nodes: usize, number: usize, cut: Cut) {
     if notes.is_empty() {
-        // Where one column is cut, the others are as well.
+        // Where one column is cut, other columns usually are too.
         notes.reserve(nodes - number);
     }
     notes.push(Note::new(number as u32, cut));
 }
 
-/// Whether the elements of such a buffer are looked at before they travel.
+/// Whether elements of such a buffer have to be read before it is known what travels.
 fn is_awaited(kind: BufferKind) -> bool {
     use BufferKind::{
         Offsets32, Offsets64, Starts32, Starts64, UnionOffsets, VariableBytes, Views,

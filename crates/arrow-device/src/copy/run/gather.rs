@@ -28,8 +28,8 @@ pub(in crate::copy) unsafe fn into_target(
     Ok(())
 }
 
-/// Copies all pieces into the memory of a device, if the host can write there; returns when they
-/// are there. Memory that is there in the order of a queue only is left to the queue.
+/// Copies all pieces into the memory of a device, if the host can write there. Returns when the
+/// bytes are written. Memory that may only be used in the order of a queue is left to that queue.
 ///
 /// # Safety
 /// The host reads the source, which is ready; the target is memory of the queue's device that was
@@ -61,7 +61,7 @@ pub(in crate::copy) unsafe fn into_mapping(
     let unmapped = unsafe { driver.unmap_filled(queue.raw(), spot, total, address) };
     let unmapped = unmapped.map_err(|error| error.at_step(step::MAP));
     if let (Err(_), Ok(Filled::After(event))) = (&filled, &unmapped) {
-        // Nobody waits for it.
+        // Nobody waits for this event.
         drop(Event::owned_alone(queue.device().clone(), *event));
     }
     filled.and(unmapped).map(Some)
@@ -95,7 +95,7 @@ unsafe fn fill(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
     unsafe { fill_otherwise(source, piece, to) }
 }
 
-/// The same for a piece that changes, or is mapped.
+/// Fills a piece that changes or is mapped, as [`fill`] does for other pieces.
 ///
 /// # Safety
 /// The host reads the source, which is ready; as many bytes as the piece has may be written at

@@ -1,6 +1,9 @@
-//! A copy from the host to a device that likes few large pieces: the host gathers a chunk of the
-//! packed result in memory of the driver's, and while the device reads it, gathers the next one.
-//! Two chunks of memory are used in turn.
+//! A copy from the host to a device that prefers few large pieces.
+//!
+//! The host gathers a chunk of the packed result in memory of the driver. While the device reads
+//! that chunk, the host gathers the next one. Two chunks of memory are used in turn, so the bytes
+//! of the source are touched once and the copy takes few submissions. What must stay true: a chunk
+//! is not filled again before the device has read it.
 
 use super::staged::{self, ChunkMemory};
 use super::target::Target;
@@ -14,11 +17,12 @@ use crate::copy::step::{self, no_way};
 use crate::device::driver::Spot;
 use crate::{Event, Result};
 
-/// No less memory than this is asked for, so that many small copies take turns with the same.
+/// The smallest chunk of memory that is asked for. Many small copies then use the same memory in
+/// turn.
 pub(in crate::copy) const SMALLEST: u64 = 64 << 10;
 
-/// Copies all pieces and returns the event behind them. The last chunks may still be on their way
-/// to the device then; nothing of the source is.
+/// Copies all pieces and returns the event behind them. Nothing of the source is read any more
+/// then, but the last chunks may still be on their way to the device.
 pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
     let chunk = plan.gathered_chunk();
@@ -35,7 +39,7 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
     Ok(memory.last_event())
 }
 
-/// Fills a chunk, and leaves nothing of an earlier copy between the parts.
+/// Fills a chunk, and overwrites bytes of an earlier copy between the parts.
 pub(in crate::copy) fn gather(
     source: &CopySource,
     parts: &[ChunkPart<'_>],
@@ -56,7 +60,7 @@ pub(in crate::copy) fn gather(
     Ok(())
 }
 
-/// Fills in a part of a piece, from `at` on.
+/// Fills `to` with bytes of a piece, from `at` on.
 fn fill(source: &CopySource, piece: &Piece, at: u64, to: &mut [u8]) -> Result<()> {
     if piece.has_source() {
         let Spot { base, offset } = piece.from;

@@ -1,5 +1,5 @@
-//! [`InFlight`]: what a queue still reads or writes for a copy; and [`OnItsWay`], where that are
-//! bytes which come to the host.
+//! [`InFlight`]: memory that a queue still reads or writes for a copy; and [`OnItsWay`], for memory
+//! of the host that a queue writes.
 
 use crate::copy::step::no_way;
 use crate::device::deferred::{self, QueueUse};
@@ -7,16 +7,16 @@ use crate::device::driver::Region;
 use crate::device::{ReadsTo, UnitReads};
 use crate::{Event, Queue, Result};
 
-/// Memory that work on a queue reads or writes until the event has passed. Dropped before that, the
-/// memory is kept until the queue has passed the work.
+/// Memory that work on a queue reads or writes until the event has passed. When it is dropped
+/// before that, the memory is kept until the queue has passed the work.
 pub(in crate::copy) struct InFlight<T: Send + 'static> {
     what: Option<T>,
     event: Event,
 }
 
 impl<T: Send + 'static> InFlight<T> {
-    /// What the work uses that was submitted to the queue just now. Also where the submission
-    /// failed, the memory is kept until the queue has passed: the work may go on all the same.
+    /// Takes the memory of work that was submitted to the queue just now. Where the submission
+    /// failed, the memory is kept until the queue has passed too: some of the work may go on.
     pub(in crate::copy) fn behind(queue: &Queue, what: T, submitted: Result<()>) -> Result<Self> {
         match submitted.and_then(|()| queue.record()) {
             Ok(event) => Ok(Self { what: Some(what), event }),
@@ -52,13 +52,13 @@ impl<T: Send + 'static> Drop for InFlight<T> {
     }
 }
 
-/// Memory of the host that a queue writes to, wherever the sources begin on a device that copies
-/// whole units. Nothing waits for the queue.
+/// Memory of the host that a queue writes to. On a device that copies whole units the sources may
+/// begin anywhere. Nothing waits for the queue.
 pub(in crate::copy) struct OnItsWay<T: Send + 'static>(InFlight<(T, UnitReads)>);
 
 impl<T: Send + 'static> OnItsWay<T> {
-    /// Submits copies to the host into what is given, which is kept until the queue has passed
-    /// them, whatever the outcome.
+    /// Submits copies to the host into `to`, which is kept until the queue has passed them,
+    /// whatever the outcome.
     ///
     /// # Safety
     /// UNS-21, as long as `to` is there: the destinations are memory that `to` keeps in place.

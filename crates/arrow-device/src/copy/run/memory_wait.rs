@@ -1,15 +1,21 @@
 //! [`allocated`]: memory for the result of a polled copy.
 //!
-//! A copy that finds no memory tries again at later polls. A result of several allocations is
-//! allocated as a whole or not at all: what was taken before there was no more is given back at
-//! once, so that two copies which have a part each do not keep the rest from each other. What is
-//! given back comes back when the queue has passed. The copy takes nothing meanwhile, and has
-//! therefore never more than one result takes.
+//! A copy that finds no memory tries again at later polls, and ends with an error when no release
+//! can help any more or an allocation would wait no longer.
 //!
-//! A copy that took something takes it again only where something has changed: when something else
-//! was released, and no copy of the device has memory coming back; and sometimes, in case somebody
-//! frees memory that was not held back. Otherwise a copy that has no hope yet would take, again and
-//! again, what is enough for another one.
+//! 1. A result of several allocations is allocated as a whole or not at all. Allocations of an
+//!    attempt that is not complete are given back at once, so that two copies with a part each do
+//!    not keep the rest from each other.
+//! 2. Memory that was given back becomes free when the queue has passed. The copy takes nothing
+//!    until then, so it never has more memory than one result takes.
+//! 3. A copy that took something tries again only after a change: something else was released, and
+//!    no copy of the device has memory coming back. Otherwise a copy without hope would take, again
+//!    and again, what is enough for another copy.
+//! 4. After a pause the copy tries again without a change, in case somebody freed memory that was
+//!    not held back. The pause doubles each time, up to a bound.
+//!
+//! What must stay true: whether there is hope is asked before an attempt's memory is given back, so
+//! that a copy does not wait for its own memory.
 
 use std::future::Future;
 use std::time::Duration;
@@ -23,13 +29,14 @@ use crate::device::MemoryOnReturn;
 use crate::device::deferred::{self, Shortage};
 use crate::{Device, ErrorKind, Queue, Result};
 
-/// How long a copy that took something waits for a release, at first and at most, before it tries
-/// again without one.
+/// How long a copy that took something waits for a release before it tries again without one: at
+/// first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Memory for the result. Where there is none, whatever is held back that may help is waited for,
-/// as long as an allocation would. `next_poll` comes back at the next poll.
+/// Memory for the result. Where there is none, this waits for memory that is held back and may
+/// help, as long as an allocation would. `next_poll` makes a future that completes at the next
+/// poll.
 pub(super) async fn allocated<P: Future<Output = Result<()>>>(
     plan: &mut Plan,
     walked: &Walked,
@@ -47,7 +54,7 @@ pub(super) async fn allocated<P: Future<Output = Result<()>>>(
         if error.kind() != ErrorKind::OutOfMemory {
             return Err(error);
         }
-        // Before what was taken is given back, for which nobody hopes.
+        // Asked before the memory of this attempt is given back, which is no reason to hope.
         if let Some(wait) = &mut wait {
             wait.shortage.look_again(queue.device(), len);
         }
@@ -68,15 +75,16 @@ pub(super) async fn allocated<P: Future<Output = Result<()>>>(
     }
 }
 
-/// What a copy waits for that found no memory.
+/// The wait of a copy that found no memory.
 struct MemoryWait {
     device: Device,
     shortage: Shortage,
-    /// What the last attempt took.
+    /// The memory that the last attempt took, on its way back.
     given_back: Option<MemoryOnReturn>,
-    /// How many releases there will have been when that is back, if there are no others.
+    /// The number of releases after that memory came back, if nothing else is released.
     releases: u64,
-    /// Nothing where the last attempt took nothing.
+    /// How long to wait before an attempt without a change. `None` where the last attempt took
+    /// nothing.
     pause: Option<Duration>,
     tried: Instant,
 }
@@ -84,11 +92,11 @@ struct MemoryWait {
 /// What to do at a poll.
 enum PollStep {
     NotYet,
-    /// An attempt, and whether there is something left that may help after it.
+    /// Try again. `has_hope` tells whether something may help if this attempt fails too.
     Attempt {
         has_hope: bool,
     },
-    /// There is no time left, and what the last attempt took is not back yet.
+    /// No time is left, and the memory of the last attempt is not back yet.
     End,
 }
 
@@ -99,7 +107,7 @@ impl MemoryWait {
         Self { device, shortage, given_back: None, releases, pause: None, tried }
     }
 
-    /// Gives back what an attempt took.
+    /// Gives back the memory that an attempt took.
     fn give_back(&mut self, queue: &Queue, taken: Vec<crate::Memory>) {
         let longer = |pause: Duration| (2 * pause).min(LONGEST_PAUSE);
         self.pause = match taken.is_empty() {
@@ -112,7 +120,7 @@ impl MemoryWait {
         self.releases += u64::from(self.is_still_returning());
     }
 
-    /// Whether what the last attempt took is not back yet.
+    /// Whether the memory of the last attempt is still on its way back.
     fn is_still_returning(&self) -> bool {
         self.given_back.as_ref().is_some_and(MemoryOnReturn::is_on_its_way)
     }

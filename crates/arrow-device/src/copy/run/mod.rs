@@ -1,4 +1,4 @@
-//! Carrying a plan out.
+//! Runs a plan: allocates the result and moves the bytes.
 
 mod gather;
 mod gathered;
@@ -26,12 +26,13 @@ use crate::trace::told_while;
 use crate::{Array, Error, Event, Queue, Result};
 
 impl Plan {
-    /// Copies, as planned.
+    /// Copies as planned.
     ///
-    /// To a device this returns as soon as the work is submitted, and the result is ready after an
-    /// event; where there is no common path and the data goes through host memory chunk by chunk,
-    /// after the last chunk was submitted. Before the first one it may wait for those of others
-    /// (see [`copy`](crate::copy)). To the host it waits.
+    /// A copy to a device returns as soon as all work is submitted, and the result is ready after
+    /// an event. Where there is no common path, the data goes through host memory chunk by chunk,
+    /// and the last chunk is submitted when this returns. Before the first chunk, the copy may wait
+    /// for other copies (see [`copy`](crate::copy)). A copy to the host waits until the bytes have
+    /// arrived.
     ///
     /// # Errors
     /// As for [`Array::copy_to`]. Whatever was allocated is freed again, after the queues have
@@ -77,7 +78,8 @@ impl Plan {
                 self.finish()?
             }
             CopyRoute::Peer(peer) => {
-                // Orders the queue behind the source, which it keeps until the queue has passed.
+                // Orders the queue behind the source, and keeps the source until the queue has
+                // passed.
                 let view =
                     self.array.on(&self.queue).map_err(|error| error.at_step(step::ORDER))?;
                 let route = driver::Route::FromPeer(&**peer.driver());
@@ -95,7 +97,7 @@ impl Plan {
         unsafe { result::build(self, walked, target, readiness) }
     }
 
-    /// Memory for the result. Waits for memory that is held back.
+    /// Allocates memory for the result. Waits for memory that is held back.
     fn allocate(&self, walked: &Walked) -> Result<Target> {
         let allocator = self.options.allocator.as_deref();
         let allocate = |len| self.queue.allocate_by(len, allocator);
@@ -103,14 +105,14 @@ impl Plan {
         allocated.map_err(|Unallocated { error, .. }| error.at_step(step::ALLOCATE))
     }
 
-    /// Memory for the result, if there is some without a wait.
+    /// Allocates memory for the result, if some is free without a wait.
     fn allocate_at_once(&self, walked: &Walked) -> Result<Target, Unallocated> {
         let allocator = self.options.allocator.as_deref();
         let allocate = |len| self.queue.allocate_at_once(len, allocator);
         Target::allocate(self.layout, &walked.pieces, &self.queue, allocate)
     }
 
-    /// When the result is ready, after all was submitted.
+    /// When the result is ready. Called after all work was submitted.
     fn finish(&self) -> Result<ReadyWhen> {
         match self.queue.device().properties().readiness {
             DeviceReadiness::Event | DeviceReadiness::QueueOrder => {
@@ -124,7 +126,7 @@ impl Plan {
         }
     }
 
-    /// The same where an event stands behind all of it already.
+    /// When the result is ready, where an event stands behind all work already.
     fn finish_after(&self, last: Option<Event>) -> Result<ReadyWhen> {
         match (self.queue.device().properties().readiness, last) {
             (DeviceReadiness::Event | DeviceReadiness::QueueOrder, Some(event)) => {
@@ -134,7 +136,8 @@ impl Plan {
         }
     }
 
-    /// One submission on a queue of the source, and a wait; several where there is much.
+    /// Copies to the host, with one submission on a queue of the source and one wait. A large copy
+    /// takes several of both.
     fn to_host(&self, pieces: &[Piece], target: Target) -> Result<Target> {
         let CopySource::Lane(lane) = &self.source else { return Err(no_way()) };
         let queue = lane.queue()?;
@@ -151,14 +154,15 @@ impl Plan {
         };
         let copied = chunks(total, DOWNLOADED_AT_ONCE).try_for_each(download);
         if let Err(error) = copied {
-            // The device may still write there.
+            // After the failure, the device may still write to the target.
             queue.keep_until_done(target);
             return Err(error);
         }
         finish_on_host(pieces, target)
     }
 
-    /// One submission that reads host memory; or none, where the host fills the target itself.
+    /// Copies from the host to a device, with one submission, or none where the host fills the
+    /// target itself.
     fn to_device(&self, walked: &Walked, target: &mut Target) -> Result<ReadyWhen> {
         let pieces = walked.pieces.list();
         // SAFETY: the host reads the source, as the plan chose this way (W1 of `plan/walk.rs`); the
@@ -183,7 +187,7 @@ impl Plan {
         self.finish()
     }
 
-    /// One submission that reads host memory.
+    /// Copies host memory to a device with one submission.
     fn upload(&self, walked: &Walked, target: &Target) -> Result<()> {
         let pieces = walked.pieces.list();
         let mut kept = KeptForQueue::default();
@@ -219,7 +223,8 @@ impl Plan {
         submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
 
-    /// One submission that does not come by the host; two more where offsets have to.
+    /// Copies without host memory, with one submission. Two more submissions move the bytes that
+    /// make a detour by the host.
     fn directly(&self, pieces: &[Piece], target: &Target, route: driver::Route<'_>) -> Result<()> {
         let spans = self.detour_spans(pieces);
         let bytes = match spans.is_empty() {
@@ -230,7 +235,7 @@ impl Plan {
         self.directly_with(bytes, pieces, target, route)
     }
 
-    /// The same with the bytes of what comes by the host.
+    /// [`directly`](Self::directly), with the bytes of the detour read already.
     fn directly_with(
         &self,
         fetched: Vec<u8>,
@@ -241,7 +246,7 @@ impl Plan {
         self.by_detour(fetched, pieces, target)?;
         let direct = regions(pieces, target, |piece| !self.comes_by_the_host(piece));
         if let (CopyRoute::Within, CopySource::Lane(lane)) = (&self.route, &self.source) {
-            // Orders the queue behind the source, which the lane keeps.
+            // Orders the queue behind the source. The view of the lane keeps the source.
             lane.queue()?;
         }
         // SAFETY: the sources were checked when the copy was planned, and a view on this queue
@@ -250,8 +255,8 @@ impl Plan {
         submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
 
-    /// What went to the host goes back: offsets, which then begin at another number, and what
-    /// begins between two units of the device.
+    /// Sends the bytes of the detour from the host to the target: offsets that begin at another
+    /// number now, and bytes that begin between two units of the device.
     fn by_detour(&self, mut bytes: Vec<u8>, pieces: &[Piece], target: &Target) -> Result<()> {
         if !pieces.iter().any(|piece| self.comes_by_the_host(piece)) {
             return Ok(());
@@ -286,13 +291,13 @@ impl Plan {
         submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
 
-    /// Which parts of the source of a direct copy come by the host.
+    /// The spans of the source that make a detour by the host in a direct copy.
     fn detour_spans(&self, pieces: &[Piece]) -> Vec<Span> {
         let read = pieces.iter().filter(|piece| piece.has_source());
         read.filter(|piece| self.comes_by_the_host(piece)).map(Piece::span).collect()
     }
 
-    /// Submits copies into the target to the queue. A polled copy waits for nothing here.
+    /// Submits copies into the target to the queue. For a polled copy this does not wait.
     ///
     /// # Safety
     /// UNS-21. The destinations lie in the target, each at the beginning of its piece or of a
@@ -309,8 +314,8 @@ impl Plan {
     }
 }
 
-/// Takes the sources of copies from the host to memory from which the queue's device copies without
-/// a wait. The copies begin there from then on.
+/// Moves the sources of copies from the host to memory from which the queue's device copies without
+/// a wait. The regions are changed to begin there.
 fn staged_sources(queue: &Queue, regions: &mut [Region]) -> Result<StagingBlock> {
     let total = regions.iter().map(|region| region.len).sum::<u64>().max(1);
     let staged = || {
@@ -331,7 +336,7 @@ fn staged_sources(queue: &Queue, regions: &mut [Region]) -> Result<StagingBlock>
     Ok(block)
 }
 
-/// Completes the pieces of a target on the host, after those with a source have arrived.
+/// Completes the pieces of a target in host memory, after the bytes of the source have arrived.
 fn finish_on_host(pieces: &[Piece], mut target: Target) -> Result<Target> {
     for (number, piece) in pieces.iter().enumerate() {
         if !piece.has_source() {
@@ -345,16 +350,16 @@ fn finish_on_host(pieces: &[Piece], mut target: Target) -> Result<Target> {
     Ok(target)
 }
 
-/// What a queue reads, until it has passed.
+/// Memory that a queue reads, kept until the queue has passed.
 #[derive(Debug, Default)]
 struct KeptForQueue {
-    /// Dropped before what they show.
+    /// Dropped before the memory that they show.
     shown: Vec<ShownBytes>,
     made: Vec<Vec<u8>>,
     source: Option<Array>,
 }
 
-/// The copies of a stretch of the packed result to the host.
+/// The regions to copy a stretch of the packed result to the host.
 fn regions_to_host(pieces: &[Piece], target: &Target, (start, end): (u64, u64)) -> Vec<Region> {
     let total = pieces.last().map_or(0, Piece::end);
     match (start, end) == (0, total) {
@@ -363,7 +368,7 @@ fn regions_to_host(pieces: &[Piece], target: &Target, (start, end): (u64, u64)) 
     }
 }
 
-/// What of the pieces is in a stretch of the packed result, and has a source.
+/// The regions for the parts of pieces in a stretch of the packed result that have a source.
 fn regions_within(pieces: &[Piece], target: &Target, start: u64, end: u64) -> Vec<Region> {
     let region = |part: ChunkPart<'_>| {
         let Spot { base, offset } = part.piece.from;

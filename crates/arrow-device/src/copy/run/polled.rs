@@ -1,9 +1,14 @@
-//! A copy that nobody waits for, step by step: what would wait is asked at each poll.
+//! A copy that nobody waits for. One `async` function has the steps of the copies that wait: plan,
+//! allocate, move the bytes, build the result. Where those wait for a device, this asks about one
+//! event at each poll.
 //!
-//! Nothing here calls an operation of a driver that may wait for work (DRV-5): memory is neither
-//! mapped to be read nor mapped to be filled, and an event stands behind everything that is
-//! submitted. What a device still uses is in an [`InFlight`], or kept by its queue, whenever the
-//! copy can be given up.
+//! What must stay true:
+//!
+//! 1. Nothing here calls an operation of a driver that may wait for work (DRV-5). Memory is neither
+//!    mapped to be read nor mapped to be filled, and an event stands behind everything that is
+//!    submitted.
+//! 2. Wherever the function can stop, memory that a device still uses is in an [`InFlight`] or kept
+//!    by its queue, because the copy may be dropped there.
 
 use super::in_flight::{InFlight, OnItsWay};
 use super::memory_wait::allocated;
@@ -29,8 +34,8 @@ use crate::device::staging::StagingBlock;
 use crate::trace::told;
 use crate::{Array, Event, Queue, Result};
 
-/// Copies an array. Pending wherever a device has to be waited for. Where it is polled, it wakes
-/// nobody: whoever polls it polls it again. Where it is awaited, its waker is called.
+/// Copies an array. The future is pending wherever a device has to be waited for. A copy that is
+/// polled wakes nobody: its owner polls it again. A copy that is awaited has its waker called.
 pub(in crate::copy) async fn copy(array: Array, queue: Queue, options: Options) -> Result<Array> {
     let (from, to) = (array.device(), queue.device().id());
     let planned = planned(&array, &queue, &options).await;
@@ -39,14 +44,14 @@ pub(in crate::copy) async fn copy(array: Array, queue: Queue, options: Options) 
     carried_out(plan, walked).await.map_err(|error| error.on_device_if_none(to))
 }
 
-/// What was in flight, when its queue has passed it.
+/// Completes with the memory in flight when its queue has passed it.
 async fn passed<T: Send + 'static>(what: InFlight<T>) -> Result<T> {
     let event = what.event().clone();
     awaited::passed(&event).await?;
     what.into_passed()
 }
 
-/// Memory of the host, when the bytes that come there have arrived.
+/// Completes with memory of the host when the bytes on their way have arrived.
 async fn arrived<T: Send + 'static>(what: OnItsWay<T>) -> Result<T> {
     let event = what.event().clone();
     awaited::passed(&event).await?;
@@ -54,12 +59,12 @@ async fn arrived<T: Send + 'static>(what: OnItsWay<T>) -> Result<T> {
     unsafe { what.into_arrived() }
 }
 
-/// Comes back when the queue is ordered behind the array.
+/// Completes when the queue is ordered behind the array.
 async fn ordered(array: &Array, queue: &Queue) -> Result<()> {
     awaited::ordered(array, queue).await.map_err(|error| error.at_step(step::ORDER))
 }
 
-/// The plan, and what travels if anything does.
+/// Makes the plan. The second part says what travels, and is `None` where nothing does.
 async fn planned(
     array: &Array,
     queue: &Queue,
@@ -92,7 +97,7 @@ async fn planned(
     }
 }
 
-/// The sizes of data buffers of views, where the producer left them in its device's memory.
+/// Reads the sizes of data buffers of views that the producer left in its device's memory.
 async fn sizes(plan: &mut Plan) -> Result<Vec<KnownSizes>> {
     if !plan.array.may_have_sizes_on_device() {
         return Ok(Vec::new());
@@ -122,7 +127,7 @@ async fn lane(plan: &mut Plan) -> Result<Queue> {
     let queue = lane.open()?.clone();
     ordered(&plan.array, &queue).await?;
     let CopySource::Lane(lane) = &plan.source else { return Err(no_way()) };
-    // Keeps the data from now on; the order is there.
+    // The lane keeps the data from now on. The order was made before.
     lane.queue().cloned()
 }
 
@@ -187,8 +192,8 @@ async fn carried_out(mut plan: Plan, walked: Walked) -> Result<Array> {
     unsafe { result::build(&plan, &walked, target, readiness) }
 }
 
-/// When the result is ready, after all was submitted. The event is one behind all of it, where
-/// there is one already.
+/// When the result is ready. Called after all work was submitted. `last` is an event behind all
+/// work, where there is one already.
 async fn finished(queue: &Queue, last: Option<Event>) -> Result<ReadyWhen> {
     let last = match last {
         Some(event) => event,
@@ -236,7 +241,7 @@ async fn directly(
     ordered(&array, &queue).await?;
     match route {
         CopyRoute::Peer(peer) => {
-            // Keeps the source until the queue has passed it.
+            // Keeps the source until the queue has passed the copy.
             let view = array.on(&queue).map_err(|error| error.at_step(step::ORDER))?;
             let route = driver::Route::FromPeer(&**peer.driver());
             let submitted = plan.directly_with(fetched, pieces, target, route);
@@ -247,13 +252,13 @@ async fn directly(
     }
 }
 
-/// Whether copies of plain memory may wait for the queue.
+/// Whether copies of memory that is not pinned may wait for the queue.
 fn may_wait(queue: &Queue) -> bool {
     queue.device().properties().waiting_copies != WaitingCopies::None
 }
 
-/// Comes back when there is room for a first chunk, when nothing is held back whose release would
-/// make room, or when an allocation would wait no longer.
+/// Completes when there is room for a first chunk, when no release of held-back memory would make
+/// room, or when an allocation would wait no longer.
 async fn others_have_passed(memory: &ChunkMemory<'_>) -> Result<()> {
     let (began, runtime) = (Instant::now(), memory.device().driver().runtime());
     loop {
@@ -266,7 +271,7 @@ async fn others_have_passed(memory: &ChunkMemory<'_>) -> Result<()> {
     }
 }
 
-/// Memory for the next chunk of a copy, when there is some.
+/// Completes with memory for the next chunk of a copy.
 async fn next_block(memory: &mut ChunkMemory<'_>) -> Result<StagingBlock> {
     if memory.is_in_want() {
         others_have_passed(memory).await?;

@@ -1,4 +1,4 @@
-//! The array of a copy, put together from the memory that it went to.
+//! Builds the resulting array from the memory that a copy went to.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use crate::numbered::{all_numbered, numbered};
 use crate::pool::shared::Shared;
 use crate::{Array, Buffer, Error, Extent, Result};
 
-/// Builds the result: one tree for a packed one, and one for each node where buffers are separate.
+/// Builds the result: one tree for a packed result, and one tree for each node where buffers are
+/// separate.
 ///
 /// # Safety
-/// All pieces are in the target by the time that the readiness says.
+/// All pieces are in the target when the readiness says so.
 pub(in crate::copy) unsafe fn build(
     plan: &Plan,
     walked: &Walked,
@@ -57,7 +58,7 @@ fn one_tree(
         walked.slots.iter().map(|slot| Extent::Exact(len(slot))).collect();
     let mut owners = Vec::with_capacity(1 + walked.sizes.len());
     owners.extend(parts.map(PackedParts::into_owner));
-    // The sizes of data buffers are the last buffer, in host memory.
+    // The sizes of the data buffers are in the last buffer, which is host memory.
     for (number, sizes) in &walked.sizes {
         let own: Arc<[i64]> = sizes.as_slice().into();
         let last = slots_of(walked, *number as usize).end.wrapping_sub(1);
@@ -93,7 +94,7 @@ fn tree_of_trees(
     let mut done: Vec<Option<Array>> = vec![None; walked.items.len()];
     for (number, item) in walked.items.iter().enumerate().rev() {
         let node = walked.schema.node(number as u32);
-        // Those below were built before, each for one parent.
+        // The arrays below were built before. Each has one parent.
         let mut take = |below: u32| numbered(done.get_mut(below as usize).and_then(Option::take));
         let children: Vec<Array> = node.children().map(&mut take).collect();
         let dictionary = node.dictionary().map(take);
@@ -124,7 +125,7 @@ fn tree_of_trees(
     root.ok_or_else(crate::copy::step::no_way)
 }
 
-/// Where the slots of a node are.
+/// The range of a node's slots.
 fn slots_of(walked: &Walked, number: usize) -> Range<usize> {
     let Item { first_slot, n_buffers, .. } = numbered(walked.items.get(number));
     *first_slot as usize..*first_slot as usize + *n_buffers as usize

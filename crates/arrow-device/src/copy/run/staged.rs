@@ -1,8 +1,15 @@
 //! A copy between two devices that have no common path: chunk by chunk through host memory.
 //!
-//! A chunk is a stretch of the packed result. A queue of the source writes its pieces to host
-//! memory, the host waits for that, and the destination's queue reads them while the next chunk is
-//! on its way. Two chunks of host memory are used in turn.
+//! A chunk is a stretch of the packed result. For each chunk:
+//!
+//! 1. A queue of the source writes the chunk's parts of pieces to host memory, and the host waits
+//!    for that.
+//! 2. The host changes offsets, and clears the gaps between the parts.
+//! 3. The destination's queue reads the chunk while the next one is on its way from the source.
+//!
+//! Two chunks of host memory are used in turn. The host memory in use for copies to one device is
+//! bounded. A copy waits for others only before its first chunk; with a chunk of its own it goes on
+//! with that one, so that no two copies wait for each other.
 
 use super::in_flight::InFlight;
 use super::target::Target;
@@ -15,27 +22,26 @@ use crate::device::driver::{Region, Route, Spot};
 use crate::device::staging::{Staging, StagingBlock};
 use crate::{Device, Event, Queue, Result};
 
-/// No less memory than this is asked for.
+/// The smallest chunk of memory that is asked for.
 pub(in crate::copy) const SMALLEST: u64 = 4096;
 
 /// A chunk that the destination's queue still reads.
 pub(in crate::copy) type SentChunk = InFlight<StagingBlock>;
 
-/// Host memory for the chunks of one copy, which take turns with it.
+/// The host memory for the chunks of one copy, which is used in turn.
 pub(in crate::copy) struct ChunkMemory<'plan> {
     device: &'plan Device,
     /// How many bytes a chunk has at most.
     room: u64,
-    /// The older one first.
+    /// The chunks that are on their way, oldest first.
     in_flight: Vec<SentChunk>,
-    /// Whether the copy waits where too much memory is on its way already.
+    /// Whether the copy waits where other copies have too much memory in use.
     is_bounded: bool,
 }
 
 impl<'plan> ChunkMemory<'plan> {
-    /// For chunks of a copy of so many bytes in all, on their way to the device. The room is
-    /// rounded up, and no less than `smallest`, so that copies of nearly the same size take turns
-    /// with the same memory.
+    /// Memory for the chunks of a copy of `total` bytes to the device. The size of a chunk is
+    /// rounded up and at least `smallest`, so that copies of similar sizes reuse the same memory.
     pub(in crate::copy) fn new(
         device: &'plan Device,
         chunk: u64,
@@ -47,18 +53,18 @@ impl<'plan> ChunkMemory<'plan> {
         Self { device, room, in_flight, is_bounded: true }
     }
 
-    /// The same for a copy that waits for nothing of others.
+    /// For a copy that does not wait for other copies.
     pub(in crate::copy) fn without_bound(self) -> Self {
         Self { is_bounded: false, ..self }
     }
 
-    /// Whether there is room for one more chunk, beside what is on its way.
+    /// Whether there is room for one more chunk beside those that are on their way.
     fn has_room(&self) -> bool {
         !self.is_bounded || Staging::has_room(self.device, self.room)
     }
 
-    /// Whether the copy has to wait for others before it takes its first chunk. A copy that has one
-    /// takes turns with it, so that it never waits for others that wait for it.
+    /// Whether the copy has to wait for others before it takes its first chunk. A copy that has a
+    /// chunk reuses it, and so never waits for copies that wait for it.
     pub(in crate::copy) fn is_in_want(&self) -> bool {
         self.in_flight.is_empty() && !self.has_room()
     }
@@ -68,7 +74,8 @@ impl<'plan> ChunkMemory<'plan> {
         self.device
     }
 
-    /// Memory for the next chunk. Waits for the oldest one where enough are on their way.
+    /// Memory for the next chunk. Waits for the oldest chunk where as many are on their way as may
+    /// be.
     pub(in crate::copy) fn next(&mut self) -> Result<StagingBlock> {
         if self.is_in_want() {
             Staging::wait_for_room(self.device, self.room);
@@ -79,7 +86,7 @@ impl<'plan> ChunkMemory<'plan> {
         }
     }
 
-    /// The chunk that has to be passed before there may be another one.
+    /// The chunk that the device has to read before there may be another one.
     pub(in crate::copy) fn oldest_in_the_way(&mut self) -> Option<SentChunk> {
         let is_enough = match self.in_flight.len() {
             0 => false,
@@ -93,7 +100,7 @@ impl<'plan> ChunkMemory<'plan> {
         Staging::take(self.device, self.room).map_err(|error| error.at_step(step::STAGE))
     }
 
-    /// The same, to be copied to the device without a wait.
+    /// Memory for one more chunk, which the device copies without a wait.
     pub(in crate::copy) fn fresh_without_waits(&self) -> Result<StagingBlock> {
         let block = self.fresh()?;
         block.require_no_wait(self.device).map_err(|error| error.at_step(step::STAGE))?;
@@ -167,7 +174,7 @@ pub(in crate::copy) fn bytes_of(block: &mut StagingBlock, len: u64) -> &mut [u8]
     unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(len)) }
 }
 
-/// Completes the pieces, and leaves nothing of an earlier copy between the parts.
+/// Completes the pieces, and overwrites bytes of an earlier copy between the parts.
 pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
     let mut end = 0;
     for part in parts {

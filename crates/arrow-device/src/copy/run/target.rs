@@ -10,20 +10,20 @@ use crate::device::driver::{Raw, Spot};
 use crate::device::{BytesOwner, Parted};
 use crate::{Buffer, Error, Memory, Queue, Result};
 
-/// The memory of a result that is shared, piece by piece.
+/// The memory of a shared result, by the pieces in it.
 pub(in crate::copy) struct PackedParts {
     memory: Arc<Parted>,
     shift: u64,
 }
 
 impl PackedParts {
-    /// What `buffers[i]` is for a piece.
+    /// The address or handle of the buffer that a piece fills.
     #[inline]
     pub(in crate::copy) fn raw(&self, number: usize, piece: &Piece) -> Raw<Memory> {
         self.memory.raw(number, self.shift + piece.to)
     }
 
-    /// The owner of all of them.
+    /// The owner of all pieces.
     pub(in crate::copy) fn into_owner(self) -> BytesOwner {
         self.memory
     }
@@ -39,7 +39,7 @@ pub(in crate::copy) struct Target {
 /// A target that could not be allocated.
 pub(in crate::copy) struct Unallocated {
     pub(in crate::copy) error: Error,
-    /// What had been allocated of it before.
+    /// The allocations of the target that were made before one failed.
     pub(in crate::copy) taken: Vec<Memory>,
 }
 
@@ -47,12 +47,12 @@ pub(in crate::copy) struct Unallocated {
 struct PackedMemory {
     memory: Memory,
     spot: Spot,
-    /// Where the first byte is, after its beginning was moved to the alignment.
+    /// How far the first byte was moved to reach the alignment.
     shift: u64,
 }
 
 impl Target {
-    /// Allocates it by this function, for the queue.
+    /// Allocates a target for the queue by this function.
     pub(in crate::copy) fn allocate(
         layout: TargetLayout,
         pieces: &Pieces,
@@ -64,7 +64,7 @@ impl Target {
             let spot = memory.spot_to_fill(queue)?;
             let shift = match slack {
                 0 => 0,
-                // Up to the next multiple, which the slack has room for.
+                // Up to the next multiple of the alignment, for which the allocation has room.
                 alignment => (spot.base.bits() as u64).wrapping_neg() & (alignment - 1),
             };
             Ok(PackedMemory { memory, spot, shift })
@@ -98,12 +98,12 @@ impl Target {
         Ok(Self { blocks, is_packed })
     }
 
-    /// The data is there, and nothing was submitted.
+    /// Records that the host wrote the data, and that nothing was submitted.
     pub(in crate::copy) fn was_filled_by_host(&mut self) {
         self.blocks.iter_mut().for_each(|block| block.memory.forget_queues());
     }
 
-    /// Whether it is one allocation.
+    /// Whether the target is one allocation.
     pub(in crate::copy) fn is_packed(&self) -> bool {
         self.is_packed
     }
@@ -141,16 +141,16 @@ impl Target {
         }
     }
 
-    /// Whether the host may write to one that is packed before the queue that it was allocated for
+    /// Whether the host may write to a packed target before the queue that it was allocated for
     /// does anything.
     pub(in crate::copy) fn may_be_filled_by_host(&self, queue: &Queue) -> bool {
         self.blocks.iter().all(|block| block.memory.may_be_filled_by_host(queue))
     }
 
-    /// Shares one that is packed. Nothing, if there are no pieces.
+    /// Shares a packed target. `None` if there are no pieces.
     ///
     /// # Safety
-    /// All pieces are written by the time that the array is ready which is made of them.
+    /// All pieces are written by the time that the array made of them is ready.
     pub(in crate::copy) unsafe fn into_parts(
         self,
         pieces: &[Piece],
@@ -165,7 +165,7 @@ impl Target {
         Ok(Some(PackedParts { memory: parted.into(), shift }))
     }
 
-    /// Shares one that is not: a buffer for each piece.
+    /// Shares a target of separate allocations: a buffer for each piece.
     ///
     /// # Safety
     /// As for [`into_parts`](Self::into_parts).

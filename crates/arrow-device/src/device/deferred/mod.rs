@@ -30,13 +30,18 @@
 
 // How it works:
 //
-// `timeline` has the order of uses and the list of what waits, `uses` what drivers are asked,
-// `release` the end of what is held back, and `shortage` what an allocation without memory waits
-// for. A thing is looked at when it is held back, and then whenever the turn of its queue comes:
-// each drop, import and allocation asks four queues about the oldest thing that waits for each. A
-// whole sweep asks each queue about its oldest thing, and goes on with the next one as long as
-// what is asked about has passed. So each question but the last of a queue releases something, and
-// n things cost O(n) questions, however often somebody comes by.
+// `timeline` has the order of uses and the list of timelines on which something waits. `uses` knows
+// what drivers are asked, `release` ends what is held back, and `shortage` knows what an allocation
+// without memory waits for.
+//
+// 1. A thing is looked at when it is held back, and then whenever the turn of its queue comes.
+// 2. Each drop, import and allocation asks `AT_ONCE` queues in turn about the oldest thing that
+//    waits for each.
+// 3. A whole sweep asks each queue about its oldest thing, and goes on with the next one as long as
+//    the answer is that the queue has passed.
+//
+// So each question but the last one of a queue releases something, and n things cost O(n)
+// questions, however often a thread comes by.
 
 #[cfg(test)]
 mod order_tests;
@@ -70,8 +75,8 @@ use crate::device::{nesting, waiting};
 use crate::process::{self, PerProcess};
 use crate::{Error, ErrorKind, Result};
 
-/// How many queues are asked by whoever comes by: all queues of most programs, so that memory comes
-/// back as soon as it can.
+/// How many queues each drop, import and allocation asks. In most programs these are all queues, so
+/// memory comes back as soon as it can.
 const AT_ONCE: usize = 4;
 
 /// What is held back in this process.
@@ -94,11 +99,12 @@ impl Holdings {
         Self { waiting, counts: Counts::new() }
     }
 
-    /// Looks at these timelines, and releases what no queue uses any more. Returns how many things
-    /// that were.
+    /// Asks about these timelines, and releases what no queue uses any more. Returns the number of
+    /// releases.
     fn look_at(&self, timelines: impl IntoIterator<Item = Arc<QueueTimeline>>) -> usize {
         let look = |timeline: Arc<QueueTimeline>| {
-            // Each is released before the next driver is asked, which may take its time.
+            // What one timeline releases goes before the next driver is asked, which may take its
+            // time.
             release::within_release(|| {
                 let mut over = Vec::new();
                 self.counts.in_hand(|| {
@@ -111,13 +117,14 @@ impl Holdings {
             })
         };
         let count = timelines.into_iter().map(look).sum();
-        // What was released may own more than the drops that this thread is in leave room for.
+        // What was released may own values whose drops would nest too deep. These were put on a
+        // list.
         nesting::drop_waiting_now();
         count
     }
 
-    /// Looks at these timelines, and at the next ones in turn as long as something is released: an
-    /// event of somebody else's has a timeline of its own, and there may be very many.
+    /// Asks about these timelines, and about the next ones in turn as long as something is
+    /// released. An event of another party has a timeline of its own, so there may be very many.
     fn look_on(&self, mut timelines: Vec<Arc<QueueTimeline>>) {
         while self.look_at(timelines) > 0 {
             timelines = self.waiting.in_turn(AT_ONCE);
@@ -125,8 +132,8 @@ impl Holdings {
     }
 }
 
-/// Drops `what` after all the uses have ended: now, if they have. `frees_host_memory` says whether
-/// an allocation on the host may succeed after that.
+/// Drops `what` after all the uses have ended, at once if they have. `frees_host_memory` says
+/// whether an allocation on the host may succeed after that.
 pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<QueueUse>, frees_host_memory: bool) {
     let is_known = |used: &QueueUse| used.is_known_to_have_ended() || used.is_of_this_process();
     if !uses.iter().all(is_known) {
@@ -135,7 +142,8 @@ pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<QueueUse>, frees_host_
     }
     let holdings = HOLDINGS.get();
     let (ended, open): (Vec<_>, Vec<_>) = uses.into_iter().partition(QueueUse::has_ended);
-    // Uses that have ended go as `what` does: the owners of their events are foreign code, too.
+    // Ended uses are dropped as `what` is, because the owners of their events are foreign code,
+    // too.
     let what = (what, ended);
     if open.is_empty() {
         release::release_now(what, &holdings.counts);
@@ -152,8 +160,8 @@ pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<QueueUse>, frees_host_
     holdings.look_on(timelines);
 }
 
-/// Drops `what` after all the uses have ended, and asks nobody yet: for what was submitted only
-/// just now.
+/// Drops `what` after all the uses have ended, without asking any queue now. For uses by work that
+/// was submitted only just now.
 pub(crate) fn defer_unasked<T: Send + 'static>(
     what: T,
     uses: Vec<QueueUse>,
@@ -171,26 +179,27 @@ pub(crate) fn defer_unasked<T: Send + 'static>(
     holdings.waiting.hold(uses, &entry);
 }
 
-/// Never drops `what`, and counts it.
+/// Counts `what` as abandoned, and never drops it.
 #[cold]
 fn abandon<T>(what: T) {
     std::mem::forget(what);
     count_abandoned();
 }
 
-/// Whether this thread is in a destructor whose return the library counts on: where it waited for
-/// releases, it would wait for itself.
+/// Whether this thread is in a destructor that counts as being released. A wait for releases there
+/// would wait for itself.
 fn is_in_release() -> bool {
     release::is_releasing() || nesting::is_dropping_list()
 }
 
-/// Whether this thread has anything in hand that is counted as being released.
+/// Whether this thread has something that counts as being released.
 pub(crate) fn has_releases_in_hand() -> bool {
     release::is_in_hand() || nesting::is_in_hand()
 }
 
-/// Does something in which this thread keeps something of others, for as long as it asks drivers.
-/// What the others drop meanwhile goes with the end of that, and is counted as being released.
+/// Does some work during which this thread holds shares of other threads' values, because it asks
+/// drivers about them. What other threads drop meanwhile ends with this work, so the work counts as
+/// a release.
 pub(crate) fn in_hand<T>(work: impl FnOnce() -> T) -> T {
     release::within_release(|| counts().in_hand(work))
 }
@@ -205,7 +214,7 @@ pub(crate) fn releases() -> u64 {
     counts().done.load(Ordering::Acquire)
 }
 
-/// Counts something as being released that waits for the end of another drop.
+/// Counts a value that waits for the end of another drop as being released.
 pub(crate) fn count_nested() {
     counts().being_released.fetch_add(1, Ordering::SeqCst);
 }
@@ -223,11 +232,11 @@ pub(crate) fn count_abandoned() {
     counts().abandoned.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Asks a few queues about what they hold back, if anything is. Called where foreign code may run:
-/// in drops, imports, allocations.
+/// Asks a few queues about what they hold back, if anything is held back. Called where foreign code
+/// may run: in drops, imports and allocations.
 #[inline(always)]
 pub(crate) fn tick() {
-    // Relaxed: what another thread holds back at this moment may wait for the next call.
+    // Relaxed: what another thread holds back at this moment can wait for the next call.
     if HOLDINGS.get().counts.in_use.load(Ordering::Relaxed) > 0 {
         look_in_turn();
     }
@@ -235,7 +244,7 @@ pub(crate) fn tick() {
 
 #[cold]
 fn look_in_turn() {
-    // Whoever is in the middle of a release looks when the release is done.
+    // A thread in the middle of a release asks when the release is done.
     if !release::is_releasing() {
         let holdings = HOLDINGS.get();
         holdings.look_on(holdings.waiting.in_turn(AT_ONCE));
@@ -262,8 +271,9 @@ pub(crate) fn holds_back_on(runtime: Runtime) -> bool {
     !of_runtime(runtime).is_empty()
 }
 
-/// Waits until `is_done`, which is asked after each release, as long as queues of a runtime hold
-/// anything back that may help, and no longer than an allocation waits. Does not wait in a release.
+/// Waits until `is_done`, which is asked after each release. The wait ends sooner where queues of
+/// the runtime hold nothing back any more, and after the time that an allocation waits. Does not
+/// wait in a release.
 pub(crate) fn wait_for_runtime(runtime: Runtime, is_done: &dyn Fn() -> bool) {
     if release::is_releasing() {
         return;
@@ -274,11 +284,11 @@ pub(crate) fn wait_for_runtime(runtime: Runtime, is_done: &dyn Fn() -> bool) {
     wait.run(is_done);
 }
 
-/// Releases everything whose last use has passed; returns how many things this call released.
+/// Releases everything whose last use has passed. Returns how many things this call released.
 ///
-/// Never waits. What has passed before this call is released when the call returns, or is in the
-/// hands of another thread that is releasing it. Useful for a program that has stopped calling this
-/// crate and wants memory back.
+/// Never waits. What has passed before this call is released when the call returns, or another
+/// thread is just releasing it. Useful for a program that has stopped calling this crate and wants
+/// memory back.
 ///
 /// ```
 /// assert_eq!(arrow_device::deferred::release_finished(), 0);
@@ -291,20 +301,21 @@ pub fn release_finished() -> usize {
     holdings.look_at(holdings.waiting.all())
 }
 
-/// Waits until everything has been released, by whatever thread; at most this long.
+/// Waits until everything has been released, by whatever thread, and at most this long.
 ///
 /// Call it before a device is closed by hand, or before a library is unloaded whose memory a queue
-/// may still use. What another thread holds back in the meantime is waited for as well.
+/// may still use. What another thread holds back in the meantime is waited for as well. Do not call
+/// it while holding a lock that a destructor of a held-back value may want.
 ///
-/// An error of the kind [`TimedOut`](ErrorKind::TimedOut) says how much is left. Where a driver
-/// [may not wait](crate::driver#drivers-that-may-not-wait) on this thread for what is left, the
-/// error is of the kind [`NotReady`](ErrorKind::NotReady), and comes at once. After the process has
-/// begun to end, what is left stays, and the error is of the kind
-/// [`ShutDown`](ErrorKind::ShutDown). A destructor that is being run by this module would wait for
-/// itself, and gets an error at once; so does one that was left to the end of the drop that it is
-/// in, because drops nest too deep there. A thread that has a turn gets the error, too, where a
-/// destructor on another thread waits for the turn. Not to be called while a lock is held that
-/// somebody's destructor may want.
+/// # Errors
+/// * [`TimedOut`](ErrorKind::TimedOut): the time is over. The error says how much is left.
+/// * [`NotReady`](ErrorKind::NotReady): a driver [may not
+///   wait](crate::driver#drivers-that-may-not-wait) on this thread for what is left. This error
+///   comes at once.
+/// * [`ShutDown`](ErrorKind::ShutDown): the process has begun to end, and what is left stays.
+/// * An error at once, where the wait would wait for itself: in a destructor that this module runs,
+///   in a destructor that was put off because drops nest too deep, and on a thread that has a turn
+///   for which a destructor on another thread waits.
 ///
 /// ```
 /// arrow_device::deferred::wait_until_released(std::time::Duration::from_secs(1))?;
@@ -318,7 +329,7 @@ pub fn wait_until_released(timeout: Duration) -> Result<()> {
         return Err(failed(ErrorKind::InvalidArgument, message.into()));
     }
     let holdings = HOLDINGS.get();
-    // No deadline where the clock does not reach that far.
+    // No deadline where the clock cannot represent it.
     let deadline = Instant::now().checked_add(timeout);
     let is_done = || held_back().is_nothing();
     let wanted = || {
@@ -353,14 +364,14 @@ pub fn wait_until_released(timeout: Duration) -> Result<()> {
     Err(failed(ErrorKind::TimedOut, message))
 }
 
-/// How many things are held back at the moment, and how many never came back.
+/// How many things are held back at the moment, and how many will never be released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeldBack {
-    /// Things that a queue uses, as far as is known.
+    /// Things that a queue still uses, as far as is known.
     pub in_use: usize,
-    /// Things that some thread has in hand at the moment: to release them, to ask a driver whether
-    /// they may be released, or, for devices, to ask whose memory they reach.
+    /// Things that a thread has in hand at the moment: it releases them, or asks a driver whether
+    /// they may be released, or asks whose memory a device reaches.
     pub being_released: usize,
     /// Things that this process will never release, because releasing them would not be safe or
     /// went wrong: their destructor panicked, or they were used by a queue of the parent process.
@@ -381,7 +392,7 @@ impl HeldBack {
 /// ```
 pub fn held_back() -> HeldBack {
     let counts = &HOLDINGS.get().counts;
-    // In this order: a thing is counted as being released before it is no longer in use.
+    // Read in this order, because a thing counts as being released before it stops being in use.
     let in_use = counts.in_use.load(Ordering::SeqCst);
     let being_released = counts.being_released.load(Ordering::SeqCst);
     HeldBack { in_use, being_released, abandoned: counts.abandoned.load(Ordering::Relaxed) }

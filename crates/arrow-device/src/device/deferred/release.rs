@@ -1,4 +1,4 @@
-//! The release of what was held back, and how much there is of what.
+//! The release of held-back things, and their counts.
 //!
 //! A thing is *in use* from the time it is held back until its last use has ended, then *being
 //! released* until its destructor has returned. A thing that cannot be released, because it belongs
@@ -15,12 +15,12 @@ use crate::sync::lock;
 use crate::trace::told;
 use crate::unwind;
 
-/// Counts of one process.
+/// The counts of one process.
 pub(super) struct Counts {
     pub(super) in_use: AtomicUsize,
     pub(super) being_released: AtomicUsize,
     pub(super) abandoned: AtomicUsize,
-    /// How many releases have been done, ever.
+    /// How many releases have been done so far.
     pub(super) done: AtomicU64,
 }
 
@@ -34,15 +34,16 @@ impl Counts {
         }
     }
 
-    /// Counts things as being released that were in use.
+    /// Moves things from the count of those in use to the count of those being released.
     pub(super) fn begin_releases(&self, count: usize) {
-        // In this order, so that whoever reads the two counts in the other order misses nothing.
+        // In this order, so that a reader of the two counts, who reads them in the other order,
+        // misses nothing.
         self.being_released.fetch_add(count, Ordering::SeqCst);
         self.in_use.fetch_sub(count, Ordering::SeqCst);
     }
 
-    /// Does something in which this thread has an event in hand that is kept for something held
-    /// back.
+    /// Does some work during which this thread has a share of an event that is kept for something
+    /// held back. The work counts as a release.
     pub(super) fn in_hand<T>(&self, work: impl FnOnce() -> T) -> T {
         let _one = InHand::new(&self.being_released);
         let _of_thread = InHandOfThread::begin();
@@ -50,7 +51,7 @@ impl Counts {
     }
 }
 
-/// One more thing in hand, as long as this value lives.
+/// One more thing that counts as being released, as long as this value lives.
 struct InHand<'a>(&'a AtomicUsize);
 
 impl<'a> InHand<'a> {
@@ -66,8 +67,7 @@ impl Drop for InHand<'_> {
     }
 }
 
-/// This thread has something in hand that is counted as being released, as long as this value
-/// lives.
+/// Marks that this thread has something that counts as being released, as long as this value lives.
 struct InHandOfThread;
 
 impl InHandOfThread {
@@ -79,12 +79,12 @@ impl InHandOfThread {
 
 impl Drop for InHandOfThread {
     fn drop(&mut self) {
-        // In a child of `fork` that began meanwhile, the count was the parent's.
+        // In a child of `fork` that began meanwhile, the count belongs to the parent.
         with_current(|current| current.in_hand.set(current.in_hand.get() - 1));
     }
 }
 
-/// Something that is held back, whatever its type.
+/// A held-back thing of any type.
 pub(crate) trait HeldThing: Send + Sync {
     fn uses_left(&self) -> &UsesLeft;
 
@@ -95,11 +95,11 @@ pub(crate) trait HeldThing: Send + Sync {
     fn drop_thing(&self) -> bool;
 }
 
-/// A thing of a known type.
+/// A held-back thing of a known type.
 pub(super) struct Thing<T> {
     pub(super) uses_left: UsesLeft,
     pub(super) frees_host_memory: bool,
-    /// Taken by the thread that counted the last use down.
+    /// The thing. The thread that counted the last use down takes it.
     pub(super) what: Mutex<Option<T>>,
 }
 
@@ -121,30 +121,31 @@ impl<T: Send> HeldThing for Thing<T> {
 
 impl<T> Drop for Thing<T> {
     fn drop(&mut self) {
-        // Only `drop_thing` releases. What was not released, because nobody could tell that its
-        // uses have ended, is not released by the end of the list either.
+        // Only `drop_thing` releases. A thing whose uses are not known to have ended is leaked with
+        // the list.
         std::mem::forget(lock(&self.what).take());
     }
 }
 
-/// The release that a thread is in the middle of. It lies on the stack of [`within_release`].
+/// The release that a thread is in the middle of. The value lies on the stack of
+/// [`within_release`].
 struct Outermost {
-    /// What came up in the meantime. Releases of one thread do not nest, or else the stack would
-    /// grow with the number of things.
+    /// Things that came to be released meanwhile. Releases of one thread do not nest, because the
+    /// stack would grow with the number of things.
     to_do: RefCell<VecDeque<Arc<dyn HeldThing>>>,
-    /// How many calls deep the thread is in what is counted as being released.
+    /// How many nested calls of this thread have something that counts as being released.
     in_hand: Cell<usize>,
     made_in: MadeIn,
 }
 
 thread_local! {
-    /// Null outside of a release. Without a destructor, so that the destructors of other values of
-    /// a thread find it.
+    /// The current release; null outside of a release. The variable has no destructor, so that
+    /// destructors of other thread-local values can use it.
     static CURRENT: Cell<*const Outermost> = const { Cell::new(std::ptr::null()) };
 }
 
-/// Shows the release that this thread is in the middle of. In a child of `fork`, that of the parent
-/// is none.
+/// Shows the release that this thread is in the middle of. In a child of `fork`, a release of the
+/// parent does not count.
 fn with_current<T>(look: impl FnOnce(&Outermost) -> T) -> Option<T> {
     // SAFETY: null, or set by `within_release`, which sets it back before the value goes.
     let current = unsafe { CURRENT.get().as_ref() };
@@ -156,16 +157,16 @@ pub(super) fn is_releasing() -> bool {
     with_current(|_| ()).is_some()
 }
 
-/// Whether this thread has anything in hand that is counted as being released: what it is in the
-/// middle of, or what comes after that.
+/// Whether this thread has something that counts as being released: now, or as soon as its current
+/// release is done.
 pub(super) fn is_in_hand() -> bool {
     let has_any =
         |current: &Outermost| current.in_hand.get() > 0 || !current.to_do.borrow().is_empty();
     with_current(has_any).unwrap_or_default()
 }
 
-/// Does something in which foreign destructors run, and then all releases that came up meanwhile.
-/// Inside of another release, those are left to it.
+/// Does some work in which foreign destructors run, and then all releases that came up meanwhile.
+/// Inside of another release, these are left to the outer one.
 pub(super) fn within_release<T>(work: impl FnOnce() -> T) -> T {
     if is_releasing() {
         return work();
@@ -184,7 +185,7 @@ pub(super) fn within_release<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Sets back which release the thread is in the middle of.
+/// Restores the previous release of the thread on drop.
 struct Restore(*const Outermost);
 
 impl Drop for Restore {
@@ -193,15 +194,15 @@ impl Drop for Restore {
     }
 }
 
-/// Has things released that no queue uses any more, and that are counted as being released: when
-/// what this thread is in the middle of is done.
+/// Releases things that no queue uses any more and that count as being released: at once, or when
+/// the thread's current release is done.
 pub(super) fn release(over: Vec<Arc<dyn HeldThing>>) {
     if !over.is_empty() {
         within_release(|| with_current(|current| current.to_do.borrow_mut().extend(over)));
     }
 }
 
-/// Drops something that no queue uses: now, or, in the middle of a release, when that is done.
+/// Drops something that no queue uses: at once, or when the thread's current release is done.
 pub(super) fn release_now<T: Send + 'static>(what: T, counts: &Counts) {
     if is_releasing() {
         let uses_left = UsesLeft::new(0);
@@ -218,7 +219,7 @@ pub(super) fn release_now<T: Send + 'static>(what: T, counts: &Counts) {
 
 fn release_one(thing: &Arc<dyn HeldThing>, made_in: MadeIn) {
     if !made_in.is_this() {
-        // A destructor forked, and this is the child: the parent releases what is left.
+        // A destructor forked, and this is the child. The parent releases the thing.
         std::mem::forget(thing.clone());
         super::count_abandoned();
         return;

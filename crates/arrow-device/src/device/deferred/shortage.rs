@@ -1,9 +1,14 @@
 //! What an allocation waits for that finds no memory.
 //!
-//! It waits for things whose release may help: those that a queue of the same runtime uses, and for
-//! memory of the host those that hold host memory. It waits for none that came later than the
-//! allocation began, so that others who hold things back meanwhile do not keep it, and not longer
-//! than [`allocation_timeout`].
+//! 1. It collects the timelines whose releases may help: those of queues of the same runtime, and
+//!    for memory of the host those on which something with host memory waits.
+//! 2. For each it notes the highest point that something waits for now, and waits for no higher
+//!    one. Other threads that hold things back meanwhile therefore cannot keep it waiting.
+//! 3. It waits a little for each timeline in turn, and tries again after each release, until
+//!    nothing is left that may help, or until [`allocation_timeout`] is over.
+//!
+//! What must stay true: a thing that another thread is just releasing has left its timeline, but
+//! its memory is not back yet, so it still counts as help. A thread inside a release does not wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,21 +22,21 @@ use crate::device::host::LARGEST_MEMORY;
 use crate::device::nesting;
 use crate::{Device, DeviceType, Error};
 
-/// In microseconds.
+/// The timeout in microseconds.
 static TIMEOUT: AtomicU64 = AtomicU64::new(10_000_000);
 
-/// How long an allocation that finds no memory waits for memory that is held back: 10 seconds,
-/// where nothing else was set.
+/// How long an allocation that finds no memory waits for memory that is held back. The default is
+/// 10 seconds.
 pub fn allocation_timeout() -> Duration {
     Duration::from_micros(TIMEOUT.load(Ordering::Relaxed))
 }
 
-/// Says how long an allocation that finds no memory waits for memory that is held back, from now
-/// on and on all devices. With [`Duration::ZERO`] it releases what has passed, and does not wait.
+/// Sets how long an allocation that finds no memory waits for memory that is held back, from now on
+/// and on all devices. With [`Duration::ZERO`] it releases what has passed, and does not wait.
 ///
 /// An allocation waits only for what may help it: for things that a queue of its own runtime uses,
 /// or, on the host, for things that hold host memory. When the time is over, the error of the kind
-/// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) says how long was waited.
+/// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) says how long the allocation waited.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,7 +51,7 @@ pub fn set_allocation_timeout(timeout: Duration) {
 pub(crate) struct Shortage {
     /// The timelines that may help, each with the highest point to wait for.
     timelines: Vec<(Arc<QueueTimeline>, u64)>,
-    /// How many there have been at most.
+    /// The largest number of timelines that there were.
     queues: usize,
     began: Instant,
     deadline: Option<Instant>,
@@ -55,7 +60,7 @@ pub(crate) struct Shortage {
 }
 
 impl Shortage {
-    /// The shortage of an allocation of so many bytes on this device, which has just failed for the
+    /// The shortage of an allocation of `len` bytes on this device, which has just failed for the
     /// first time.
     pub(crate) fn on(device: &Device, len: u64) -> Self {
         let began = Instant::now();
@@ -81,26 +86,28 @@ impl Shortage {
         timelines.into_iter().filter_map(that_helps).collect()
     }
 
-    /// Another attempt has failed: also what is held back by now may help, within the same time.
+    /// Called after another attempt failed. What is held back by now may help too, within the same
+    /// time.
     pub(crate) fn look_again(&mut self, device: &Device, len: u64) {
         self.timelines = Self::that_may_help(device, len);
         self.queues = self.queues.max(self.timelines.len());
     }
 
-    /// Whether the time to wait is not over yet.
+    /// Whether there is time left to wait.
     pub(crate) fn has_time(&self) -> bool {
         self.deadline.is_none_or(|deadline| Instant::now() < deadline)
     }
 
-    /// Whether something is still held back whose release may help, or something is just being
-    /// released and a release may have helped before, and the time to wait is not over.
+    /// Whether waiting may still help: there is time left, there ever was a timeline that may help,
+    /// and something is still held back on one of them or just being released.
     ///
-    /// A thing that another thread is releasing stands on no timeline any more, and its memory is
-    /// not back yet. The question is therefore not whether there is a timeline left.
+    /// A thing that another thread is releasing stands on no timeline any more, but its memory is
+    /// not back yet. So it does not matter whether a timeline is left.
     pub(crate) fn has_hope(&self) -> bool {
         let holds =
             |(timeline, limit): &(Arc<QueueTimeline>, u64)| timeline.oldest(*limit).is_some();
-        // In this order: what is taken off a timeline is counted as being released before that.
+        // Asked in this order, because a thing counts as being released before it leaves its
+        // timeline.
         let is_held = || {
             self.timelines.iter().any(holds)
                 || super::counts().being_released.load(Ordering::SeqCst) > 0
@@ -108,10 +115,10 @@ impl Shortage {
         self.queues > 0 && self.has_time() && is_held()
     }
 
-    /// Waits until something was released. Returns whether it is worth to try again.
+    /// Waits until something was released. Returns whether to try again.
     pub(crate) fn wait(&mut self) -> bool {
-        // Memory may be among what this thread has yet to drop. Once, because the attempt to
-        // allocate may itself leave something to drop, each time.
+        // This thread may have values to drop that hold memory. Done once only, because each
+        // attempt to allocate may leave new values to drop.
         if !std::mem::replace(&mut self.has_dropped, true) && nesting::drop_waiting_now() {
             return true;
         }
@@ -130,7 +137,7 @@ impl Shortage {
         is_helped() || wait.run(&is_helped)
     }
 
-    /// The error of the last attempt, which says how long was waited, if anything was waited for.
+    /// The error of the last attempt. It says how long the allocation waited, if it waited.
     pub(crate) fn explained(&self, error: Error) -> Error {
         match self.queues {
             0 => error,

@@ -11,25 +11,25 @@ use crate::device::waiting;
 use crate::process::{self, MadeIn};
 use crate::{Error, ErrorKind, Result};
 
-/// A thread without a pause would keep a processor busy, and drivers.
+/// The shortest pause of the thread. Without a pause it would keep a processor, and drivers, busy.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A thread that calls [`release_finished`] from time to time. Stops when dropped. The drop waits
-/// for the thread, but for a drop by a destructor that is run by this module, and for one by a
-/// thread that has a turn for which a destructor waits.
+/// A thread that calls [`release_finished`] from time to time. Dropping this value stops the
+/// thread, and waits for its end. The drop does not wait inside a destructor that this module runs,
+/// and not on a thread that has a turn for which a destructor waits.
 ///
-/// A program that keeps calling this crate does not need it.
+/// A program that keeps calling this crate does not need such a thread.
 #[derive(Debug)]
 pub struct ReleaseThread {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// What `waiting` calls the thread; 0 before the thread has begun.
+    /// The number of the thread in `waiting`; 0 before the thread has begun.
     number: Arc<AtomicU32>,
     made_in: MadeIn,
 }
 
 impl ReleaseThread {
-    /// Starts one that looks every `interval`, and at most once a millisecond.
+    /// Starts a thread that releases every `interval`, and at most once a millisecond.
     pub fn start(interval: Duration) -> Result<Self> {
         process::watch();
         let (stop, stopped) = mpsc::channel::<()>();
@@ -44,7 +44,10 @@ impl ReleaseThread {
         };
         let builder = std::thread::Builder::new().name("arrow-device-release".into());
         let thread = builder.spawn(work).map_err(|error| {
-            Error::new(ErrorKind::OutOfMemory, format!("no thread to be had: {error}"))
+            Error::new(
+                ErrorKind::OutOfMemory,
+                format!("the release thread cannot be started: {error}"),
+            )
         })?;
         Ok(Self { stop: Some(stop), thread: Some(thread), number, made_in: MadeIn::this() })
     }
@@ -53,15 +56,15 @@ impl ReleaseThread {
 impl Drop for ReleaseThread {
     fn drop(&mut self) {
         if !self.made_in.is_this() {
-            // A child of `fork` has no such thread, and the channel may be in the middle of
-            // anything.
+            // A child of `fork` has no such thread, and the channel may be in any state.
             std::mem::forget((self.stop.take(), self.thread.take()));
             return;
         }
         drop(self.stop.take());
         let Some(thread) = self.thread.take() else { return };
-        // A destructor that is run by the thread, or that another such thread may wait for, only
-        // says that the thread is to stop. So does whoever the thread waits for in a destructor.
+        // Two drops only tell the thread to stop, and do not wait: a drop by a destructor that the
+        // thread itself runs or that another such thread may wait for, and a drop by a thread for
+        // which this thread waits.
         if thread.thread().id() != std::thread::current().id() && !is_in_release() {
             let number = self.number.load(Ordering::Relaxed);
             waiting::while_joining(number, || drop(thread.join()));

@@ -39,14 +39,14 @@ use std::ops::Bound;
 
 use super::threads::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 
-/// What is asked, what is released, and the rules. The library has one implementation, with all
-/// rules.
+/// What is asked, what is released, and the rules. The library has one implementation, which keeps
+/// all rules.
 pub(crate) trait TimelineKinds: Sized + 'static {
-    /// What a driver is asked.
+    /// Whom a driver is asked about: an event, or a queue.
     type End: AskDriver;
     /// A share of a thing that is held back.
     type Entry: CountsUses + Clone;
-    /// What a timeline is known by.
+    /// What is known of a timeline's queue.
     type About;
 
     /// A point is taken before its event is recorded (1). Otherwise the event of a higher point may
@@ -78,12 +78,12 @@ pub(crate) enum DriverAnswer {
     Unknown,
 }
 
-/// The end of a use: what a driver is asked.
+/// The end of a use, about which a driver is asked.
 pub(crate) trait AskDriver: Clone {
     /// Whether the driver is asked about the whole queue, and not about an event.
     fn is_whole_queue(&self) -> bool;
 
-    /// Asks. Never waits.
+    /// Asks the driver. Never waits.
     fn ask(&self) -> DriverAnswer;
 }
 
@@ -101,9 +101,9 @@ impl UsesLeft {
         Self(AtomicUsize::new(count))
     }
 
-    /// Counts one down; returns whether it was the last one.
+    /// Counts one use down. Returns whether it was the last one.
     fn one_has_ended(&self) -> bool {
-        // Acquire and release: whoever counts to zero sees what the others did before.
+        // Acquire and release: the thread that counts to zero sees what the others did before.
         self.0.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
@@ -120,15 +120,15 @@ pub(crate) struct Timeline<K: TimelineKinds> {
 }
 
 struct Waiters<K: TimelineKinds> {
-    /// Those that wait for an event.
+    /// The waiters for an event.
     of_events: ByPoint<K>,
-    /// Those that wait for an idle queue.
+    /// The waiters for an idle queue.
     of_queue: ByPoint<K>,
     next: u64,
     is_listed: bool,
 }
 
-/// By point, and by a number of their own: several may wait for one point.
+/// Waiters by point and by a number of their own, since several may wait for one point.
 type ByPoint<K> = BTreeMap<(u64, u64), Waiter<K>>;
 
 struct Waiter<K: TimelineKinds> {
@@ -145,16 +145,16 @@ pub(crate) struct Use<K: TimelineKinds> {
 
 /// The last use on each of several timelines.
 pub(crate) struct LastUses<K: TimelineKinds> {
-    /// In the order of their timelines' numbers.
+    /// The uses, in the order of their timelines' numbers.
     uses: Vec<Use<K>>,
-    /// How many there may be before those are taken out that have ended.
+    /// How many uses there may be before ended ones are taken out.
     most: usize,
 }
 
-/// A point of a timeline, and whom to ask about it.
+/// A point of a timeline, and the end to ask about.
 pub(crate) type Question<K> = (Arc<Timeline<K>>, u64, <K as TimelineKinds>::End);
 
-/// How many uses are kept at least before anybody looks which of them have ended.
+/// Up to so many uses are kept without a look whether they have ended.
 const FEW_USES: usize = 16;
 
 /// The timelines that have waiters.
@@ -187,11 +187,11 @@ impl<K: TimelineKinds> Timeline<K> {
         &self.about
     }
 
-    /// Takes a point, and records what stands for it.
+    /// Takes a point, and then calls `record` to record the event that stands for it.
     ///
-    /// Whoever takes a higher point records after every lower point was taken, so that the event of
-    /// the higher point covers the work of the lower one, in whatever order the events reach the
-    /// driver.
+    /// A thread that takes a higher point records its event after every lower point was taken. The
+    /// event of the higher point therefore covers the work of the lower one, in whatever order the
+    /// events reach the driver.
     pub(crate) fn record<R>(&self, record: impl FnOnce() -> R) -> (u64, R) {
         if K::POINT_BEFORE_RECORD {
             (self.take_point(), record())
@@ -203,8 +203,8 @@ impl<K: TimelineKinds> Timeline<K> {
 
     /// The point for all work that was submitted so far.
     pub(crate) fn take_point(&self) -> u64 {
-        // Release: whoever sees this point sees that the work was submitted. Acquire: what is
-        // recorded for this point is recorded after the work of all lower points.
+        // Release: a thread that sees this point sees that the work was submitted. Acquire: the
+        // event of this point is recorded after the work of all lower points was submitted.
         self.taken.fetch_add(1, Ordering::AcqRel) + 1
     }
 
@@ -240,14 +240,15 @@ impl<K: TimelineKinds> Timeline<K> {
         answer
     }
 
-    /// The lowest point that something waits for up to a limit, and its end.
+    /// The lowest point that something waits for, and its end. `None` where the point is above the
+    /// limit.
     pub(crate) fn oldest(&self, limit: u64) -> Option<(u64, K::End)> {
         let waiters = lock(&self.waiters);
         let (point, waiter) = waiters.oldest()?;
         (point <= limit).then(|| (point, waiter.end.clone()))
     }
 
-    /// The highest point that something waits for which is wanted.
+    /// The highest point that a wanted entry waits for.
     pub(crate) fn newest(&self, is_wanted: impl Fn(&K::Entry) -> bool) -> Option<u64> {
         let waiters = lock(&self.waiters);
         let newest_of = |waiters: &ByPoint<K>| {
@@ -257,11 +258,12 @@ impl<K: TimelineKinds> Timeline<K> {
         newest_of(&waiters.of_events).max(newest_of(&waiters.of_queue))
     }
 
-    /// Asks about the oldest waiter, and goes on as long as what is asked about has passed. Adds to
-    /// `over` the entries of which the last use has ended, for the caller to release.
+    /// Asks about the oldest waiter, and goes on as long as the answer is that its point has
+    /// passed. Adds the entries whose last use has ended to `over`, for the caller to release.
     ///
-    /// Where the driver cannot tell of the oldest, the newest stands in for it. Where the oldest
-    /// waits for an idle queue, the oldest event does.
+    /// Where the driver cannot tell about the oldest waiter, the newest one is asked about instead.
+    /// Where the oldest waits for an idle queue that is not idle, the oldest event is asked about
+    /// instead.
     pub(crate) fn look(&self, waiting: &WaitingTimelines<K>, over: &mut Vec<K::Entry>) {
         loop {
             let (passed, oldest, event, newest, is_listed) = {
@@ -271,7 +273,7 @@ impl<K: TimelineKinds> Timeline<K> {
                 let oldest = waiters.oldest().map(end_of);
                 let is_of_queue = oldest.as_ref().is_some_and(|(_, end)| end.is_whole_queue());
                 let event = is_of_queue.then(|| first_of(&waiters.of_events).map(end_of)).flatten();
-                // Where there is one waiter, nobody can stand in for it.
+                // A single waiter has no other one to be asked about instead.
                 let newest = (waiters.len() > 1).then(|| waiters.newest().map(end_of)).flatten();
                 if !K::ASKS_WITHOUT_LOCK
                     && let Some((point, end)) = &oldest
@@ -290,7 +292,7 @@ impl<K: TimelineKinds> Timeline<K> {
             let taken_off = if K::WAITERS_STAY { Vec::new() } else { self.take_all() };
             let stand_in = match self.ask(point, &end) {
                 DriverAnswer::Unknown => newest,
-                // A queue that is never idle may have passed the point all the same.
+                // A queue that is never idle may have passed the point nevertheless.
                 DriverAnswer::NotYet if end.is_whole_queue() => event,
                 DriverAnswer::NotYet => None,
                 DriverAnswer::Passed => Some((point, end)),
@@ -306,14 +308,14 @@ impl<K: TimelineKinds> Timeline<K> {
         }
     }
 
-    /// Only for the tests of the model, which take a rule away.
+    /// Takes all waiters off. Only for the tests of the model, which take a rule away.
     fn take_all(&self) -> Vec<((u64, u64), Waiter<K>)> {
         let mut waiters = lock(&self.waiters);
         let of_events = std::mem::take(&mut waiters.of_events);
         of_events.into_iter().chain(std::mem::take(&mut waiters.of_queue)).collect()
     }
 
-    /// As [`take_all`](Self::take_all).
+    /// Puts waiters back. Only for the tests of the model, as [`take_all`](Self::take_all).
     fn put_back(&self, taken_off: Vec<((u64, u64), Waiter<K>)>) {
         if taken_off.is_empty() {
             return;
@@ -323,7 +325,7 @@ impl<K: TimelineKinds> Timeline<K> {
     }
 }
 
-/// The first of several, and its point.
+/// The waiter for the lowest point of several, and that point.
 fn first_of<K: TimelineKinds>(waiters: &ByPoint<K>) -> Option<(u64, &Waiter<K>)> {
     waiters.first_key_value().map(|((point, _), waiter)| (*point, waiter))
 }
@@ -346,21 +348,21 @@ impl<K: TimelineKinds> Waiters<K> {
         waiters.insert(place, waiter);
     }
 
-    /// The one that waits for the lowest point.
+    /// The waiter for the lowest point.
     fn oldest(&self) -> Option<(u64, &Waiter<K>)> {
         let firsts = [&self.of_events, &self.of_queue].map(|waiters| waiters.first_key_value());
         let oldest = firsts.into_iter().flatten().min_by_key(|(place, _)| **place);
         oldest.map(|((point, _), waiter)| (*point, waiter))
     }
 
-    /// The one that waits for the highest point.
+    /// The waiter for the highest point.
     fn newest(&self) -> Option<(u64, &Waiter<K>)> {
         let lasts = [&self.of_events, &self.of_queue].map(|waiters| waiters.last_key_value());
         let newest = lasts.into_iter().flatten().max_by_key(|(place, _)| **place);
         newest.map(|((point, _), waiter)| (*point, waiter))
     }
 
-    /// Takes off all that wait for a point up to this one, in the order of their points.
+    /// Takes off all waiters for points up to this one, in the order of their points.
     fn take_up_to(&mut self, passed: u64) -> Vec<Waiter<K>> {
         let mut taken = Vec::new();
         loop {
@@ -379,10 +381,10 @@ impl<K: TimelineKinds> Waiters<K> {
     }
 }
 
-/// Counts the entries of these waiters down, and destroys their ends: without a lock.
+/// Counts the entries of these waiters down, and destroys the waiters' ends. Called without a lock.
 fn count_down<K: TimelineKinds>(waiters: Vec<Waiter<K>>, over: &mut Vec<K::Entry>) {
     for Waiter { end, entry } in waiters {
-        // Counted before the end is destroyed, which may take its time.
+        // Counted before the end is destroyed, because that may take its time.
         if entry.uses_left().one_has_ended() {
             over.push(entry);
         }
@@ -400,12 +402,12 @@ impl<K: TimelineKinds> Use<K> {
         &self.timeline
     }
 
-    /// Whether it is known to have ended. Asks nobody.
+    /// Whether the use is known to have ended. Asks no driver.
     pub(crate) fn is_known_to_have_ended(&self) -> bool {
         self.timeline.has_passed(self.point)
     }
 
-    /// Whether it has ended, as far as is known or one question tells.
+    /// Whether the use has ended, as far as is known or one question to the driver tells.
     pub(crate) fn has_ended(&self) -> bool {
         self.is_known_to_have_ended()
             || self.timeline.ask(self.point, &self.end) == DriverAnswer::Passed
@@ -417,8 +419,8 @@ impl<K: TimelineKinds> LastUses<K> {
         self.uses.is_empty()
     }
 
-    /// Notes a use. Returns the use that is not needed any more, for the caller to drop without a
-    /// lock: of two uses on one timeline the one with the higher point ends last.
+    /// Notes a use. Of two uses on one timeline, the one with the higher point ends last and is
+    /// kept. Returns the other one, for the caller to drop without a lock.
     pub(crate) fn note(&mut self, used: Use<K>) -> Option<Use<K>> {
         let number = used.timeline.number;
         match self.uses.binary_search_by_key(&number, |known| known.timeline.number) {
@@ -436,7 +438,7 @@ impl<K: TimelineKinds> LastUses<K> {
         }
     }
 
-    /// What to ask about each use, where there are many.
+    /// The questions about each use, once there are many uses.
     pub(crate) fn questions(&self) -> Option<Vec<Question<K>>> {
         if self.uses.len() <= self.most {
             return None;
@@ -445,8 +447,8 @@ impl<K: TimelineKinds> LastUses<K> {
         Some(self.uses.iter().map(question).collect())
     }
 
-    /// Takes out the uses that are known to have ended, for the caller to drop without a lock. As
-    /// many more may come as are left before anybody asks again.
+    /// Takes out the uses that are known to have ended, for the caller to drop without a lock. The
+    /// next questions are due when there are twice as many uses as are left.
     pub(crate) fn take_ended(&mut self) -> Vec<Use<K>> {
         let uses = std::mem::take(&mut self.uses);
         let (ended, left) = uses.into_iter().partition(Use::is_known_to_have_ended);
@@ -461,15 +463,15 @@ impl<K: TimelineKinds> LastUses<K> {
 }
 
 impl<K: TimelineKinds> ListedTimelines<K> {
-    /// No timeline. Constant, so that the library's list can stand in a static.
+    /// An empty list. Constant, so that the library's list can be a static.
     pub(crate) const fn new() -> Self {
         Self { by_number: BTreeMap::new(), turn: 0 }
     }
 }
 
 impl<K: TimelineKinds> WaitingTimelines<K> {
-    /// Puts a waiter for each use of an entry on the use's timeline. The entry counts these uses
-    /// already.
+    /// Puts a waiter for each use of an entry on the timeline of the use. The entry counts these
+    /// uses already.
     pub(crate) fn hold(&self, uses: Vec<Use<K>>, entry: &K::Entry) {
         for Use { timeline, point, end } in uses {
             let entry = entry.clone();
@@ -480,7 +482,7 @@ impl<K: TimelineKinds> WaitingTimelines<K> {
         }
     }
 
-    /// Adds a waiter, and the timeline to the list where it is not in it.
+    /// Adds a waiter to a timeline, and the timeline to the list if it is not there.
     fn add(&self, timeline: &Arc<Timeline<K>>, point: u64, waiter: Waiter<K>) {
         let mut waiters = lock(&timeline.waiters);
         if !waiters.is_listed {
@@ -509,7 +511,7 @@ impl<K: TimelineKinds> WaitingTimelines<K> {
         }
     }
 
-    /// The next timelines in turn, so many at most, each once.
+    /// The next timelines in turn: each once, and at most `most` of them.
     pub(crate) fn in_turn(&self, most: usize) -> Vec<Arc<Timeline<K>>> {
         let mut listed = lock(&self.0);
         let later = (Bound::Excluded(listed.turn), Bound::Unbounded);

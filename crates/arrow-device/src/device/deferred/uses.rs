@@ -1,4 +1,4 @@
-//! Timelines of queues and events: what a driver is asked of a use.
+//! Timelines of queues and events, and what drivers are asked about a use.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::process::{MadeIn, PerProcess};
 use crate::sync::lock;
 use crate::{Device, ErrorKind, Event, Queue, Result};
 
-/// What timelines are made of in the library.
+/// The timelines of the library, whose ends are events and queues of drivers.
 pub(crate) struct OfDrivers;
 
 impl TimelineKinds for OfDrivers {
@@ -34,33 +34,33 @@ pub(crate) type LastQueueUses = LastUses<OfDrivers>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimelineOwner {
     pub(super) runtime: Runtime,
-    /// The process in which the queue was opened; nothing for the host's queue, which every process
+    /// The process in which the queue was opened. `None` for the host's queue, which every process
     /// has.
     made_in: Option<MadeIn>,
 }
 
-/// What a driver is asked to learn whether a queue has passed a point.
+/// Whom a driver is asked about to learn whether a queue has passed a point.
 #[derive(Clone)]
 pub(crate) enum UseEnd {
     Event(Event),
-    /// No event could be recorded, so the whole queue has to be idle.
+    /// No event could be recorded, so the driver is asked whether the whole queue is idle.
     WholeQueue(Queue),
 }
 
-/// How many uses were found to be over because their work failed, or their device is lost.
+/// How many uses ended because their work failed or their device is lost.
 static FAILURES: AtomicU64 = AtomicU64::new(0);
 
-/// For each runtime of which a use failed: what [`FAILURES`] was after the latest one.
+/// The value of [`FAILURES`] after the latest failed use of each runtime.
 static LATEST_FAILURES: PerProcess<Mutex<Option<HashMap<Runtime, u64>>>> =
     PerProcess::new(Mutex::new(None));
 
-/// How often a use was found to be over by a failure, up to now.
+/// How many uses have ended by a failure so far.
 pub(crate) fn failures() -> u64 {
     FAILURES.load(Ordering::Relaxed)
 }
 
-/// Whether a use of this runtime was found to be over by a failure since there were so many. Before
-/// what a failed use is kept for is released, the failure is noted.
+/// Whether a use of this runtime has ended by a failure since the count was `failures`. A failure
+/// is recorded before anything is released that was kept for the failed use.
 pub(crate) fn has_failed_since(failures: u64, runtime: Runtime) -> bool {
     if self::failures() == failures {
         return false;
@@ -81,7 +81,7 @@ fn note_failure(runtime: Runtime) {
 pub(crate) enum EventPoint {
     /// The event was recorded on a queue of the library, for this point of the queue's timeline.
     OnQueue(Arc<QueueTimeline>, u64),
-    /// The event was not recorded by the library, and is the only point of a timeline of its own,
+    /// The event was not recorded by the library. It is the only point of a timeline of its own,
     /// which is made when it is needed.
     Alone(OnceBox<Arc<QueueTimeline>>),
 }
@@ -91,7 +91,7 @@ pub(crate) fn timeline_on(device: &Device) -> Arc<QueueTimeline> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let runtime = device.driver().runtime();
-    // That of the device: in a child of `fork`, a queue of its parent's is not there.
+    // The process of the device: in a child of `fork`, a queue of the parent does not exist.
     let made_in = (!host::is_host(device)).then(|| device.made_in());
     let owner = TimelineOwner { runtime, made_in };
     Arc::new(Timeline::new(number, owner))
@@ -130,7 +130,8 @@ impl EventPoint {
 }
 
 impl QueueUse {
-    /// All work that was submitted to the queue so far, of which the end is recorded now.
+    /// The use by all work that was submitted to the queue so far. The event for its end is
+    /// recorded now.
     pub(crate) fn until_now(queue: &Queue) -> Self {
         match queue.record() {
             Ok(event) => Self::before(event),
@@ -138,7 +139,8 @@ impl QueueUse {
         }
     }
 
-    /// The same with an event that was prepared before the work was submitted.
+    /// The use by all work that was submitted so far, whose event was made before the work was
+    /// submitted.
     pub(crate) fn until_recorded(end: PreparedEvent) -> Self {
         match end.record() {
             Ok(event) => Self::before(event),
@@ -146,7 +148,7 @@ impl QueueUse {
         }
     }
 
-    /// The work that an event stands for, on whatever queue.
+    /// The use by the work that an event stands for, on any queue.
     pub(crate) fn before(event: Event) -> Self {
         let (timeline, point) = EventPoint::of(&event);
         Self::new(timeline, point, UseEnd::Event(event))
@@ -158,7 +160,7 @@ impl QueueUse {
         Self::new(timeline, point, UseEnd::WholeQueue(queue.clone()))
     }
 
-    /// Whether the queue was opened in this process, and not in a parent of it.
+    /// Whether the queue was opened in this process itself, and not in a parent of it.
     pub(super) fn is_of_this_process(&self) -> bool {
         self.timeline().about().made_in.is_none_or(MadeIn::is_this)
     }
@@ -175,7 +177,7 @@ impl UseEnd {
             Ok(true) => DriverAnswer::Passed,
             Ok(false) => DriverAnswer::NotYet,
             // DRV-21: a lost device touches no memory of this process any more. DRV-27: nothing of
-            // failed work runs any more, nor of what comes before it.
+            // failed work runs any more, nor of the work before it.
             Err(error) if is_over(error.kind()) => {
                 note_failure(match self {
                     Self::Event(event) => event.runtime(),

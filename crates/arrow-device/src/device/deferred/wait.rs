@@ -1,4 +1,4 @@
-//! Waiting for queues to pass what they use, a little for each queue in turn.
+//! A wait for queues to pass what they use, a little for each queue in turn.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,27 +12,28 @@ use crate::clock::{self, Instant};
 use crate::device::{nesting, waiting};
 use crate::{ErrorKind, process};
 
-/// How long one queue is waited for before it is the next one's turn, at first and at most.
+/// How long one queue is waited for before the turn of the next one: at first, and at most.
 const FIRST_TURN: Duration = Duration::from_millis(1);
 const LONGEST_TURN: Duration = Duration::from_millis(100);
-/// How long a thread sleeps that has only other threads to wait for, or a driver that fails.
+/// How long a thread sleeps where it waits only for other threads, or for a driver that fails.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A wait for things to be released.
 pub(super) struct Wait<'a> {
     pub(super) holdings: &'a Holdings,
-    /// Whose uses are waited for, and up to which point. Asked before each round of turns.
+    /// The timelines whose uses are waited for, each up to a point. Called before each round of
+    /// turns.
     pub(super) wanted: &'a dyn Fn() -> Vec<(Arc<QueueTimeline>, u64)>,
-    /// Without one there is no limit.
+    /// The end of the time to wait. Without a deadline there is no limit.
     pub(super) deadline: Option<Instant>,
-    /// Whether a driver that cannot tell is asked again, and not given up on.
+    /// Whether a driver that cannot tell is asked again. Otherwise the wait gives up on it.
     pub(super) is_patient: bool,
 }
 
 impl Wait<'_> {
-    /// Waits until `is_done`, asked after each turn, or until there is nothing left to wait for;
-    /// returns whether it is done. What a driver may not wait for on this thread is nothing to wait
-    /// for.
+    /// Waits until `is_done`, which is asked after each turn, or until nothing is left to wait for.
+    /// Returns whether it is done. Work that a driver may not wait for on this thread counts as
+    /// nothing to wait for.
     pub(super) fn run(self, is_done: &dyn Fn() -> bool) -> bool {
         let mut turn = FIRST_TURN;
         loop {
@@ -62,11 +63,11 @@ impl Wait<'_> {
                 }
             }
             if !has_hope {
-                // On a thread that may not wait there is nothing left to do but to ask again later.
+                // On a thread that may not wait, asking again later is all that is left.
                 if is_done() || is_refused {
                     return is_done();
                 }
-                // Those of other threads, unless they wait for what this thread has in hand.
+                // Releases by other threads, unless these wait for what this thread has in hand.
                 let has_others = !nesting::is_dropping_list()
                     && self.holdings.counts.being_released.load(Ordering::SeqCst) > 0
                     && !waiting::is_awaited_in_release();
@@ -80,7 +81,7 @@ impl Wait<'_> {
         }
     }
 
-    /// As much of this time as is left; nothing when the time is over.
+    /// `of`, or the time that is left, if that is less. `None` when the time is over.
     fn time_left(&self, of: Duration) -> Option<Duration> {
         let Some(deadline) = self.deadline else { return Some(of) };
         let left = deadline.saturating_duration_since(Instant::now());
@@ -88,7 +89,7 @@ impl Wait<'_> {
     }
 }
 
-/// What came of a wait for a use.
+/// The result of a wait for a use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waited {
     AWhile,
@@ -97,12 +98,12 @@ enum Waited {
 }
 
 impl UseEnd {
-    /// Waits at most this long. The wait makes a device work that does nothing by itself; whether
-    /// the use has ended is asked after it.
+    /// Waits at most this long. Some devices only work while somebody waits. Whether the use has
+    /// ended is asked after the wait.
     fn wait(&self, patience: Duration) -> Waited {
         let waited = match self {
             Self::Event(event) => event.wait_timeout(patience),
-            // The queue itself can only be waited for without a limit.
+            // A queue can only be waited for without a limit.
             Self::WholeQueue(queue) => {
                 queue.record().and_then(|event| event.wait_timeout(patience))
             }

@@ -1,17 +1,19 @@
-//! Who waits for which event, without a blocked thread: the registry behind
-//! [`AwaitedEvent`](super::AwaitedEvent).
+//! The registry of awaited events, behind [`AwaitedEvent`](super::AwaitedEvent): no thread is
+//! blocked.
 //!
-//! Events stand in lanes, one for each queue, in the order in which the queue passes them; an event
-//! that was recorded elsewhere has a lane of its own. Only the first event of a lane is asked about
-//! ([`thread`]), or announced by its driver ([`notice`]): once it has passed, or cannot pass any
-//! more, all who wait for it are woken, and ask for themselves.
+//! 1. Events stand in lanes, one for each queue, in the order in which the queue passes them. An
+//!    event that was recorded outside of the library has a lane of its own.
+//! 2. Only the first event of a lane matters: the library's thread asks about it ([`thread`]), or
+//!    its driver announces it ([`notice`]).
+//! 3. Once it has passed, or cannot pass any more, all tasks that wait for it are woken, and ask
+//!    the event themselves.
+//! 4. The wake may await further events, and the driver may announce the next event of the lane
+//!    within the call that asks for it. Both are put in lists. The thread that came first [goes
+//!    on](go_on) until the lists are empty, in a loop and not in nested calls.
 //!
-//! Whoever announces an event wakes those who wait for it, and asks for the next event of the lane,
-//! which a driver may announce in the same call: both stand in lists, and the thread that came
-//! first [goes on](go_on) until they are empty, in a loop and not in a call within a call.
-//!
-//! No foreign code is called under the lock: wakers and events are dropped, and wakers are called,
-//! after it (SAF-23). A child of `fork` has a fresh registry without a thread (SAF-27).
+//! Many waiting tasks therefore cost one question for each queue. What must stay true: no foreign
+//! code is called under the lock, so wakers and events are dropped, and wakers called, after it
+//! (SAF-23). A child of `fork` has a fresh registry without a thread (SAF-27).
 
 mod notice;
 mod thread;
@@ -36,7 +38,7 @@ use crate::{Event, Result};
 
 static REGISTRY: PerProcess<Registry> = PerProcess::new(Registry::new());
 
-/// The registry of one process, and what its thread sleeps on.
+/// The registry of one process, and the condition that its thread sleeps on.
 struct Registry {
     state: Mutex<RegistryState>,
     changed: Condvar,
@@ -55,28 +57,28 @@ impl Default for Registry {
 }
 
 struct RegistryState {
-    /// A thread was started. It never ends.
+    /// Whether the thread was started. It never ends.
     has_thread: bool,
-    /// The thread sleeps, or is about to.
+    /// Whether the thread sleeps, or is about to.
     is_asleep: bool,
-    /// Something came that the thread has not looked at.
+    /// Whether something came that the thread has not seen.
     has_news: bool,
-    /// The thread has shares of events in hand, to ask about them.
+    /// Whether the thread has shares of events in hand, about which it asks.
     has_events_in_hand: bool,
     lanes: BTreeMap<LaneKey, EventLane>,
-    /// Who is to be woken when.
+    /// The wakers that are to be woken at a time.
     timers: BTreeMap<(Instant, u64), OfProcess<Waker>>,
-    /// Announced where nothing foreign may be called: the thread wakes these.
+    /// Announced where nothing foreign may be called. The thread wakes these.
     announced: Vec<Entry>,
-    /// Announced where anything may be called: whoever is at it wakes these.
+    /// Announced where anything may be called. The thread that is in [`go_on`] wakes these.
     due: VecDeque<Entry>,
-    /// The lanes whose first event somebody has to watch.
+    /// The lanes whose first event nobody watches yet.
     untended: VecDeque<LaneKey>,
     /// Events that were given up while the thread had a share of them.
     given_up: Vec<Event>,
 }
 
-/// A queue's timeline, or an event that stands alone.
+/// The queue's timeline, or the event that stands alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum LaneKey {
     Queue(u64),
@@ -85,23 +87,23 @@ enum LaneKey {
 
 #[derive(Default)]
 struct EventLane {
-    /// By point and number.
+    /// The waiting tasks, by point and number.
     entries: BTreeMap<(u64, u64), Entry>,
     /// The points that the driver was asked to announce and has not announced yet.
     expected: BTreeSet<u64>,
-    /// The driver would not announce an event of this lane.
+    /// Whether the driver refused to announce an event of this lane.
     is_refused: bool,
 }
 
-/// Somebody who waits for an event.
+/// A task that waits for an event.
 struct Entry {
     event: Event,
     waker: OfProcess<Waker>,
 }
 
 impl Entry {
-    /// Drops the share of the event, and then wakes: whoever wakes up finds no share left here.
-    /// The entry was taken out by [`RegistryState::take_to`].
+    /// Drops the share of the event, and then wakes the task, so that the task finds no share left
+    /// here. The entry was taken out by [`RegistryState::take_to`].
     fn wake(self) {
         thread::let_go(self.event);
         deferred::count_nested_as_released(true);
@@ -116,7 +118,7 @@ impl EventLane {
         Some((*point, &entry.event))
     }
 
-    /// Takes out whoever waits for this point or one before it.
+    /// Takes out the entries that wait for this point or an earlier one.
     fn take_to(&mut self, point: u64) -> Vec<Entry> {
         match point.checked_add(1) {
             None => std::mem::take(&mut self.entries).into_values().collect(),
@@ -163,9 +165,9 @@ impl RegistryState {
         }
     }
 
-    /// Takes out whoever waits for this point of a lane or one before it, to be woken. Their shares
-    /// of events count as being released until then: who waits may ask the event meanwhile, see
-    /// that it has passed, and let go of all other shares.
+    /// Takes out the entries that wait for this point of a lane or an earlier one, to be woken.
+    /// Their shares of events count as being released until then: the waiting task may ask the
+    /// event meanwhile, see that it has passed, and drop all other shares.
     fn take_to(&mut self, key: LaneKey, point: u64) -> Vec<Entry> {
         let Some(lane) = self.lanes.get_mut(&key) else { return Vec::new() };
         let taken = lane.take_to(point);
@@ -181,7 +183,7 @@ impl RegistryState {
         taken
     }
 
-    /// Forgets a lane that nobody waits for, and of which nothing is expected.
+    /// Forgets a lane for which nobody waits and no announcement is expected.
     fn forget(&mut self, key: LaneKey) {
         if self.lanes.get(&key).is_some_and(EventLane::is_over) {
             self.lanes.remove(&key);
@@ -194,13 +196,13 @@ fn notices(event: &Event) -> EventNotices {
     event.device().properties().event_notices
 }
 
-/// A number that nobody else has, also not in a child of `fork`.
+/// A number that no other entry has, in a child of `fork` either.
 fn new_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Somebody's place in the registry, which is given up when this is dropped.
+/// A place in the registry. Dropping the ticket gives it up.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     made_in: MadeIn,
@@ -213,17 +215,17 @@ enum Place {
     Timer(Instant, u64),
 }
 
-/// Has somebody woken once the event has passed, or cannot pass any more.
+/// Has the waker woken once the event has passed, or cannot pass any more.
 ///
-/// Whoever asks the event before this, and is woken after this, misses nothing: the event is asked
-/// again, or announced, after the place was taken.
+/// A task that asks the event before this call, and is woken after it, misses nothing: after the
+/// place was taken, the event is asked about again, or announced.
 pub(crate) fn when_passed(event: &Event, waker: &Waker) -> Result<Ticket> {
     let number = new_number();
     let (key, point) = match event.point() {
         EventPoint::OnQueue(timeline, point) => (LaneKey::Queue(timeline.number()), *point),
         EventPoint::Alone(_) => (LaneKey::Alone(number), 1),
     };
-    // A driver that announces where everything may be called needs no thread.
+    // A driver that announces where anything may be called needs no thread.
     let is_announced = matches!(key, LaneKey::Queue(_)) && notices(event) == EventNotices::Anywhere;
     if !is_announced {
         thread::start()?;
@@ -243,7 +245,7 @@ pub(crate) fn when_passed(event: &Event, waker: &Waker) -> Result<Ticket> {
     Ok(ticket)
 }
 
-/// Has somebody woken after this time.
+/// Has the waker woken after this time.
 pub(crate) fn when_over(time: Duration, waker: &Waker) -> Result<Ticket> {
     thread::start()?;
     let number = new_number();
@@ -256,17 +258,17 @@ pub(crate) fn when_over(time: Duration, waker: &Waker) -> Result<Ticket> {
     Ok(Ticket { made_in: MadeIn::this(), place: Place::Timer(at, number) })
 }
 
-/// Sees to it that somebody watches the first event of a lane: its driver, or the thread.
+/// Has the first event of a lane watched, by its driver or by the thread.
 fn tend(key: LaneKey) {
     lock(&REGISTRY.get().state).untended.push_back(key);
     go_on();
 }
 
-/// So many wakers one within another may go on themselves, on one thread.
+/// How deep calls of [`go_on`] may nest on one thread before the library's thread takes over.
 const MOST_WITHIN: usize = 8;
 
 thread_local! {
-    /// How many calls of [`go_on`] the thread is in.
+    /// How many calls of [`go_on`] this thread is in.
     static WITHIN: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -286,13 +288,12 @@ impl Drop for Within {
     }
 }
 
-/// Wakes all who are due, and tends all lanes that are to be tended, whoever put them there.
+/// Wakes all due entries, and has all untended lanes watched, whichever thread put them there.
 ///
-/// Not within a call of a driver that is asked to announce an event: whoever called the driver goes
-/// on when the call is over. Each thread takes one thing at a time, so that a waker which waits for
-/// something itself, and goes on meanwhile, keeps nothing from others. Where wakers poll their
-/// tasks, which await again, each goes on within the one before: a few levels deep the library's
-/// thread wakes the rest.
+/// Does nothing within a call of a driver that is asked to announce an event: the caller of the
+/// driver goes on when that call is over. Each thread takes one entry at a time, so that a waker
+/// that blocks keeps nothing from other threads. Wakers may poll their tasks, which await again, so
+/// calls of this function may nest. A few levels deep, the library's thread wakes the rest.
 fn go_on() {
     if notice::is_within_notify() {
         return;
@@ -320,8 +321,8 @@ fn go_on() {
             thread::tell(&mut state);
             continue;
         }
-        // Somebody else's, perhaps, who is woken meanwhile and lets go of all other shares: this
-        // one counts as being released.
+        // The event may belong to another task, which is woken meanwhile and drops all other
+        // shares. So this share counts as being released.
         let event = event.clone();
         deferred::count_nested();
         lane.expected.insert(point);
@@ -333,7 +334,7 @@ fn go_on() {
 }
 
 impl Ticket {
-    /// Has this waker woken in the place of the one before; no, where that was woken already.
+    /// Replaces the waker of this place. Returns false where the former waker was woken already.
     pub(crate) fn renew(&self, waker: &Waker) -> bool {
         if !self.made_in.is_this() {
             return false;
@@ -348,7 +349,7 @@ impl Ticket {
             }
             Place::Timer(at, number) => state.timers.get_mut(&(at, number)),
         };
-        // A waker is foreign code's, whichever of the two goes, and is dropped after the lock.
+        // Either waker is foreign code. The one that goes is dropped after the lock.
         let (is_known, goes) = match known {
             Some(known) => (true, std::mem::replace(known, waker)),
             None => (false, waker),
@@ -370,7 +371,7 @@ impl Drop for Ticket {
             Place::Timer(at, number) => {
                 let waker = state.timers.remove(&(at, number));
                 drop(state);
-                // It may own a future that has a waker in the registry, and so on.
+                // The waker may own a future that has a waker in the registry, and so on.
                 nesting::drop_owned(waker);
             }
             Place::Lane(key, point, number) => {
@@ -379,7 +380,7 @@ impl Drop for Ticket {
                 let was_first = lane.head().is_none_or(|(first, _)| first > point);
                 state.forget(key);
                 let Entry { event, waker } = entry;
-                // The thread may have the last share by now, which counts as being released.
+                // The thread may have the last share by now. That share counts as being released.
                 let event = if state.has_events_in_hand {
                     deferred::count_nested();
                     state.given_up.push(event);

@@ -11,14 +11,14 @@ use crate::device::driver::EventNotices;
 use crate::process::MadeIn;
 use crate::sync::lock;
 
-/// What a driver calls, or has a callback of its runtime call, once an event has passed: see
-/// [`Driver::notify`].
+/// A notice that a driver calls, or has a callback of its runtime call, once an event has passed:
+/// see [`Driver::notify`].
 ///
-/// It can be called on any thread, and in any callback of a runtime: it takes a lock of the library
-/// for a moment, under which nothing foreign is called. Where the driver's
-/// [notices](EventNotices) come from [anywhere](EventNotices::Anywhere), it wakes whoever waits,
-/// which may call the library; otherwise a thread of the library does. In a child of `fork`, and
-/// after the process has begun to end, it does nothing.
+/// A notice can be called on any thread, and in any callback of a runtime: it takes a lock of the
+/// library for a moment, and nothing foreign is called under that lock. Where the driver's
+/// [notices](EventNotices) come from [anywhere](EventNotices::Anywhere), the call wakes the waiting
+/// tasks, which may call the library. Otherwise a thread of the library wakes them. In a child of
+/// `fork`, and after the process has begun to end, the call does nothing.
 ///
 /// A notice that is dropped uncalled makes the library ask the driver from then on.
 ///
@@ -55,12 +55,13 @@ impl EventNotice {
         go_on();
     }
 
-    /// A pointer for a callback of a runtime, which gives it back to [`from_raw`](Self::from_raw).
+    /// The notice as a pointer for a callback of a runtime. The callback passes the pointer to
+    /// [`from_raw`](Self::from_raw).
     pub fn into_raw(self) -> *mut c_void {
         Box::into_raw(Box::new(self)).cast()
     }
 
-    /// The notice of [`into_raw`](Self::into_raw).
+    /// The notice of a pointer from [`into_raw`](Self::into_raw).
     ///
     /// # Safety
     /// `into_raw` gave the pointer, and this is called for it once (UNS-35).
@@ -94,7 +95,7 @@ pub(super) fn is_within_notify() -> bool {
     IS_WITHIN_NOTIFY.get()
 }
 
-/// Sets back what was said before the call.
+/// Restores the former state of the thread on drop.
 struct WithinNotify(bool);
 
 impl WithinNotify {
@@ -109,8 +110,8 @@ impl Drop for WithinNotify {
     }
 }
 
-/// Asks the driver to announce an event, which is noted as expected already. Whoever calls this
-/// [goes on](go_on) afterwards.
+/// Asks the driver to announce an event, which is recorded as expected already. The caller calls
+/// [`go_on`] afterwards.
 pub(super) fn ask(key: LaneKey, point: u64, event: &Event) {
     let is_from_anywhere = notices(event) == EventNotices::Anywhere;
     let notice = EventNotice { made_in: MadeIn::this(), key, point, is_from_anywhere };
@@ -122,7 +123,7 @@ pub(super) fn ask(key: LaneKey, point: u64, event: &Event) {
     });
     drop(within);
     if !matches!(taken, Ok(true)) {
-        // Once more, where a panic has leaked the notice.
+        // Refused once more, because a panic may have leaked the notice.
         refuse(key, point);
     }
 }
@@ -140,7 +141,7 @@ fn refuse(key: LaneKey, point: u64) {
         thread::tell(&mut state);
         return;
     }
-    // Nobody is there to ask: whoever waits learns so at the next poll.
+    // No thread is there to ask. The waiting tasks learn so at their next poll.
     let woken = state.take_to(key, u64::MAX);
     drop(state);
     woken.into_iter().for_each(Entry::wake);

@@ -1,10 +1,17 @@
-//! The thread of the registry: asks drivers about the first event of each lane, and wakes.
+//! The thread of the registry: asks drivers about the first event of each lane, and wakes tasks.
 //!
-//! It is started when an event is first awaited, or a notice handed over, that needs it, and sleeps
-//! without a limit where nobody waits. Where events have to be asked about, it waits for one of
-//! them in its driver, each in its turn, and asks all of them after [`SHORTEST`] to [`LONGEST`]:
-//! one event alone is therefore waited for as well as its driver can, a slow event delays the wake
-//! of a quick one by at most a millisecond, and by [`SHARE`] times what it takes to ask all.
+//! It is started when an awaited event or an announced one first needs it, and sleeps without a
+//! limit while nobody waits. A round of the thread:
+//!
+//! 1. wakes the tasks of announced events, and those whose time is over;
+//! 2. asks about the first event of each lane that no driver announces;
+//! 3. if none has passed, waits for one of them in its driver, each in its turn. The wait takes
+//!    from [`SHORTEST`] to [`LONGEST`], and gets longer as long as no event passes.
+//!
+//! A single event is therefore waited for as well as its driver can. A slow event delays the wake
+//! of a quick one by at most a millisecond, and by [`SHARE`] times what it takes to ask about all
+//! events. Events that drivers announce are asked about now and then too, in case a driver forgets
+//! one.
 
 use std::cell::Cell;
 use std::sync::{MutexGuard, PoisonError};
@@ -17,36 +24,38 @@ use crate::process::{self, MadeIn};
 use crate::sync::lock;
 use crate::{Error, ErrorKind, Event, Result};
 
-/// How long the thread waits for one event before it asks the others, at first and at most.
+/// How long the thread waits for one event before it asks about the others: at first, and at most.
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(1);
-/// The thread waits at least so many times as long as it takes to ask all.
+/// The wait for one event takes at least so many times as long as it takes to ask about all.
 const SHARE: u32 = 8;
-/// How often the thread asks about events that drivers announce, in case one does not.
+/// How often the thread asks about events that drivers announce, in case an announcement is
+/// missing.
 const DOUBT: Duration = Duration::from_millis(250);
 
 thread_local! {
-    /// Of which process this is the thread. A waker may fork, and the child goes on with its copy.
+    /// The process of which this is the thread. A waker may fork, and the child goes on with its
+    /// copy.
     static IS_WAITER: Cell<Option<MadeIn>> = const { Cell::new(None) };
 }
 
-/// Whether this thread is the one that wakes who waits for events: nobody is woken while it waits
-/// for something itself.
+/// Whether this is the thread that wakes waiting tasks. While it waits for something itself, no
+/// task is woken.
 pub(crate) fn is_waiter() -> bool {
     IS_WAITER.get().is_some_and(MadeIn::is_this)
 }
 
-/// Calls a driver. On the library's own thread the end of the process waits for the call (SAF-29).
+/// Calls a driver. On the library's own thread, the end of the process waits for the call (SAF-29).
 pub(super) fn calling_drivers<R>(call: impl FnOnce() -> R) -> R {
     if is_waiter() { process::while_asking(call) } else { call() }
 }
 
-/// Drops what may call a driver when it goes: shares of events.
+/// Drops shares of events, which may call a driver.
 pub(super) fn let_go<T>(shares: T) {
     calling_drivers(|| drop(shares));
 }
 
-/// Starts the thread, unless it is there.
+/// Starts the thread, unless it is running.
 pub(super) fn start() -> Result<()> {
     let waiter = REGISTRY.get();
     if std::mem::replace(&mut lock(&waiter.state).has_thread, true) {
@@ -61,13 +70,13 @@ pub(super) fn start() -> Result<()> {
     let builder = std::thread::Builder::new().name("arrow-device-waiter".into());
     if let Err(error) = builder.spawn(work) {
         lock(&waiter.state).has_thread = false;
-        let message = format!("no thread to be had that waits for events: {error}");
+        let message = format!("the thread that waits for events cannot be started: {error}");
         return Err(Error::new(ErrorKind::OutOfMemory, message).during("await an event"));
     }
     Ok(())
 }
 
-/// Has the thread look again.
+/// Tells the thread to look again.
 pub(super) fn tell(state: &mut MutexGuard<'_, RegistryState>) {
     state.has_news = true;
     if std::mem::take(&mut state.is_asleep) {
@@ -83,19 +92,19 @@ struct Asked {
     wants_notice: bool,
 }
 
-/// What the thread does, over and over.
+/// The loop of the thread.
 struct Rounds {
     waiter: &'static Registry,
     made_in: MadeIn,
     /// How long the next wait for one event takes.
     slice: Duration,
-    /// Whose turn it is to be waited for.
+    /// The number of the event to wait for next.
     turn: usize,
-    /// When events were last asked about that drivers announce.
+    /// When the thread last asked about events that drivers announce.
     doubted: Instant,
 }
 
-/// What a round begins with.
+/// What is to be done in a round.
 struct Round {
     woken: Vec<Entry>,
     timed: Vec<process::OfProcess<std::task::Waker>>,
@@ -108,7 +117,7 @@ impl Rounds {
         Self { waiter, made_in, slice: SHORTEST, turn: 0, doubted: Instant::now() }
     }
 
-    /// Until the process begins to end. Nobody is woken after that.
+    /// Runs rounds until the process begins to end. No task is woken after that.
     fn go_on(mut self) {
         while self.made_in.goes_on() {
             let Round { woken, timed, asked, next_timer } = self.next_round();
@@ -153,14 +162,14 @@ impl Rounds {
             let limit =
                 if expects { Some(timer.map_or(DOUBT, |timer| timer.min(DOUBT))) } else { timer };
             if !expects {
-                // Nothing to doubt until something is expected.
+                // Nothing is doubted until something is expected.
                 self.doubted = now;
             }
             state = self.sleep(state, limit);
         }
     }
 
-    /// Sleeps until somebody tells of something, or the time is over.
+    /// Sleeps until the thread is told to look again, or the time is over.
     fn sleep<'a>(
         &self,
         mut state: MutexGuard<'a, RegistryState>,
@@ -187,7 +196,7 @@ impl Rounds {
         let passed: Vec<(LaneKey, u64)> = asked
             .iter()
             .filter(|asked| {
-                // An error is told by the event itself, to whoever is woken.
+                // An error is returned by the event itself, to the task that is woken.
                 !matches!(process::while_asking(|| asked.event.is_complete()), Ok(false))
             })
             .map(|asked| (asked.key, asked.point))
@@ -200,7 +209,7 @@ impl Rounds {
                     is_announced = true;
                 }
             }
-            // What was announced in these calls.
+            // Handles what was announced in these calls.
             super::go_on();
             if !is_announced {
                 self.wait_for_one(&asked, began.elapsed(), next_timer);
@@ -208,7 +217,7 @@ impl Rounds {
         } else {
             self.slice = SHORTEST;
         }
-        // The shares go before anybody is woken.
+        // The shares are dropped before any task is woken.
         let_go(asked);
         let mut state = lock(&self.waiter.state);
         state.has_events_in_hand = false;
@@ -230,7 +239,8 @@ impl Rounds {
             return;
         }
         let began = Instant::now();
-        // One event alone has nobody to keep from being asked, but who comes meanwhile.
+        // A single event keeps no other one from being asked about, except those that come
+        // meanwhile.
         let shortest = if asked.len() == 1 { LONGEST } else { self.slice };
         let mut slice = shortest.max(cost.saturating_mul(SHARE));
         if let Some(at) = next_timer {
@@ -240,7 +250,7 @@ impl Rounds {
         self.turn = self.turn.wrapping_add(1);
         let Some(one) = asked.get(self.turn % asked.len()) else { return };
         let answer = process::while_asking(|| one.event.wait_timeout(slice));
-        // A driver that may not wait, or that has its own idea of time, answers sooner.
+        // A driver that may not wait, or that measures time in its own way, answers sooner.
         let left = slice.saturating_sub(began.elapsed());
         if !matches!(answer, Ok(true)) && left > slice / 2 {
             let state = lock(&self.waiter.state);
@@ -249,7 +259,8 @@ impl Rounds {
     }
 }
 
-/// Notes that the driver is to announce this point; no, where the point is no longer waited for.
+/// Records that the driver is to announce this point. Returns false where nobody waits for it any
+/// more.
 fn expect(waiter: &Registry, key: LaneKey, point: u64) -> bool {
     let mut state = lock(&waiter.state);
     let Some(lane) = state.lanes.get_mut(&key) else { return false };
