@@ -167,7 +167,7 @@ pub(crate) fn while_asking<R>(ask: impl FnOnce() -> R) -> R {
 }
 
 /// Whether the library's thread is in such a call.
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 pub(crate) fn is_asking() -> bool {
     ASKING.load(Ordering::SeqCst) != 0
 }
