@@ -170,6 +170,16 @@ impl Field {
         self.flags.hash(state);
     }
 
+    /// How many bytes the name, the time zone and the metadata have, those of children left aside.
+    pub(super) fn text_len(&self) -> usize {
+        let zone = match &self.data_type {
+            DataType::Timestamp(_, Some(zone)) => zone.len(),
+            _ => 0,
+        };
+        let metadata = self.metadata.as_encoded_bytes().map_or(0, <[u8]>::len);
+        self.name.len().saturating_add(zone).saturating_add(metadata)
+    }
+
     /// Whether this field can be written as an `ArrowSchema`, its children left aside.
     pub(crate) fn check(&self) -> Result<()> {
         if self.name.as_c_str().is_none() {
