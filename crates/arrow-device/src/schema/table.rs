@@ -24,7 +24,7 @@ pub(crate) const MAX_NODES: usize = 1 << 18;
 /// No schema that is made of fields has names, time zones and metadata of more bytes than this,
 /// counted once for each field that has them: fields may share a text, and who writes them down
 /// does not. An import takes no more than half of it in names, and half in metadata.
-const MAX_TEXT: usize = 2 * MAX_ENCODED_BYTES;
+pub(crate) const MAX_TEXT: usize = 2 * MAX_ENCODED_BYTES;
 
 /// The type of an array or a record batch: a root [`Field`], and the flat table by which arrays are
 /// checked and walked.
