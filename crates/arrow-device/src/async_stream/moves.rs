@@ -77,7 +77,7 @@ pub trait ArraysExt: Stream<Item = Result<Array>> + Unpin + Sized {
     where
         F: FnMut(Array) -> Result<Array>,
     {
-        MappedArrays { arrays: Some(self), change }
+        MappedArrays { arrays: AskedArrays::new(self), change }
     }
 
     /// Asks for up to `ahead` arrays before they are wanted.
@@ -88,23 +88,56 @@ pub trait ArraysExt: Stream<Item = Result<Array>> + Unpin + Sized {
 
 impl<S: Stream<Item = Result<Array>> + Unpin> ArraysExt for S {}
 
-/// The next array of a stream; an error where too many streams read from one another.
-fn poll_source<S: Stream<Item = Result<Array>> + Unpin>(
-    arrays: &mut S,
-    context: &mut Context<'_>,
-) -> Poll<Option<Result<Array>>> {
-    match BeingRead::begin() {
-        Ok(_until_it_has_answered) => Pin::new(arrays).poll_next(context),
-        Err(error) => Poll::Ready(Some(Err(error))),
+/// A stream that is asked until it ends, fails or panics.
+struct AskedArrays<S> {
+    /// Nothing any more after the end.
+    arrays: Option<S>,
+    /// The stream has not answered. One that panicked stays where it is: dropping it in the panic
+    /// could panic again.
+    is_asked: bool,
+}
+
+impl<S> AskedArrays<S> {
+    fn new(arrays: S) -> Self {
+        Self { arrays: Some(arrays), is_asked: false }
+    }
+
+    /// Whether there is nothing more.
+    fn is_over(&self) -> bool {
+        self.arrays.is_none() || self.is_asked
+    }
+}
+
+impl<S: Stream<Item = Result<Array>> + Unpin> AskedArrays<S> {
+    /// What is made of the next array; an error where too many streams read from one another.
+    fn poll_next<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        change: impl FnOnce(Array) -> Result<T>,
+    ) -> Poll<Option<Result<T>>> {
+        let (Some(arrays), false) = (&mut self.arrays, self.is_asked) else {
+            return Poll::Ready(None);
+        };
+        self.is_asked = true;
+        let next = match BeingRead::begin() {
+            Ok(_until_it_has_answered) => Pin::new(arrays).poll_next(context),
+            Err(error) => Poll::Ready(Some(Err(error))),
+        };
+        let changed = next.map(|next| next.map(|array| array.and_then(change)));
+        self.is_asked = false;
+        if matches!(changed, Poll::Ready(None | Some(Err(_)))) {
+            self.arrays = None;
+        }
+        changed
     }
 }
 
 /// A stream whose arrays are copied, or asked for ahead: made by [`ArraysExt`].
 ///
-/// After an error there is nothing more. Dropped, it gives up the copies that are under way.
+/// After an error there is nothing more, and neither is there after a panic of the source but what
+/// was under way. Dropped, it gives up the copies that are under way.
 pub struct MovingArrays<S> {
-    /// Nothing any more after the end.
-    arrays: Option<S>,
+    arrays: AskedArrays<S>,
     to: Option<(Queue, Options)>,
     ahead: usize,
     under_way: VecDeque<Moving>,
@@ -118,7 +151,7 @@ enum Moving {
 
 impl<S: Stream<Item = Result<Array>> + Unpin> MovingArrays<S> {
     fn new(arrays: S, to: Option<(Queue, Options)>, ahead: usize) -> Self {
-        Self { arrays: Some(arrays), to, ahead, under_way: VecDeque::new() }
+        Self { arrays: AskedArrays::new(arrays), to, ahead, under_way: VecDeque::new() }
     }
 
     /// Has up to `ahead` arrays on their way while one is used. There are at most so many besides
@@ -131,28 +164,15 @@ impl<S: Stream<Item = Result<Array>> + Unpin> MovingArrays<S> {
 
     /// Begins copies until there are so many, as far as there are arrays.
     fn fill(&mut self, count: usize, context: &mut Context<'_>) {
-        while self.under_way.len() < count
-            && let Some(arrays) = &mut self.arrays
-        {
-            let moving = match poll_source(arrays, context) {
-                Poll::Pending => return,
-                Poll::Ready(None) => {
-                    self.arrays = None;
-                    return;
+        while self.under_way.len() < count && !self.arrays.is_over() {
+            let next = self.arrays.poll_next(context, |array| match &self.to {
+                None => Ok(Moving::There(Ok(array))),
+                Some((queue, options)) => {
+                    array.copy_polled(queue, options).map(|copy| Moving::Copied(copy.into_future()))
                 }
-                Poll::Ready(Some(Err(error))) => {
-                    self.arrays = None;
-                    Moving::There(Err(error))
-                }
-                Poll::Ready(Some(Ok(array))) => match &self.to {
-                    None => Moving::There(Ok(array)),
-                    Some((queue, options)) => match array.copy_polled(queue, options) {
-                        Ok(copy) => Moving::Copied(copy.into_future()),
-                        Err(error) => Moving::There(Err(error)),
-                    },
-                },
-            };
-            self.under_way.push_back(moving);
+            });
+            let Poll::Ready(Some(moving)) = next else { return };
+            self.under_way.push_back(moving.unwrap_or_else(|error| Moving::There(Err(error))));
         }
     }
 
@@ -178,14 +198,16 @@ impl<S: Stream<Item = Result<Array>> + Unpin> Stream for MovingArrays<S> {
         let this = &mut *self;
         this.fill(this.ahead.max(1), context);
         this.advance(context);
+        if let Some(Moving::There(Ok(_))) = this.under_way.front() {
+            // The next ones begin before this one is used. It stays in its place meanwhile, where
+            // a panic of the source leaves it.
+            this.fill(this.ahead.saturating_add(1), context);
+        }
         match this.under_way.pop_front() {
             Some(Moving::There(result)) => {
                 if result.is_err() {
-                    this.arrays = None;
+                    this.arrays.arrays = None;
                     this.under_way.clear();
-                } else {
-                    // The next ones begin before this one is used.
-                    this.fill(this.ahead, context);
                 }
                 Poll::Ready(Some(result))
             }
@@ -193,7 +215,7 @@ impl<S: Stream<Item = Result<Array>> + Unpin> Stream for MovingArrays<S> {
                 this.under_way.push_front(copying);
                 Poll::Pending
             }
-            None if this.arrays.is_none() => Poll::Ready(None),
+            None if this.arrays.is_over() => Poll::Ready(None),
             None => Poll::Pending,
         }
     }
@@ -201,7 +223,7 @@ impl<S: Stream<Item = Result<Array>> + Unpin> Stream for MovingArrays<S> {
 
 impl<S: Stream<Item = Result<Array>> + Unpin> FusedStream for MovingArrays<S> {
     fn is_terminated(&self) -> bool {
-        self.arrays.is_none() && self.under_way.is_empty()
+        self.arrays.is_over() && self.under_way.is_empty()
     }
 }
 
@@ -213,9 +235,10 @@ impl<S> fmt::Debug for MovingArrays<S> {
 }
 
 /// A stream of what a function makes of arrays: see [`ArraysExt::map_arrays`].
+///
+/// After an error there is nothing more, and neither is there after a panic.
 pub struct MappedArrays<S, F> {
-    /// Nothing any more after the end.
-    arrays: Option<S>,
+    arrays: AskedArrays<S>,
     change: F,
 }
 
@@ -234,18 +257,13 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Array>>> {
         let this = &mut *self;
-        let Some(arrays) = &mut this.arrays else { return Poll::Ready(None) };
-        let next = std::task::ready!(poll_source(arrays, context));
-        let changed = next.map(|array| array.and_then(&mut this.change));
-        if !matches!(changed, Some(Ok(_))) {
-            this.arrays = None;
-        }
-        Poll::Ready(changed)
+        this.arrays.poll_next(context, &mut this.change)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         // An error of the function may end the stream sooner.
-        (0, self.arrays.as_ref().map_or(Some(0), |arrays| arrays.size_hint().1))
+        let arrays = self.arrays.arrays.as_ref().filter(|_| !self.arrays.is_over());
+        (0, arrays.map_or(Some(0), |arrays| arrays.size_hint().1))
     }
 }
 
@@ -255,13 +273,13 @@ where
     F: FnMut(Array) -> Result<Array>,
 {
     fn is_terminated(&self) -> bool {
-        self.arrays.is_none()
+        self.arrays.is_over()
     }
 }
 
 impl<S, F> fmt::Debug for MappedArrays<S, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_over = self.arrays.is_none();
+        let is_over = self.arrays.is_over();
         f.debug_struct("MappedArrays").field("is_over", &is_over).finish_non_exhaustive()
     }
 }
