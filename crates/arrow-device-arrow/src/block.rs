@@ -5,13 +5,15 @@
 //! the base are never released by themselves, because only that import sees them.
 
 use std::alloc::{Layout, LayoutError};
+use std::any::Any;
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::NonNull;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::{Mutex, PoisonError};
 
 use arrow_device::abi::ArrowArray;
-use arrow_device::{Error, ErrorKind, Result};
+use arrow_device::{Buffer, DeviceId, Error, ErrorKind, Result};
 
 /// What a tree needs of a block, the base structure left aside, which is the consumer's.
 #[derive(Clone, Copy, Default)]
@@ -172,9 +174,31 @@ unsafe extern "C" fn release<T>(array: *mut ArrowArray) {
     // after the release.
     unsafe { std::alloc::dealloc(array.private_data.cast(), layout) };
     // The owner may end in anybody's code, and a panic must not reach the caller.
-    let Err(carried) = catch_unwind(AssertUnwindSafe(|| drop(header))) else { return };
-    // What a panic carries may panic in turn when it is dropped. What that one carries is left.
-    std::mem::forget(catch_unwind(AssertUnwindSafe(|| drop(carried))));
+    if let Err(carried) = catch_unwind(AssertUnwindSafe(|| drop(header))) {
+        end_panic(carried);
+    }
+}
+
+/// Ends the panic of an owner as the library ends the panics of owners of its own, which it counts:
+/// the panic goes on in one.
+#[cold]
+fn end_panic(carried: Carried) {
+    let owner = GoesOn(Mutex::new(Some(carried)));
+    // SAFETY: UNS-17: there are no bytes.
+    drop(unsafe { Buffer::foreign(DeviceId::CPU, ptr::null(), 0, owner) });
+}
+
+type Carried = Box<dyn Any + Send>;
+
+/// An owner whose drop has a panic go on.
+struct GoesOn(Mutex<Option<Carried>>);
+
+impl Drop for GoesOn {
+    fn drop(&mut self) {
+        if let Some(carried) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            resume_unwind(carried);
+        }
+    }
 }
 
 /// The release of a struct below the base, which owns nothing.
@@ -190,6 +214,9 @@ pub(crate) unsafe extern "C" fn mark_released(array: *mut ArrowArray) {
 mod tests {
     use std::sync::Arc;
 
+    use arrow_device::deferred::held_back;
+    use arrow_device_testkit::process::alone;
+
     use super::*;
 
     struct Panics(Arc<()>);
@@ -200,14 +227,18 @@ mod tests {
         }
     }
 
-    // Requirement: SAF-14, SAF-31
+    // Requirement: SAF-14, SAF-30, SAF-31
     #[test]
-    fn what_the_panic_of_an_owner_carries_is_dropped() {
-        let carried = Arc::new(());
-        let block = TreeBlock::new(Needs::default()).unwrap();
-        let mut array = block.own(ArrowArray::empty(), Panics(carried.clone()));
-        // SAFETY: the struct was made just now, with this callback.
-        unsafe { release::<Panics>(&raw mut array) };
-        assert_eq!(Arc::strong_count(&carried), 1);
+    fn the_panic_of_an_owner_is_counted_and_what_it_carries_is_dropped() {
+        alone(|| {
+            let carried = Arc::new(());
+            let before = held_back().abandoned;
+            let block = TreeBlock::new(Needs::default()).unwrap();
+            let mut array = block.own(ArrowArray::empty(), Panics(carried.clone()));
+            // SAFETY: the struct was made just now, with this callback.
+            unsafe { release::<Panics>(&raw mut array) };
+            assert_eq!(Arc::strong_count(&carried), 1);
+            assert_eq!(held_back().abandoned, before + 1);
+        });
     }
 }

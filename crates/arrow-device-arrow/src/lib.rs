@@ -140,6 +140,11 @@ const MAX_DEPTH: usize = 64;
 #[cfg(any(feature = "arrow-58", feature = "arrow-59", feature = "arrow-60"))]
 const MAX_FIELDS: usize = 1 << 18;
 
+/// The most bytes of names, time zones and metadata that a schema has, asked while a type is
+/// followed down.
+#[cfg(any(feature = "arrow-58", feature = "arrow-59", feature = "arrow-60"))]
+const MAX_TEXT: usize = 48 << 20;
+
 #[cfg(feature = "arrow-58")]
 pub mod v58;
 #[cfg(feature = "arrow-59")]

@@ -22,7 +22,7 @@ pub(crate) unsafe fn run(error: *mut ArdevError, body: impl FnOnce() -> Result<(
     let Err(failure) = outcome else { return 0 };
     let told = ArdevError::of(&failure);
     // What the error came from is somebody else's, and its drop may panic.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(failure))).map_err(std::mem::forget);
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(failure))).map_err(dispose);
     if !error.is_null() {
         // SAFETY: `error` is null or may be written, as the caller promises.
         unsafe { error.write(told) };
@@ -33,9 +33,13 @@ pub(crate) unsafe fn run(error: *mut ArdevError, body: impl FnOnce() -> Result<(
 fn panicked(payload: Box<dyn Any + Send>) -> Error {
     let text = payload.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-    // Its drop may panic as well.
-    std::mem::forget(payload);
+    dispose(payload);
     Error::new(ErrorKind::Panicked, text.unwrap_or_else(|| "without a message".into()))
+}
+
+/// Drops what a panic carried. The drop may panic as well: what that panic carries is left.
+pub(crate) fn dispose(payload: Box<dyn Any + Send>) {
+    std::mem::forget(catch_unwind(AssertUnwindSafe(|| drop(payload))));
 }
 
 /// Ends an object. Null is none.
@@ -49,9 +53,7 @@ pub(crate) unsafe fn free<T>(object: *mut T) {
     // SAFETY: `object` is null or was given by `Out::give`, and is not used after this, as the
     // caller promises.
     let object = unsafe { Box::from_raw(object) };
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
-        std::mem::forget(payload);
-    }
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(object))).map_err(dispose);
 }
 
 /// What a pointer points to; an error where it is null.
@@ -177,6 +179,11 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str
 
 #[cfg(test)]
 mod tests {
+    #[cfg(panic = "unwind")]
+    use std::panic::resume_unwind;
+    #[cfg(panic = "unwind")]
+    use std::sync::Arc;
+
     use super::*;
 
     // Requirement: SAF-31
@@ -187,6 +194,26 @@ mod tests {
         let code = unsafe { run(&raw mut error, || panic!("planted")) };
         assert_eq!(error.text(), "panicked: planted");
         assert_eq!((code, error.code, error.kind), (14, 14, 16));
+    }
+
+    // Requirement: SAF-14
+    #[test]
+    #[cfg(panic = "unwind")]
+    fn what_a_panic_carries_is_dropped() {
+        struct Owner(Arc<()>);
+        impl Drop for Owner {
+            fn drop(&mut self) {
+                resume_unwind(Box::new(self.0.clone()));
+            }
+        }
+        let carried = Arc::new(());
+        let body = || resume_unwind(Box::new(carried.clone()));
+        // SAFETY: no error is asked for.
+        assert_eq!(unsafe { run(std::ptr::null_mut(), body) }, 14);
+        let object = Box::into_raw(Box::new(Owner(carried.clone())));
+        // SAFETY: a box, which nobody else has.
+        unsafe { free(object) };
+        assert_eq!(Arc::strong_count(&carried), 1);
     }
 
     #[test]

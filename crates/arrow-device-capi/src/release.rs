@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use arrow_device::deferred;
 
-use crate::call::run;
+use crate::call::{dispose, run};
 use crate::error::ArdevError;
 use crate::queue::limit;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ardev_release_finished() -> usize {
     catch_unwind(deferred::release_finished).unwrap_or_else(|payload| {
-        // Its drop may panic as well.
-        std::mem::forget(payload);
+        dispose(payload);
         0
     })
 }

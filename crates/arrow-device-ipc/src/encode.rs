@@ -325,7 +325,8 @@ impl Pieces {
             Ok(true)
         })?;
         walked.ok_or_else(outside)?;
-        if ranges.iter().all(|(low, high)| *low == 0 || *high < 0) {
+        let is_used = |low: i64| low < i64::MAX;
+        if ranges.iter().all(|(low, _)| *low == 0 || !is_used(*low)) {
             self.add_part(array, 1, 4)?;
         } else {
             // By type id, which a walk has just found to be those of children.
@@ -338,7 +339,7 @@ impl Pieces {
         }
         for (number, (low, high)) in ranges.into_iter().enumerate() {
             let child = array.child(number)?;
-            let used = if high < 0 { (0, 0) } else { (low, high + 1) };
+            let used = if is_used(low) { (low, high + 1) } else { (0, 0) };
             let used = usize::try_from(used.0).ok().zip(usize::try_from(used.1).ok());
             let (start, end) = used.filter(|(_, end)| *end <= child.len()).ok_or_else(outside)?;
             self.add(&child.slice(start, end - start)?)?;

@@ -19,7 +19,7 @@ use arrow_ipc as fb;
 use crate::decoder::Columns;
 use crate::file_writer::MAGIC;
 use crate::framing::{
-    CONTINUATION, HostMemory, body_len, first_missing, header_len, verified, verifier_limits,
+    CONTINUATION, HostMemory, STEP, body_len, first_missing, header_len, verified, verifier_limits,
 };
 use crate::options::ReadOptions;
 use crate::problem::{limited, malformed, no_memory, not_read, within};
@@ -95,16 +95,25 @@ impl FileBytes {
     fn read(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
         match self {
             Self::At(file) => {
+                let fill = |bytes: &mut [u8], offset| {
+                    file.read_exact_at(bytes, offset).map_err(|error| match error.kind() {
+                        io::ErrorKind::UnexpectedEof => {
+                            let end = offset.saturating_add(bytes.len() as u64);
+                            malformed(format!("the file ends before byte {end}"))
+                        }
+                        _ => not_read(error),
+                    })
+                };
+                // A file may be shorter than its length says. No more than a step is taken before
+                // the last byte has shown that it is there.
+                if len > STEP {
+                    fill(&mut [0], offset.saturating_add(len - 1))?;
+                }
                 let room = usize::try_from(len).map_err(|_| no_memory(len))?;
                 let mut bytes = Vec::new();
                 bytes.try_reserve_exact(room).map_err(|_| no_memory(len))?;
                 bytes.resize(room, 0);
-                file.read_exact_at(&mut bytes, offset).map_err(|error| match error.kind() {
-                    io::ErrorKind::UnexpectedEof => {
-                        malformed(format!("the file ends before byte {}", offset + len))
-                    }
-                    _ => not_read(error),
-                })?;
+                fill(&mut bytes, offset)?;
                 Ok(bytes)
             }
             Self::Memory(memory) => {

@@ -17,7 +17,7 @@ use crate::ranges::Body;
 pub(crate) const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// No more than this is taken at once on the word of another party.
-const STEP: u64 = 16 << 20;
+pub(crate) const STEP: u64 = 16 << 20;
 
 /// A message: its header, and where its body is.
 pub(crate) struct Message {

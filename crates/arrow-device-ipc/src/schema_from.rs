@@ -8,7 +8,7 @@ use arrow_device::{
 use arrow_ipc as fb;
 
 use crate::problem::{limited, malformed, unsupported};
-use crate::shape::Shape;
+use crate::shape::{MOST_FIELDS, Shape};
 
 type KnownPairs<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<fb::KeyValue<'a>>>;
 
@@ -37,7 +37,6 @@ struct Left {
     text: usize,
 }
 
-const MOST_FIELDS: usize = 1 << 20;
 const MOST_SHARED_TEXT: usize = 16 << 20;
 
 impl Left {

@@ -1,7 +1,14 @@
 //! [`Shape`]: a field as IPC sees it. A dictionary has a number there, by which its values travel
 //! in messages of their own.
 
-use arrow_device::{DataType, Field, Result, Schema};
+use arrow_device::{DataType, ErrorKind, Field, Result, Schema};
+
+use crate::problem::refused;
+
+/// A schema stands for no more fields than this, where each counts once for itself and once for
+/// each field around it, whose schemas repeat it. Fields may share what is below them, so that a
+/// few can stand for any number.
+pub(crate) const MOST_FIELDS: usize = 1 << 20;
 
 /// A field, what it is made of, and which dictionary its values are in.
 #[derive(Clone, Debug)]
@@ -37,9 +44,21 @@ impl Shape {
         self.schema.data_type()
     }
 
-    /// The shape of a field that is to be written. Dictionaries get the next numbers, those inside
-    /// of others first.
-    pub(crate) fn of(field: &Field, next_id: &mut i64) -> Result<Self> {
+    /// The shapes of the columns that are to be written. Dictionaries get numbers, those inside of
+    /// others first.
+    pub(crate) fn of_columns(columns: &[Field]) -> Result<Vec<Self>> {
+        let mut left = MOST_FIELDS;
+        if columns.iter().any(|column| take_fields(column, 1, &mut left).is_none()) {
+            let message = format!(
+                "the schema stands for more than {MOST_FIELDS} fields, which no reader here takes"
+            );
+            return Err(refused(ErrorKind::LimitExceeded, message));
+        }
+        let mut next_id = 0;
+        columns.iter().map(|column| Self::of(column, &mut next_id)).collect()
+    }
+
+    fn of(field: &Field, next_id: &mut i64) -> Result<Self> {
         if let DataType::Dictionary { values, .. } = field.data_type() {
             let values = Self::of(values, next_id)?;
             let id = *next_id;
@@ -62,5 +81,15 @@ impl Shape {
                 found.push((*id, values));
             }
         }
+    }
+}
+
+/// Takes a field within so many levels with its own, and what is below it, of the fields that are
+/// left. Nothing where there are not as many.
+fn take_fields(field: &Field, level: usize, left: &mut usize) -> Option<()> {
+    *left = left.checked_sub(level)?;
+    match field.data_type() {
+        DataType::Dictionary { values, .. } => take_fields(values, level + 1, left),
+        other => other.children().try_for_each(|child| take_fields(child, level + 1, left)),
     }
 }

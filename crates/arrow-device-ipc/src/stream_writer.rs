@@ -60,12 +60,12 @@ impl Encoder {
     /// For batches of this schema.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported): the schema has what IPC has no place for, which is
-    /// a dictionary of a dictionary and metadata that is no text.
+    /// * [`Unsupported`](ErrorKind::Unsupported): the schema has what IPC has no place for, which
+    ///   is a dictionary of a dictionary and metadata that is no text.
+    /// * [`LimitExceeded`](ErrorKind::LimitExceeded): the schema has more than 1,048,576 fields,
+    ///   where each counts once for itself and once for each field around it.
     pub fn new(schema: &Schema, options: WriteOptions) -> Result<Self> {
-        let mut next_id = 0;
-        let columns = schema.columns().iter().map(|column| Shape::of(column, &mut next_id));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let columns = Shape::of_columns(schema.columns())?;
         let (schema, written) = (schema.clone(), HashMap::new());
         let encoder = Self { columns, schema, options, written, replaces: true };
         encoder.schema_message()?;

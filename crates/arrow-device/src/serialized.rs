@@ -3,10 +3,12 @@
 //! A schema is serialized as a list of its fields, each before the fields below it, with what an
 //! `ArrowSchema` says of it. So the serialized form is flat, however deep the type is nested.
 
-use serde::de::Error as _;
+use std::fmt;
+
+use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::schema::MAX_NODES;
+use crate::schema::{MAX_NODES, MAX_TEXT};
 use crate::{DataType, DeviceId, DeviceType, Error, ErrorKind, Field, Metadata, Result, Schema};
 
 /// A field in its serialized form.
@@ -50,6 +52,12 @@ impl FieldForm {
         }
     }
 
+    /// The length in bytes of the texts of the field.
+    fn text_len(&self) -> usize {
+        let pairs = self.metadata.iter().map(|(key, value)| key.len() + value.len());
+        self.format.len() + self.name.len() + pairs.sum::<usize>()
+    }
+
     /// Makes the field. The fields below it are the last ones of `built`, in reverse order.
     fn build(self, built: &mut Vec<Field>) -> Result<Field> {
         let too_few = || Error::new(ErrorKind::Malformed, "a field of the schema is missing");
@@ -80,16 +88,41 @@ impl Serialize for Schema {
 
 impl<'de> Deserialize<'de> for Schema {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        let forms = Vec::<FieldForm>::deserialize(deserializer)?;
-        schema_of(forms).map_err(D::Error::custom)
+        schema_of(deserializer.deserialize_seq(Forms)?).map_err(D::Error::custom)
+    }
+}
+
+/// Reads the fields of a schema, no more than there may be: the input may have no end.
+struct Forms;
+
+impl<'de> Visitor<'de> for Forms {
+    type Value = Vec<FieldForm>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the fields of a schema")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(
+        self,
+        mut fields: A,
+    ) -> std::result::Result<Vec<FieldForm>, A::Error> {
+        let (mut forms, mut text) = (Vec::new(), 0_usize);
+        while let Some(form) = fields.next_element::<FieldForm>()? {
+            text = text.saturating_add(form.text_len());
+            if forms.len() == MAX_NODES || text > MAX_TEXT {
+                let most = MAX_TEXT >> 20;
+                let message = format!(
+                    "a schema has at most {MAX_NODES} fields and {most} MiB of text, and this has more"
+                );
+                return Err(A::Error::custom(message));
+            }
+            forms.push(form);
+        }
+        Ok(forms)
     }
 }
 
 fn schema_of(forms: Vec<FieldForm>) -> Result<Schema> {
-    if forms.len() > MAX_NODES {
-        let message = format!("a schema has at most {MAX_NODES} fields, and this has more");
-        return Err(Error::new(ErrorKind::LimitExceeded, message));
-    }
     let mut built = Vec::new();
     // In reverse order, so that the fields below a field exist before it.
     for form in forms.into_iter().rev() {

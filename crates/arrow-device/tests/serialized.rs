@@ -1,6 +1,8 @@
 //! Schemas and ids of devices through a format of serde.
 #![allow(clippy::unwrap_used)]
 
+use std::io;
+
 use arrow_device::{DataType, DeviceId, DeviceType, Field, IndexType, Metadata, Schema, TimeUnit};
 
 fn there_and_back(schema: &Schema) -> Schema {
@@ -56,6 +58,38 @@ fn what_is_no_schema_is_refused() {
         r#"[{"format":"i"}]"#,
     ] {
         assert!(serde_json::from_str::<Schema>(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// A list of one field again and again, which is cut off after so many bytes.
+struct Again<'a> {
+    field: &'a [u8],
+    at: usize,
+    left: usize,
+}
+
+impl io::Read for Again<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = bytes.len().min(self.left);
+        let endless = self.field.iter().copied().cycle().skip(self.at % self.field.len());
+        bytes.iter_mut().zip(endless).take(count).for_each(|(byte, next)| *byte = next);
+        self.at += count;
+        self.left -= count;
+        Ok(count)
+    }
+}
+
+// Requirement: SAF-32, SAF-38
+#[test]
+#[cfg(not(miri))]
+fn fields_without_end_are_refused() {
+    let long = format!(r#"{{"format":"n","flags":0,"name":"{}"}},"#, "n".repeat(1 << 16));
+    for field in [r#"{"format":"n","flags":0},"#, &*long] {
+        let again = Again { field: field.as_bytes(), at: 0, left: 64 << 20 };
+        let input = io::Read::chain(&b"["[..], again);
+        let read = serde_json::from_reader::<_, Schema>(io::BufReader::new(input));
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains("at most 262144 fields and 48 MiB"), "{error}");
     }
 }
 

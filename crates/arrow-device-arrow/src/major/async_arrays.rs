@@ -26,20 +26,23 @@ use super::{FromArrow, errors, types};
 /// Nothing is asked of the stream before this one is polled. All batches are taken by the one
 /// schema, which was converted once: one of other types is an error of kind
 /// [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch), and of the metadata of a batch
-/// nothing is looked at. After the first error there is nothing more; the stream is dropped. An
-/// `ArrowError` becomes one of this library by
-/// [`from_arrow_error`](super::ErrorExt::from_arrow_error), any other error by
+/// nothing is looked at. After the first error there is nothing more; the stream is dropped.
+/// Neither is there anything more after a panic of the stream. An `ArrowError` becomes one of this
+/// library by [`from_arrow_error`](super::ErrorExt::from_arrow_error), any other error by
 /// [`Error::other`](arrow_device::Error::other).
 pub struct AsyncArrays<S> {
     schema: Schema,
     /// Nothing any more after the end.
     batches: Option<S>,
+    /// The stream has not answered. One that panicked stays where it is: dropping it in the panic
+    /// could panic again.
+    is_asked: bool,
 }
 
 /// The schema is that of every batch.
 impl<S> FromArrow<(SchemaRef, S)> for AsyncArrays<S> {
     fn from_arrow((schema, batches): (SchemaRef, S)) -> Result<Self> {
-        Ok(Self { schema: types::schema_from(&schema)?, batches: Some(batches) })
+        Ok(Self { schema: types::schema_from(&schema)?, batches: Some(batches), is_asked: false })
     }
 }
 
@@ -61,12 +64,17 @@ where
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Array>>> {
-        let Self { schema, batches } = &mut *self;
-        let Some(stream) = batches else { return Poll::Ready(None) };
-        let next = ready!(Pin::new(stream).poll_next(context)).map(|batch| {
-            let batch = batch.map_err(errors::ours)?;
-            Batch::from_arrow((&*schema, batch)).map(Array::from)
+        let Self { schema, batches, is_asked } = &mut *self;
+        let (Some(stream), false) = (&mut *batches, *is_asked) else { return Poll::Ready(None) };
+        *is_asked = true;
+        let next = Pin::new(stream).poll_next(context).map(|next| {
+            next.map(|batch| {
+                let batch = batch.map_err(errors::ours)?;
+                Batch::from_arrow((&*schema, batch)).map(Array::from)
+            })
         });
+        *is_asked = false;
+        let next = ready!(next);
         if !matches!(next, Some(Ok(_))) {
             *batches = None;
         }
@@ -80,7 +88,7 @@ where
     E: Into<Box<dyn StdError + Send + Sync>>,
 {
     fn is_terminated(&self) -> bool {
-        self.batches.is_none()
+        self.batches.is_none() || self.is_asked
     }
 }
 

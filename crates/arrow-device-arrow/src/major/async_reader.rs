@@ -30,7 +30,7 @@ use super::reader::Target;
 ///
 /// An error is an `ArrowError::ExternalError` with our [`Error`] in it, or with
 /// [`with_errors`](Self::with_errors) what another library makes of that. After the first one there
-/// is nothing more; the stream of arrays is dropped.
+/// is nothing more; the stream of arrays is dropped. Neither is there anything more after a panic.
 ///
 /// A stream of arrays may be made of another reader, and so on: 128 streams at most, and then the
 /// error is one of the kind [`LimitExceeded`](arrow_device::ErrorKind::LimitExceeded).
@@ -40,6 +40,9 @@ pub struct AsyncReader<S, E = ArrowError> {
     arrays: Option<S>,
     /// The next array, whose data is awaited.
     awaited: Option<(Array, ArrayReady)>,
+    /// The stream has not answered. One that panicked stays where it is: dropping it in the panic
+    /// could panic again.
+    is_asked: bool,
     errors: PhantomData<fn() -> E>,
 }
 
@@ -65,7 +68,8 @@ impl<S> AsyncReader<S> {
 
     fn with_trust(schema: Schema, arrays: S, trust: Trust) -> Result<Self> {
         let target = Target::new(schema, trust)?;
-        Ok(Self { target, arrays: Some(arrays), awaited: None, errors: PhantomData })
+        let arrays = Some(arrays);
+        Ok(Self { target, arrays, awaited: None, is_asked: false, errors: PhantomData })
     }
 }
 
@@ -78,8 +82,8 @@ impl<S, E> AsyncReader<S, E> {
     /// The same stream with the errors of another library, as a `RecordBatchStreamAdapter` of
     /// DataFusion wants them: `with_errors::<DataFusionError>()`.
     pub fn with_errors<F: From<ArrowError>>(self) -> AsyncReader<S, F> {
-        let Self { target, arrays, awaited, .. } = self;
-        AsyncReader { target, arrays, awaited, errors: PhantomData }
+        let Self { target, arrays, awaited, is_asked, .. } = self;
+        AsyncReader { target, arrays, awaited, is_asked, errors: PhantomData }
     }
 
     /// The next batch, once its array has come and is ready.
@@ -142,7 +146,12 @@ where
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        let next = ready!(this.poll_batch(context));
+        if std::mem::replace(&mut this.is_asked, true) {
+            return Poll::Ready(None);
+        }
+        let next = this.poll_batch(context);
+        this.is_asked = false;
+        let next = ready!(next);
         if !matches!(next, Some(Ok(_))) {
             this.arrays = None;
             this.awaited = None;
@@ -158,7 +167,7 @@ where
     E: From<ArrowError>,
 {
     fn is_terminated(&self) -> bool {
-        self.arrays.is_none()
+        self.arrays.is_none() || self.is_asked
     }
 }
 

@@ -10,37 +10,49 @@ use arrow_device::{
 };
 
 use super::arrow::schema as rs;
-use crate::{MAX_DEPTH, MAX_FIELDS};
+use crate::{MAX_DEPTH, MAX_FIELDS, MAX_TEXT};
 
 // ----------------------------------------------------------------------------------------------
 // from arrow-rs
 
 pub(super) fn schema_from(schema: &rs::Schema) -> Result<Schema> {
-    let columns = fields_from(&schema.fields, TypeRoom::new(&Cell::new(MAX_FIELDS)))?;
+    let left = Left::default();
+    let columns = fields_from(&schema.fields, TypeRoom::new(&left))?;
     let root = Field::new("", DataType::Struct(columns), false);
     Schema::new(root.with_metadata(metadata_from(schema.metadata.iter())?))
 }
 
 pub(super) fn field_from(field: &rs::Field) -> Result<Field> {
-    nested_field_from(field, TypeRoom::new(&Cell::new(MAX_FIELDS)))
+    nested_field_from(field, TypeRoom::new(&Left::default()))
 }
 
 pub(super) fn data_type_from(data_type: &rs::DataType) -> Result<DataType> {
-    nested_type_from(data_type, TypeRoom::new(&Cell::new(MAX_FIELDS)))
+    nested_type_from(data_type, TypeRoom::new(&Left::default()))
+}
+
+/// How much may still come, wherever it is: a type of few fields that are shared on many levels has
+/// more fields than there is time for, and repeats their texts as often.
+struct Left {
+    fields: Cell<usize>,
+    text: Cell<usize>,
+}
+
+impl Default for Left {
+    fn default() -> Self {
+        Self { fields: Cell::new(MAX_FIELDS), text: Cell::new(MAX_TEXT) }
+    }
 }
 
 /// How much a type may have below it.
 #[derive(Clone, Copy)]
-struct TypeRoom<'count> {
+struct TypeRoom<'left> {
     levels: usize,
-    /// Fields, wherever they are: a type of few fields that are shared on many levels has more than
-    /// there is time for.
-    fields: &'count Cell<usize>,
+    left: &'left Left,
 }
 
-impl<'count> TypeRoom<'count> {
-    fn new(fields: &'count Cell<usize>) -> Self {
-        Self { levels: MAX_DEPTH, fields }
+impl<'left> TypeRoom<'left> {
+    fn new(left: &'left Left) -> Self {
+        Self { levels: MAX_DEPTH, left }
     }
 
     /// What a field one level below may have.
@@ -52,10 +64,20 @@ impl<'count> TypeRoom<'count> {
     }
 
     fn take_field(self) -> Result<()> {
-        let Some(fields) = self.fields.get().checked_sub(1) else {
+        let Some(fields) = self.left.fields.get().checked_sub(1) else {
             return Err(too_large(format!("has more than {MAX_FIELDS} fields")));
         };
-        self.fields.set(fields);
+        self.left.fields.set(fields);
+        Ok(())
+    }
+
+    /// Takes so many bytes of a text, before the text is copied.
+    fn take_text(self, bytes: usize) -> Result<()> {
+        let Some(text) = self.left.text.get().checked_sub(bytes) else {
+            let most = MAX_TEXT >> 20;
+            return Err(too_large(format!("has names and metadata of more than {most} MiB")));
+        };
+        self.left.text.set(text);
         Ok(())
     }
 }
@@ -66,6 +88,8 @@ fn too_large(how: String) -> Error {
 
 fn nested_field_from(field: &rs::Field, room: TypeRoom<'_>) -> Result<Field> {
     room.take_field()?;
+    let pairs = field.metadata().iter().map(|(key, value)| key.len().saturating_add(value.len()));
+    room.take_text(pairs.fold(field.name().len(), usize::saturating_add))?;
     let mut data_type = nested_type_from(field.data_type(), room)?;
     if let DataType::Dictionary { ordered, .. } = &mut data_type {
         *ordered = field.dict_is_ordered() == Some(true);
@@ -114,6 +138,7 @@ fn nested_type_from(data_type: &rs::DataType, room: TypeRoom<'_>) -> Result<Data
         rs::DataType::Time32(unit) => DataType::Time32(unit_from(*unit)),
         rs::DataType::Time64(unit) => DataType::Time64(unit_from(*unit)),
         rs::DataType::Timestamp(unit, zone) => {
+            room.take_text(zone.as_deref().map_or(0, str::len))?;
             DataType::Timestamp(unit_from(*unit), zone.as_deref().map(Into::into))
         }
         rs::DataType::Duration(unit) => DataType::Duration(unit_from(*unit)),

@@ -1,8 +1,10 @@
 //! Headers whose tables share what is below them, as no writer makes them: a few hundred bytes that
 //! stand for any number of fields, and numbers that nobody can have counted.
 
-use arrow_device::{Buffer, ErrorKind};
-use arrow_device_ipc::{FileReader, ReadOptions, StreamReader};
+use std::io;
+
+use arrow_device::{Buffer, DataType, ErrorKind, Field, Schema};
+use arrow_device_ipc::{FileReader, ReadAt, ReadOptions, StreamReader, StreamWriter, WriteOptions};
 use arrow_device_testkit::allocations::peak;
 use arrow_ipc as fb;
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
@@ -287,4 +289,52 @@ fn dictionaries_of_dictionaries_that_all_grow_are_bounded_by_what_came() {
     let (bytes, error) = peak(|| read(20, 10).unwrap_err());
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     assert!(bytes < 200 << 20, "{bytes} bytes");
+}
+
+/// A file that claims a gibibyte and a table of 200 MiB, of which there are the first and the last
+/// bytes.
+struct Claims;
+
+impl ReadAt for Claims {
+    fn len(&self) -> io::Result<u64> {
+        Ok(1 << 30)
+    }
+
+    fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let end = [&(200_i32 << 20).to_le_bytes()[..], b"ARROW1"].concat();
+        let found = match offset {
+            0 => b"ARROW1".get(..bytes.len()),
+            _ if offset == (1 << 30) - 10 => end.get(..bytes.len()),
+            _ => None,
+        };
+        bytes.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+#[test]
+fn no_memory_is_taken_for_a_file_that_is_shorter_than_its_length_says() {
+    let (most, read) = peak(|| FileReader::new(Claims, ReadOptions::new()).map(drop));
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::Malformed);
+    assert!(most < 1 << 20, "{most} bytes");
+}
+
+// Requirement: SAF-38
+#[test]
+fn a_schema_that_no_reader_takes_is_not_written() {
+    let twice = |field: Field| Field::new("a", DataType::struct_([field.clone(), field]), true);
+    let written = |levels| {
+        let column = (0..levels).fold(Field::new("a", DataType::Null, true), |f, _| twice(f));
+        let schema = Schema::batch([column]).unwrap();
+        let writer = || StreamWriter::new(Vec::new(), &schema, WriteOptions::new());
+        let (most, writer) = peak(writer);
+        (most, writer.map(|writer| writer.finish().unwrap()))
+    };
+    // 131,071 fields on 17 levels.
+    let (most, refused) = written(16);
+    assert_eq!(refused.map(drop).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    assert!(most < 1 << 20, "{most} bytes");
+    // 4,095 fields on 12 levels.
+    let taken = written(11).1.unwrap();
+    StreamReader::in_memory(Buffer::from(taken), ReadOptions::new()).unwrap();
 }

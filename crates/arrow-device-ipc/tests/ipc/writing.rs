@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use arrow_device::abi::ArrowDeviceArray;
-use arrow_device::{Array, Batch, Buffer, DataType, Queue, Result, UnionMode};
+use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind, Queue, Result, UnionMode};
 use arrow_device_ipc::{Compression, Encoder, FileWriter, StreamWriter, WriteOptions};
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::allocations::peak;
@@ -324,6 +324,23 @@ fn changed_columns(rows: usize) -> Batch {
         ("runs", runs),
     ];
     Batch::from_columns(columns).unwrap()
+}
+
+#[test]
+fn a_dense_union_whose_places_lie_outside_of_a_child_is_refused() {
+    let values = Array::from_values(DataType::Int8, [Some(1_i8), Some(2)]).unwrap();
+    let of = DataType::union(UnionMode::Dense, [values.field().clone().with_name("f")]);
+    let written = |places: [i32; 2]| {
+        let buffers = [Some(Buffer::from(vec![0_u8; 2])), Some(places.to_vec().into())];
+        let union = Array::builder(of.clone()).len(2).buffers(buffers).children([values.clone()]);
+        let batch = Batch::from_columns([("u", union.finish_ready().unwrap())]).unwrap();
+        let mut encoder = Encoder::new(&batch.schema().unwrap(), WriteOptions::new()).unwrap();
+        encoder.encode(&batch).map(drop).map_err(|error| error.kind())
+    };
+    assert_eq!(written([1, 1]), Ok(()));
+    for places in [[0, 2], [-1, 0], [-1, -1], [i32::MIN, -7]] {
+        assert_eq!(written(places), Err(ErrorKind::InvalidData), "{places:?}");
+    }
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub trait ArraysExt: Stream<Item = Result<Array>> + Unpin + Sized {
     where
         F: FnMut(Array) -> Result<Array>,
     {
-        MappedArrays { arrays: Some(self), change }
+        MappedArrays { arrays: AskedArrays::new(self), change }
     }
 
     /// Asks for up to `ahead` arrays in advance.
@@ -88,23 +88,57 @@ pub trait ArraysExt: Stream<Item = Result<Array>> + Unpin + Sized {
 
 impl<S: Stream<Item = Result<Array>> + Unpin> ArraysExt for S {}
 
-/// The next array of a stream; an error where too many streams read from one another.
-fn poll_source<S: Stream<Item = Result<Array>> + Unpin>(
-    arrays: &mut S,
-    context: &mut Context<'_>,
-) -> Poll<Option<Result<Array>>> {
-    match BeingRead::begin() {
-        Ok(_until_it_has_answered) => Pin::new(arrays).poll_next(context),
-        Err(error) => Poll::Ready(Some(Err(error))),
+/// A stream that is asked until it ends, fails or panics.
+struct AskedArrays<S> {
+    /// The stream. `None` after its end.
+    arrays: Option<S>,
+    /// Whether the stream was asked and has not answered, as after a panic. A stream that panicked
+    /// is kept, because dropping it during the panic could panic again.
+    is_asked: bool,
+}
+
+impl<S> AskedArrays<S> {
+    fn new(arrays: S) -> Self {
+        Self { arrays: Some(arrays), is_asked: false }
+    }
+
+    /// Whether the stream has ended, failed or panicked.
+    fn is_over(&self) -> bool {
+        self.arrays.is_none() || self.is_asked
+    }
+}
+
+impl<S: Stream<Item = Result<Array>> + Unpin> AskedArrays<S> {
+    /// Returns what `change` makes of the next array, or an error where too many streams read from
+    /// one another.
+    fn poll_next<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        change: impl FnOnce(Array) -> Result<T>,
+    ) -> Poll<Option<Result<T>>> {
+        let (Some(arrays), false) = (&mut self.arrays, self.is_asked) else {
+            return Poll::Ready(None);
+        };
+        self.is_asked = true;
+        let next = match BeingRead::begin() {
+            Ok(_until_it_has_answered) => Pin::new(arrays).poll_next(context),
+            Err(error) => Poll::Ready(Some(Err(error))),
+        };
+        let changed = next.map(|next| next.map(|array| array.and_then(change)));
+        self.is_asked = false;
+        if matches!(changed, Poll::Ready(None | Some(Err(_)))) {
+            self.arrays = None;
+        }
+        changed
     }
 }
 
 /// A stream whose arrays are copied, or asked for ahead. [`ArraysExt`] makes it.
 ///
-/// The first error ends the stream. Dropping the stream gives up the copies that are under way.
+/// The first error ends the stream. So does a panic of the source, after which the stream still
+/// returns what was under way. Dropping the stream gives up the copies that are under way.
 pub struct MovingArrays<S> {
-    /// The source. `None` after the end.
-    arrays: Option<S>,
+    arrays: AskedArrays<S>,
     to: Option<(Queue, Options)>,
     ahead: usize,
     under_way: VecDeque<Moving>,
@@ -118,7 +152,7 @@ enum Moving {
 
 impl<S: Stream<Item = Result<Array>> + Unpin> MovingArrays<S> {
     fn new(arrays: S, to: Option<(Queue, Options)>, ahead: usize) -> Self {
-        Self { arrays: Some(arrays), to, ahead, under_way: VecDeque::new() }
+        Self { arrays: AskedArrays::new(arrays), to, ahead, under_way: VecDeque::new() }
     }
 
     /// Has up to `ahead` arrays on their way while one is used. Besides the array that is returned,
@@ -131,28 +165,15 @@ impl<S: Stream<Item = Result<Array>> + Unpin> MovingArrays<S> {
 
     /// Begins copies until `count` are on their way, or there are no more arrays.
     fn fill(&mut self, count: usize, context: &mut Context<'_>) {
-        while self.under_way.len() < count
-            && let Some(arrays) = &mut self.arrays
-        {
-            let moving = match poll_source(arrays, context) {
-                Poll::Pending => return,
-                Poll::Ready(None) => {
-                    self.arrays = None;
-                    return;
+        while self.under_way.len() < count && !self.arrays.is_over() {
+            let next = self.arrays.poll_next(context, |array| match &self.to {
+                None => Ok(Moving::There(Ok(array))),
+                Some((queue, options)) => {
+                    array.copy_polled(queue, options).map(|copy| Moving::Copied(copy.into_future()))
                 }
-                Poll::Ready(Some(Err(error))) => {
-                    self.arrays = None;
-                    Moving::There(Err(error))
-                }
-                Poll::Ready(Some(Ok(array))) => match &self.to {
-                    None => Moving::There(Ok(array)),
-                    Some((queue, options)) => match array.copy_polled(queue, options) {
-                        Ok(copy) => Moving::Copied(copy.into_future()),
-                        Err(error) => Moving::There(Err(error)),
-                    },
-                },
-            };
-            self.under_way.push_back(moving);
+            });
+            let Poll::Ready(Some(moving)) = next else { return };
+            self.under_way.push_back(moving.unwrap_or_else(|error| Moving::There(Err(error))));
         }
     }
 
@@ -178,14 +199,16 @@ impl<S: Stream<Item = Result<Array>> + Unpin> Stream for MovingArrays<S> {
         let this = &mut *self;
         this.fill(this.ahead.max(1), context);
         this.advance(context);
+        if let Some(Moving::There(Ok(_))) = this.under_way.front() {
+            // The next copies begin before this array is used. The array stays in the queue
+            // meanwhile, so that a panic of the source does not lose it.
+            this.fill(this.ahead.saturating_add(1), context);
+        }
         match this.under_way.pop_front() {
             Some(Moving::There(result)) => {
                 if result.is_err() {
-                    this.arrays = None;
+                    this.arrays.arrays = None;
                     this.under_way.clear();
-                } else {
-                    // The next copies begin before this array is used.
-                    this.fill(this.ahead, context);
                 }
                 Poll::Ready(Some(result))
             }
@@ -193,7 +216,7 @@ impl<S: Stream<Item = Result<Array>> + Unpin> Stream for MovingArrays<S> {
                 this.under_way.push_front(copying);
                 Poll::Pending
             }
-            None if this.arrays.is_none() => Poll::Ready(None),
+            None if this.arrays.is_over() => Poll::Ready(None),
             None => Poll::Pending,
         }
     }
@@ -201,7 +224,7 @@ impl<S: Stream<Item = Result<Array>> + Unpin> Stream for MovingArrays<S> {
 
 impl<S: Stream<Item = Result<Array>> + Unpin> FusedStream for MovingArrays<S> {
     fn is_terminated(&self) -> bool {
-        self.arrays.is_none() && self.under_way.is_empty()
+        self.arrays.is_over() && self.under_way.is_empty()
     }
 }
 
@@ -213,9 +236,10 @@ impl<S> fmt::Debug for MovingArrays<S> {
 }
 
 /// A stream of what a function makes of arrays: see [`ArraysExt::map_arrays`].
+///
+/// After an error there is nothing more, and neither is there after a panic.
 pub struct MappedArrays<S, F> {
-    /// The source. `None` after the end.
-    arrays: Option<S>,
+    arrays: AskedArrays<S>,
     change: F,
 }
 
@@ -234,18 +258,13 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Array>>> {
         let this = &mut *self;
-        let Some(arrays) = &mut this.arrays else { return Poll::Ready(None) };
-        let next = std::task::ready!(poll_source(arrays, context));
-        let changed = next.map(|array| array.and_then(&mut this.change));
-        if !matches!(changed, Some(Ok(_))) {
-            this.arrays = None;
-        }
-        Poll::Ready(changed)
+        this.arrays.poll_next(context, &mut this.change)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         // An error of the function may end the stream sooner.
-        (0, self.arrays.as_ref().map_or(Some(0), |arrays| arrays.size_hint().1))
+        let arrays = self.arrays.arrays.as_ref().filter(|_| !self.arrays.is_over());
+        (0, arrays.map_or(Some(0), |arrays| arrays.size_hint().1))
     }
 }
 
@@ -255,13 +274,13 @@ where
     F: FnMut(Array) -> Result<Array>,
 {
     fn is_terminated(&self) -> bool {
-        self.arrays.is_none()
+        self.arrays.is_over()
     }
 }
 
 impl<S, F> fmt::Debug for MappedArrays<S, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_over = self.arrays.is_none();
+        let is_over = self.arrays.is_over();
         f.debug_struct("MappedArrays").field("is_over", &is_over).finish_non_exhaustive()
     }
 }

@@ -171,6 +171,16 @@ impl Field {
         self.flags.hash(state);
     }
 
+    /// The length in bytes of the name, the time zone and the metadata. Children are not counted.
+    pub(super) fn text_len(&self) -> usize {
+        let zone = match &self.data_type {
+            DataType::Timestamp(_, Some(zone)) => zone.len(),
+            _ => 0,
+        };
+        let metadata = self.metadata.as_encoded_bytes().map_or(0, <[u8]>::len);
+        self.name.len().saturating_add(zone).saturating_add(metadata)
+    }
+
     /// Refuses a field that cannot be written as an `ArrowSchema`. Its children are not checked.
     pub(crate) fn check(&self) -> Result<()> {
         if self.name.as_c_str().is_none() {

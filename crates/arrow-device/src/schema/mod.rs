@@ -47,4 +47,6 @@ pub use text::Text;
 pub(crate) use check::{Check, Nullability};
 pub(crate) use node::SchemaNode;
 pub(crate) use rules::{MAX_BUFFERS, NO_BUFFER, Rule, can_be_absent};
+#[cfg(feature = "serde")]
+pub(crate) use table::MAX_TEXT;
 pub(crate) use table::{MAX_DEPTH, MAX_NODES};

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use super::check::Check;
+use super::metadata::MAX_ENCODED_BYTES;
 use super::node::SchemaNode;
 use super::rules::Rule;
 use super::storage::{Draft, Image, Table};
@@ -20,6 +21,10 @@ use crate::{Error, ErrorKind, NodePath, Result, Step};
 pub(crate) const MAX_DEPTH: usize = 64;
 /// The largest number of nodes of a schema, dictionaries included.
 pub(crate) const MAX_NODES: usize = 1 << 18;
+/// No schema that is made of fields has names, time zones and metadata of more bytes than this,
+/// counted once for each field that has them: fields may share a text, and who writes them down
+/// does not. An import takes no more than half of it in names, and half in metadata.
+pub(crate) const MAX_TEXT: usize = 2 * MAX_ENCODED_BYTES;
 
 /// The type of an array or a record batch: a root [`Field`], and the flat table by which arrays are
 /// checked and walked.
@@ -47,10 +52,18 @@ impl Schema {
     /// The schema of arrays of this field's type.
     ///
     /// An error where a C struct cannot describe the field: a name with a NUL byte, a decimal of 77
-    /// digits, a tree that is too deep.
+    /// digits, a tree that is too deep. Another error where names, time zones and metadata have more
+    /// than 48 MiB together. A text that several fields share counts for each of them.
     pub fn new(root: impl Into<Field>) -> Result<Self> {
         let schema = Self::flatten(root.into())?;
+        let mut text = 0_usize;
         for (number, node) in (0..).zip(schema.nodes()) {
+            text = text.saturating_add(node.field.text_len());
+            if text > MAX_TEXT {
+                let most = MAX_TEXT >> 20;
+                let message = format!("a schema has names and metadata of more than {most} MiB");
+                return Err(Error::new(ErrorKind::LimitExceeded, message));
+            }
             node.field.check().map_err(|error| error.at(schema.place(number)))?;
         }
         Ok(schema)

@@ -17,6 +17,7 @@ mod stream;
 mod tensor;
 
 use arrow_device::Result;
+use arrow_device_testkit::process::alone;
 
 #[test]
 fn the_producer_runs() -> Result<()> {
@@ -48,7 +49,8 @@ fn the_tensor_runs() -> Result<()> {
     tensor::main()
 }
 
+/// Alone: the example counts what its device has allocated in the whole process.
 #[test]
-fn a_device_from_outside_the_library_runs() -> Result<()> {
-    own_device::main()
+fn a_device_from_outside_the_library_runs() {
+    alone(|| own_device::main().unwrap());
 }

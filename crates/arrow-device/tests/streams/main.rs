@@ -10,6 +10,8 @@
 
 mod async_consumer;
 mod async_nesting;
+#[cfg(panic = "unwind")]
+mod async_panics;
 mod async_producer;
 mod async_wakers;
 mod streams_errors;

@@ -11,6 +11,8 @@ use arrow_device::{Array, ArrayStream, Batch, DataType, DeviceType, ErrorKind, Q
 use arrow_device_sim::{Builder, Kind, Sim};
 use arrow_device_testkit::release_until;
 use futures_core::Stream;
+#[cfg(panic = "unwind")]
+use futures_core::stream::FusedStream;
 
 use super::arrow::array::{
     Array as _, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchReader as _,
@@ -289,4 +291,47 @@ fn readers_of_readers_are_an_error_before_the_stack_ends() {
     let error = deeper.next().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     assert!(deeper.next().is_none());
+}
+
+/// Gives one item, panics, and gives items again.
+#[cfg(panic = "unwind")]
+struct PanicsOnce<F> {
+    polls: usize,
+    item: F,
+}
+
+#[cfg(panic = "unwind")]
+impl<T, F: FnMut() -> T + Unpin> Stream for PanicsOnce<F> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<T>> {
+        self.polls += 1;
+        if self.polls == 2 {
+            std::panic::resume_unwind(Box::new("planted"));
+        }
+        Poll::Ready(Some((self.item)()))
+    }
+}
+
+// Requirement: SAF-30
+#[test]
+#[cfg(panic = "unwind")]
+fn a_stream_whose_source_panicked_is_at_its_end() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn ends<T, E: std::fmt::Debug>(mut stream: impl FusedStream<Item = Result<T, E>> + Unpin) {
+        let context = &mut Context::from_waker(Waker::noop());
+        let mut poll =
+            || catch_unwind(AssertUnwindSafe(|| Pin::new(&mut stream).poll_next(context)));
+        assert!(matches!(poll(), Ok(Poll::Ready(Some(Ok(_))))));
+        assert!(poll().is_err());
+        assert!(matches!(poll(), Ok(Poll::Ready(None))));
+        assert!(stream.is_terminated());
+    }
+    let item = || Ok::<_, ArrowError>(batches().remove(0));
+    let arrays = AsyncArrays::from_arrow((schema(), PanicsOnce { polls: 0, item })).unwrap();
+    let ours = arrays.schema().clone();
+    ends(arrays);
+    let item = move || Batch::from_arrow(batches().remove(0));
+    ends::<_, ArrowError>(AsyncReader::new(ours, PanicsOnce { polls: 0, item }).unwrap());
 }

@@ -1,5 +1,6 @@
 //! Types, fields and schemas: what is kept, and what is an error because it could not be.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_device::{DataType, ErrorKind, Field, IndexType, Metadata, Schema, TimeUnit, UnionMode};
@@ -139,6 +140,40 @@ fn a_type_that_shares_its_fields_on_many_levels_is_refused() {
     for error in receiver.recv_timeout(std::time::Duration::from_secs(20)).unwrap() {
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     }
+}
+
+// Requirement: SAF-38
+#[test]
+fn a_type_that_shares_a_long_text_is_refused_before_the_text_is_copied() {
+    let long = "n".repeat(1 << 20);
+    let zone = || rs::DataType::Timestamp(rs::TimeUnit::Second, Some(long.as_str().into()));
+    let pair = ("key".to_owned(), long.clone());
+    let leaves = [
+        rs::Field::new(&long, rs::DataType::Int8, true),
+        rs::Field::new("a", rs::DataType::Int8, true).with_metadata(HashMap::from([pair])),
+        rs::Field::new("a", zone(), true),
+    ];
+    for leaf in leaves {
+        // 131,072 times the text, which is 128 GiB.
+        let theirs = (0..17).fold(leaf, |field, _| {
+            let field = Arc::new(field);
+            let twice = [Arc::clone(&field), field].into_iter().collect();
+            rs::Field::new("a", rs::DataType::Struct(twice), true)
+        });
+        let schema = rs::Schema::new(vec![theirs.clone()]);
+        for error in [
+            DataType::from_arrow(theirs.data_type()).unwrap_err(),
+            Field::from_arrow(&theirs).unwrap_err(),
+            Schema::from_arrow(&schema).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        }
+    }
+    let leaf = Field::new(&long, DataType::Int8, true);
+    let ours = (0..17)
+        .fold(leaf, |field, _| Field::new("a", DataType::struct_([field.clone(), field]), true));
+    assert_eq!(ours.data_type().to_arrow().unwrap_err().kind(), ErrorKind::LimitExceeded);
+    assert_eq!(ours.to_arrow().unwrap_err().kind(), ErrorKind::LimitExceeded);
 }
 
 #[test]

@@ -88,6 +88,25 @@ fn a_schema_of_a_type_that_shares_its_fields_is_refused() {
     }
 }
 
+// Requirement: SAF-38
+#[test]
+fn a_schema_whose_fields_share_a_long_text_is_refused() {
+    let long = "n".repeat(1 << 10);
+    let zone = DataType::from_format(format!("tsn:{long}"), [], None, 0).unwrap();
+    let metadata = Metadata::from_pairs([("key", &long)]).unwrap();
+    let leaves = [
+        Field::new(&long, DataType::Int8, true),
+        leaf(DataType::Int8).with_metadata(metadata),
+        leaf(zone),
+    ];
+    for leaf in leaves {
+        // 65,536 times the text is more than may be, and 32,768 times is less.
+        let error = Schema::new(doubled(16, leaf.clone())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        Schema::new(doubled(15, leaf)).unwrap();
+    }
+}
+
 #[test]
 fn types_are_equal_and_hash_alike_where_they_say_the_same() {
     let state = RandomState::new();
