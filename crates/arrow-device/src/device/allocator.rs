@@ -337,8 +337,8 @@ mod kept_tests {
             drop(all);
             assert_eq!(recycler.kept(), 64 * count);
         }
-        // A second at most; half a minute, where each looks at all others.
-        assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+        // A second at most; half a minute, where each looks at all others. Miri takes its time.
+        assert!(cfg!(miri) || began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
     }
 }
 

@@ -91,7 +91,7 @@ fn views_that_lead_outside_are_errors() {
         assert_fails(views(view, data).value(0), InvalidData, "its view names");
     }
     assert_fails(views([16, prefix, 0, 0], &[]).texts(), InvalidData, "its view names");
-    assert_fails(views([16, 0, 0, 0], data).texts(), InvalidData, "begins otherwise");
+    assert_fails(views([16, 0, 0, 0], data).texts(), InvalidData, "the prefix in its view");
     let not_utf8 = i32::from_ne_bytes([0xff, 0, 0, 0]);
     assert_fails(views([1, not_utf8, 0, 0], data).texts(), InvalidData, "not UTF-8");
 }

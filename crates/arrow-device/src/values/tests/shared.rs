@@ -403,7 +403,7 @@ fn a_beginning_ends_at_a_character_and_says_what_is_wrong_with_it() {
 #[test]
 fn a_description_ends_after_so_many_bytes() {
     let text = soon("describe", || {
-        let name = "n".repeat(100_000);
+        let name = "n".repeat(40_000);
         let columns = (0..1000).map(|_| (name.clone(), Array::nulls(1).unwrap()));
         Batch::from_columns(columns).unwrap().as_array().describe()
     });
