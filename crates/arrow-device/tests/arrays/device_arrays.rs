@@ -285,7 +285,10 @@ fn a_struct_that_nobody_filled_is_refused_and_types_that_nobody_knows_are_not() 
         match array.map_err(|error| (error.kind(), error.to_string())) {
             Ok(array) => assert!(!is_refused, "{array:?}"),
             Err((kind, text)) => {
-                assert!(is_refused && text.contains("has not filled the struct"), "{device_type}: {text}");
+                assert!(
+                    is_refused && text.contains("has not filled the struct"),
+                    "{device_type}: {text}"
+                );
                 assert_eq!(kind, ErrorKind::Malformed);
             }
         }

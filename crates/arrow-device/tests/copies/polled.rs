@@ -332,7 +332,8 @@ fn nobody_waits() {
     drop(plain);
     // An allocation that finds no memory does not wait for what is held back, either.
     assert_eq!(queue.allocate(1 << 21).unwrap_err().kind(), ErrorKind::OutOfMemory);
-    assert!(began.elapsed() < Duration::from_secs(5), "somebody waited");
+    // Miri takes its time without any wait.
+    assert!(cfg!(miri) || began.elapsed() < Duration::from_secs(5), "somebody waited");
     let (back, _) = poll_with(there.fetch().unwrap(), &[&state]).unwrap();
     assert!(back.equals(&array).unwrap());
     // What is finished can be waited for.

@@ -13,7 +13,7 @@ use arrow_device_testkit::{OnDrop, process, release_until};
 use super::busy_queue;
 
 /// Longer than a test may wait by mistake.
-const LONG: Duration = Duration::from_secs(300);
+const LONG: Duration = Duration::from_secs(if cfg!(miri) { 3000 } else { 300 });
 
 /// A settled array on the host.
 fn array_that_owns(owner: impl Send + Sync + 'static) -> Array {

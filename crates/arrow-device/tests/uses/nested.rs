@@ -22,7 +22,7 @@ const IS_LEFT: usize = 7;
 const MANY: usize = if cfg!(miri) { 40 } else { 100 };
 
 /// Longer than a test may wait by mistake.
-const LONG: Duration = Duration::from_secs(300);
+const LONG: Duration = Duration::from_secs(if cfg!(miri) { 3000 } else { 300 });
 
 static VALUES: [i64; 8] = [0; 8];
 

@@ -8,7 +8,7 @@ use arrow_device_testkit::manual::Manual;
 use arrow_device_testkit::process;
 
 /// Longer than a test may wait by mistake.
-const LONG: Duration = Duration::from_secs(300);
+const LONG: Duration = Duration::from_secs(if cfg!(miri) { 3000 } else { 300 });
 
 /// A device with room for one block, which a queue still uses.
 struct Full {
