@@ -68,6 +68,8 @@ const REST: &[&str] = &[
     "a_polled_copy_comes_back_where_the_device_takes_less",
     "a_read_through_many_streams_that_move_gives",
     "what_nests_too_deep_counts_as_shared",
+    "that_went_out_and_in_many_times",
+    "elements_come_one_array_after_the_other",
     "places_between_units_are_read_without_a_wait",
     "the_host_waits_once_and_once_more_for_each_level",
     "events_are_joined_in_less_than_the_square",
