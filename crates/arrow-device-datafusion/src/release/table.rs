@@ -65,7 +65,8 @@ impl DeviceTable {
         Ok(Self { schema, partitions, rows: None, ahead: AHEAD, open: Arc::new(open) })
     }
 
-    /// A table of batches that lie on a device, in partitions. It knows how many rows it has.
+    /// A table of batches that lie on a device, in partitions. It knows how many rows it has, where a
+    /// `usize` can say the number.
     ///
     /// # Errors
     /// As [`new`](Self::new) has them, and
@@ -82,13 +83,16 @@ impl DeviceTable {
                 return Err(Error::new(ErrorKind::SchemaMismatch, message));
             }
         }
-        let rows = partitions.iter().flatten().map(Batch::row_count).sum();
+        let mut batches = partitions.iter().flatten();
+        // Rows without bytes may be more than can be counted.
+        let rows = batches.try_fold(0_usize, |rows, batch| rows.checked_add(batch.row_count()));
         let count = partitions.len();
         let open = move |partition: usize| {
             let batches = partitions.get(partition).cloned().unwrap_or_default();
             Ok(futures_util::stream::iter(batches.into_iter().map(|batch| Ok(batch.into()))))
         };
-        Ok(Self::new(schema, count, open)?.with_row_count(rows))
+        let table = Self::new(schema, count, open)?;
+        Ok(Self { rows, ..table })
     }
 
     /// Says how many rows all partitions have together. DataFusion relies on the number, and
