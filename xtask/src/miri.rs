@@ -171,14 +171,14 @@ mod tests {
         let files = files.iter().filter(|file| file.starts_with("crates/arrow-device"));
         let files: Vec<_> = files.map(|file| (file.clone(), shell::read(file).unwrap())).collect();
         for name in REST.iter().chain(NEVER) {
-            let is_there = match name.split_once("::tests") {
+            let is_there = match name.replace("::", "/").split_once("/tests") {
                 Some((module, "")) => files.iter().any(|(file, text)| {
                     let path = file.with_extension("");
                     path.ends_with(module) && text.contains("mod tests")
                         || path.ends_with(format!("{module}/tests/mod"))
                 }),
                 Some((module, below)) => files.iter().any(|(file, _)| {
-                    let tests = format!("{module}/tests/{}", below.trim_start_matches("::"));
+                    let tests = format!("{module}/tests/{}", below.trim_start_matches('/'));
                     file.with_extension("").ends_with(tests)
                 }),
                 None => files.iter().any(|(_, text)| {
