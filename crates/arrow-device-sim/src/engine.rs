@@ -202,7 +202,7 @@ impl Engine {
     /// nothing in this crate panics under the lock.
     ///
     /// # Panics
-    /// In a child of `fork`, where a thread of the parent had the lock at the fork.
+    /// Panics in a child of `fork`, where a thread of the parent had the lock at the fork.
     #[expect(clippy::panic, reason = "a lock that is never given back would hang the child")]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|error| panic!("the software device: {error}"))

@@ -78,7 +78,7 @@ impl Sim {
     /// Returns one of several devices, from 0.
     ///
     /// # Panics
-    /// If there are not as many devices.
+    /// Panics if there are not as many devices.
     #[expect(clippy::panic, reason = "a test asks for a device that it did not build")]
     pub fn device_number(&self, number: usize) -> Device {
         match self.devices.get(number) {
