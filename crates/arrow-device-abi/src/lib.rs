@@ -18,10 +18,10 @@
 //! released by its `release` callback. A DLPack tensor is allocated by the producer, stays where it
 //! is, and is given back by its `deleter`.
 //!
-//! This crate declares and does nothing else: no allocation, no check, no `Drop`, no dependency, no
-//! `std`. Fields are public, a struct that owns something cannot be cloned, and dropping one
-//! releases nothing. Use `arrow-device` for safe import and export; use this crate to write a
-//! producer or consumer of your own:
+//! This crate only declares: it has no allocation, no check, no `Drop`, no dependency, no `std`.
+//! Fields are public, a struct that owns something cannot be cloned, and dropping one releases
+//! nothing. Use `arrow-device` for safe import and export; use this crate to write a producer or
+//! consumer of your own:
 //!
 //! ```
 //! use arrow_device_abi::{ARROW_DEVICE_CPU, ArrowArray, ArrowDeviceArray};
