@@ -253,7 +253,7 @@ unsafe extern "C" fn close_queue(context: *const Context, queue: *mut c_void) {
 }
 
 /// # Safety
-/// As the header says of both copies.
+/// The caller keeps the contract that the header has for both copies.
 unsafe fn copy(
     context: *const Context,
     queue: *mut c_void,

@@ -28,7 +28,7 @@ pub struct Launcher {
     pub arguments: Vec<String>,
     /// The environment variables of the program.
     pub variables: Vec<(String, String)>,
-    /// What the user should do if the program cannot be started.
+    /// The advice to the user if the program cannot be started.
     pub remedy: &'static str,
 }
 

@@ -31,7 +31,7 @@ impl Verdict {
     }
 }
 
-/// What was seen in a scenario.
+/// A result in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seen {
     /// The scenario.
@@ -47,7 +47,7 @@ pub struct Finding {
     pub rule: &'static Rule,
     /// The worst verdict.
     pub verdict: Verdict,
-    /// What was seen where the rule was broken, or why it could not be looked at.
+    /// The results where the rule was broken, or the reasons why it could not be looked at.
     pub seen: Vec<Seen>,
 }
 

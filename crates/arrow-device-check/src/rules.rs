@@ -6,9 +6,9 @@
 pub struct Rule {
     /// The id.
     pub id: &'static str,
-    /// What the specification requires.
+    /// The demand of the specification.
     pub sentence: &'static str,
-    /// What to do if the rule is broken.
+    /// The remedy if the rule is broken.
     pub remedy: &'static str,
 }
 

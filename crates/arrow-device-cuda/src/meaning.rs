@@ -1,4 +1,4 @@
-//! What the codes mean that only CUDA has, and what to do about them.
+//! The meanings of the codes that only CUDA has, and what to do about them.
 
 use arrow_device::ErrorKind;
 use arrow_device_gpu::Code;

@@ -14,7 +14,7 @@ use crate::{Code, CopyList, Functions, Handle, Loaded, ReadyDevice, Vendor};
 /// Functions that work on a device are called between [`enter`](Self::enter) and
 /// [`leave`](Self::leave).
 pub trait Api: fmt::Debug + Send + Sync + 'static {
-    /// What [`enter`](Self::enter) found, for [`leave`](Self::leave) to restore.
+    /// The state that [`enter`](Self::enter) found, for [`leave`](Self::leave) to restore.
     type Saved;
 
     /// The loaded library, its functions and its devices.

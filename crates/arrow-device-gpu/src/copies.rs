@@ -1,4 +1,6 @@
-//! Submits copies: one by one, or a list of them in one call.
+//! Submits copies: one by one, or a list of them in one call. One call is tried first, because it
+//! costs less for many small copies. Where the driver does not take the list, the same copies are
+//! submitted one by one.
 
 use arrow_device::DeviceId;
 use arrow_device::driver::{Region, Route};

@@ -24,7 +24,7 @@ pub struct Listed {
     pub has_concurrent_managed_access: bool,
 }
 
-/// What was found out about a driver, to be printed.
+/// A description of a driver, to be printed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Diagnosis {

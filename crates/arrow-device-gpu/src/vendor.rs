@@ -18,7 +18,7 @@ pub struct Vendor {
     pub host: DeviceType,
     /// The type of managed memory, where Arrow has one.
     pub managed: Option<DeviceType>,
-    /// What the user should do where the library is missing or too old.
+    /// The advice to the user where the library is missing or too old.
     pub install: &'static str,
     /// The device attribute that says whether host and device may use managed memory at the same
     /// time.

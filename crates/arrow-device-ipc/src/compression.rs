@@ -82,7 +82,7 @@ impl Codec {
     }
 }
 
-/// Returns an empty vector with room for so many bytes, or an error where memory is short.
+/// Returns an empty vector with room for `room` bytes, or an error where memory is short.
 #[cfg(any(feature = "lz4", feature = "zstd"))]
 fn reserved(room: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -31,7 +31,7 @@ pub(crate) struct Walk<'a> {
     unions_have_bitmaps: bool,
 }
 
-/// What the walk makes buffers from.
+/// The sources from which the walk makes buffers.
 pub(crate) struct Bytes<'a> {
     pub(crate) body: &'a Body,
     pub(crate) codec: Option<Codec>,

@@ -48,7 +48,7 @@ pub struct Decoder {
     is_broken: bool,
 }
 
-/// What a message contained.
+/// The content of a message.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Decoded {

@@ -44,7 +44,7 @@ pub(crate) fn within(error: Error, place: &str) -> Error {
     Error::new(error.kind(), message).during("read IPC")
 }
 
-/// The host has no room for so many bytes.
+/// The host has no room for `len` bytes.
 #[cold]
 pub(crate) fn no_memory(len: u64) -> Error {
     Error::new(ErrorKind::OutOfMemory, format!("no memory for {len} bytes")).during("read IPC")

@@ -50,7 +50,7 @@ struct NewDictionaries {
     values: Vec<(i64, Array)>,
 }
 
-/// What a message contains besides its pieces.
+/// The content of a message besides its pieces.
 enum Content<'a> {
     Batch(&'a Metadata),
     Dictionary { id: i64, is_delta: bool },

@@ -208,13 +208,13 @@ impl Builder {
         self
     }
 
-    /// Makes so many devices of one runtime, at least one, that cannot reach each other's memory.
+    /// Makes several devices of one runtime, at least one, that cannot reach each other's memory.
     pub fn devices(mut self, devices: usize) -> Self {
         self.settings.devices = devices.max(1);
         self
     }
 
-    /// Makes so many devices of one runtime, each with access to the memory of all.
+    /// Makes several devices of one runtime, each with access to the memory of all.
     pub fn peers(mut self, devices: usize) -> Self {
         self.settings.peer_access = true;
         self.devices(devices)

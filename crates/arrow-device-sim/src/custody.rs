@@ -1,4 +1,5 @@
-//! Which views and memories were told which bytes, as far as the library reports it.
+//! The owners of places: which views and memories were told which bytes, as far as the library
+//! reports it.
 //!
 //! The library tells a driver that watches when a view or a memory tells a place for a queue, and
 //! when that view or memory is gone ([`Driver::watch`](arrow_device::driver::Driver::watch)). For

@@ -33,8 +33,8 @@ pub struct EventTable {
     pub size: u32,
     /// Asks whether the event has passed: 0 if so, `EAGAIN` if not yet. Does not wait.
     pub query: Option<unsafe extern "C" fn(event: *const EventTable) -> c_int>,
-    /// Waits on the host until the event has passed, for at most so many nanoseconds. A negative
-    /// number is no limit. Returns 0 if the event has passed, `ETIMEDOUT` if not.
+    /// Waits on the host until the event has passed, for at most `nanoseconds`. A negative number
+    /// is no limit. Returns 0 if the event has passed, `ETIMEDOUT` if not.
     pub wait: Option<unsafe extern "C" fn(event: *const EventTable, nanoseconds: i64) -> c_int>,
     /// Makes a queue of the same simulator wait for the event. Returns `EXDEV` for any other queue;
     /// then wait on the host.

@@ -66,7 +66,7 @@ pub fn limit_address_space(bytes: usize) {
 }
 
 impl Hardware {
-    /// Makes devices with so many bytes each. The seed chooses the order in which work runs.
+    /// Makes devices with `memory` bytes each. The seed chooses the order in which work runs.
     pub fn new(devices: usize, memory: u64, seed: u64) -> Self {
         let settings = Settings {
             devices: devices.max(1),

@@ -67,7 +67,7 @@ struct Cause {
     site: SiteId,
 }
 
-/// What is left and was not reported yet.
+/// Everything that is left and was not reported yet.
 struct Left {
     arrays: Vec<BTreeSet<usize>>,
     allocations: BTreeSet<usize>,

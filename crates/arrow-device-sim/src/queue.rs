@@ -115,11 +115,11 @@ pub(crate) struct Piece {
     /// Whether changes by the host are looked for. They are not where the order of the copy was
     /// reported.
     pub(crate) watched: bool,
-    /// What the host's side held when the copy was submitted, to see later whether the host has
-    /// changed it.
+    /// The bytes of the host's side when the copy was submitted, to see later whether the host has
+    /// changed them.
     pub(crate) host_bytes: Box<[u8]>,
-    /// What a destination held when the copy was submitted, in memory that the host and the device
-    /// share.
+    /// The bytes of a destination when the copy was submitted, in memory that the host and the
+    /// device share.
     pub(crate) target_bytes: Box<[u8]>,
 }
 

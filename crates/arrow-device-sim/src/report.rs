@@ -267,7 +267,7 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Who made an access.
+/// The maker of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actor {
     /// A thread of the host, in the call itself.
@@ -294,9 +294,9 @@ impl fmt::Display for Actor {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Action {
-    /// Who did it.
+    /// The maker of the action.
     pub by: Actor,
-    /// What was done: `copy from the host (writes)`.
+    /// The action: `copy from the host (writes)`.
     pub what: String,
     /// Where in the program it was submitted.
     pub site: Site,

@@ -1,5 +1,12 @@
 //! Submits work. Every byte that the work touches is judged here, at once, whether or not the work
 //! ever runs.
+//!
+//! A copy becomes a piece for each region. For each side of a piece the bytes are found: those of
+//! an allocation, or host memory, whose contents are noted to see later whether the host changes
+//! them. Then each access is judged in the history of its allocation, all reads before all writes,
+//! because the regions of a copy have no order among each other. Last, the copy is put into its
+//! queue. What must stay true: judging depends on what was submitted and on what the host has
+//! waited for, and not on what happens to have run.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -17,8 +24,8 @@ use crate::site::RawSite;
 use crate::span::Span;
 use crate::track::{Access, Behind, Conflict, What};
 
-/// What the destination of a copy to the host holds until the copy has run: bytes that nobody
-/// mistakes for a result.
+/// The bytes that the destination of a copy to the host holds until the copy has run. Nobody
+/// mistakes them for a result.
 pub(crate) const NOT_YET: u8 = 0xd5;
 
 impl State {

@@ -52,7 +52,7 @@ pub(crate) struct Conflict {
     pub(crate) within: bool,
 }
 
-/// What a new access is ordered behind, and how to treat accesses of the same work.
+/// The order of a new access, and how to treat accesses of the same work.
 pub(crate) struct Behind<'a> {
     /// The work that the queue of the access was ordered behind.
     pub(crate) clock: &'a Clock,

@@ -44,7 +44,7 @@ pub enum Reading {
     AnyTime,
 }
 
-/// What an address belongs to.
+/// The owner of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
     /// An allocation of this driver's devices, freed or not.

@@ -22,7 +22,7 @@ use crate::producer::{self, Manner};
 use crate::relay::{On, Relay, check_relay};
 use crate::{Verdict, require};
 
-/// What a peer works with: a device, a queue on it, and books for what it keeps alive.
+/// The means of a peer: a device, a queue on it, and books for what it keeps alive.
 #[derive(Debug)]
 pub struct Stage {
     /// The control of the device.

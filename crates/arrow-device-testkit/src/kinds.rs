@@ -23,7 +23,7 @@ pub enum Kind {
     List(&'static str, usize, Box<Kind>),
     /// List views: a format, and the number of bytes of a start and of a size.
     ListView(&'static str, usize, Box<Kind>),
-    /// Lists of so many elements each.
+    /// Lists of this many elements each.
     FixedList(usize, Box<Kind>),
     /// Fields side by side.
     Struct(Vec<Kind>),

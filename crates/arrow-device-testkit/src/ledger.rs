@@ -58,7 +58,7 @@ impl Ledger {
         require(complaints.is_empty(), || complaints.join("; "))
     }
 
-    /// Checks that so many base structures were released, each once, and that nothing is left.
+    /// Checks that `bases` base structures were released, each once, and that nothing is left.
     pub fn settle(&self, bases: usize) -> Verdict {
         self.complaints()?;
         let (released, live) = (self.base_releases(), self.live());

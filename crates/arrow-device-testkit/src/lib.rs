@@ -63,8 +63,8 @@
 //!
 //! # I have written a producer or a consumer of the C structs
 //!
-//! It may be in any language: a [`judge`] takes a function that fills the structs, or a function
-//! that takes them over.
+//! The producer or consumer may be in any language: a [`judge`] takes a function that fills the
+//! structs, or a function that takes them over.
 //!
 //! ```
 //! use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
@@ -108,10 +108,10 @@
 //!
 //! # I have written a checker of my own
 //!
-//! It has to find the peers of [`wrong::all`]. For each rule that a peer can break, there is a peer
-//! that breaks only that rule, with the requirement's id, a description, and the complaint that is
-//! owed. [`faults`] lists the mistakes that shipped implementations have had, each with what would
-//! have found it.
+//! A checker has to find the peers of [`wrong::all`]. For each rule that a peer can break, there is
+//! a peer that breaks only that rule, with the requirement's id, a description, and the complaint
+//! that is owed. [`faults`] lists the mistakes that shipped implementations have had, each with
+//! what would have found it.
 //!
 //! # I copy, slice or convert arrays
 //!

@@ -32,7 +32,7 @@ struct Shared {
     state: Mutex<ManualState>,
 }
 
-/// What happens to copies.
+/// The fate of copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManualCopies {
     /// The device refuses to copy.

@@ -141,7 +141,7 @@ pub fn require_same_type(one: &Plan, other: &Plan) -> Verdict {
     Ok(())
 }
 
-/// Returns a part of an array: so many elements from `offset` on.
+/// Returns a part of an array: `length` elements from `offset` on.
 pub fn slice(plan: &Plan, offset: usize, length: usize) -> Plan {
     let offset = plan.offset + offset as i64;
     Plan { offset, length: length as i64, null_count: -1, ..plan.clone() }
@@ -212,7 +212,7 @@ fn bytes(plan: &Plan, buffer: usize, begin: i64, len: i64) -> Read<&[u8]> {
     part.ok_or_else(|| format!("bytes {begin}+{len} of buffer {buffer}, which has {}", all.len()))
 }
 
-/// Reads a signed integer of so many bytes.
+/// Reads a signed integer of `width` bytes.
 fn number(plan: &Plan, buffer: usize, width: usize, at: i64) -> Read<i64> {
     let width = width as i64;
     Ok(integer(bytes(plan, buffer, at * width, width)?))

@@ -82,7 +82,7 @@ impl Window {
         self.offset + self.length + self.tail
     }
 
-    /// Returns the window of a child with so many elements.
+    /// Returns the window of a child with `length` elements.
     pub fn below(self, length: usize) -> Self {
         let offset = usize::from(self.offset > 0);
         Self { offset, length, ..self }

@@ -18,7 +18,7 @@ use std::process::{Command, ExitStatus};
 /// The environment variable that tells a child which test it runs.
 const VARIABLE: &str = "ARROW_DEVICE_TEST_CHILD";
 
-/// What a child prints when the body of its test has run to the end.
+/// The line that a child prints when the body of its test has run to the end.
 const BODY_ENDED: &str = "the body of this test has run to its end";
 
 /// Runs `body` in a process of its own, and prints the reasons for what the test left out there.
@@ -99,8 +99,8 @@ pub fn forked(body: impl FnOnce() -> Result<(), String>) {
     }
 }
 
-/// Runs `body` while so many threads call `work` again and again, each at least once before. A fork
-/// in `body` then happens in the middle of some of these calls.
+/// Runs `body` while `threads` threads call `work` again and again, each at least once before. A
+/// fork in `body` then happens in the middle of some of these calls.
 ///
 /// # Panics
 /// Panics if `body` or `work` panics.
@@ -138,7 +138,7 @@ pub fn while_threads_work(threads: usize, work: impl Fn() + Sync, body: impl FnO
 /// How a process ended that was allowed to crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It ran to its end.
+    /// The process ran to its end.
     Well,
     /// A signal ended it.
     Crashed,
@@ -248,9 +248,9 @@ pub struct Ended {
     test: String,
     /// How the process ended.
     pub status: ExitStatus,
-    /// What the process wrote to its output.
+    /// The text that the process wrote to its output.
     pub stdout: String,
-    /// What the process wrote to its error output.
+    /// The text that the process wrote to its error output.
     pub stderr: String,
 }
 

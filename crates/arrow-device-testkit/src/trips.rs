@@ -151,7 +151,7 @@ fn all_copies_wait(queue: &Queue) -> bool {
     queue.device().properties().waiting_copies == WaitingCopies::All
 }
 
-/// Sends so many arbitrary arrays to one device and back, on each of four threads.
+/// Sends `samples` arbitrary arrays to one device and back, on each of four threads.
 ///
 /// # Panics
 /// Panics if an array does not arrive, or arrives with other values.
@@ -170,7 +170,7 @@ pub fn threads_share_a_device(device: &Device, samples: usize) {
     });
 }
 
-/// Has so many threads read one array on a device at the same time: by copies to the host, and in
+/// Has `threads` threads read one array on a device at the same time: by copies to the host, and in
 /// place where the host can read the device's memory. The threads let go of the array in any order.
 ///
 /// # Panics
@@ -315,7 +315,7 @@ pub fn mixed_copies_reuse_what_they_pass_through(queue: &Queue, allocations: imp
     assert!(grown <= 4, "allocations by the end of each round: {counts:?}");
 }
 
-/// Sends so many streams of three arrays on a device through the C struct, and reads their arrays
+/// Sends `samples` streams of three arrays on a device through the C struct, and reads their arrays
 /// on another queue.
 ///
 /// # Panics

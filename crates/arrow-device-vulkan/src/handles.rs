@@ -140,7 +140,7 @@ impl fmt::Debug for SharedQueue {
     }
 }
 
-/// Which memory of a device is allocated, and how data gets there and back.
+/// The choice of a device's memory, and of the way in which data gets there and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// The device's own memory. Where the host can read it fast (integrated GPUs, and drivers for

@@ -51,14 +51,14 @@ struct State {
     last: u64,
 }
 
-/// What a submission needs until the timeline has reached its value.
+/// The objects that a submission needs until the timeline has reached its value.
 struct Flight {
     value: u64,
     commands: Option<vk::CommandBuffer>,
     staging: Option<StagingBuffer>,
 }
 
-/// What is submitted.
+/// The parts of a submission.
 #[derive(Default)]
 pub(crate) struct Work<'a> {
     /// Commands, between the barriers.

@@ -1,4 +1,4 @@
-//! What a device still has to do once a point of a lane has passed.
+//! The work that a device still has to do once a point of a lane has passed.
 
 use std::ptr::NonNull;
 

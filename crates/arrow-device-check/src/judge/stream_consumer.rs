@@ -190,7 +190,7 @@ fn outcome(code: i32, expected: &ExpectedEnd, notes: &Notes) {
     }
 }
 
-/// Waits until the library and threads of the peer have released so many streams.
+/// Waits until the library and threads of the peer have released `streams` streams.
 fn released_soon(books: &Books, streams: usize) {
     let end = Instant::now() + patience();
     let is_open = || books.stream.complaints().is_ok() && books.stream.base_releases() < streams;
@@ -200,7 +200,7 @@ fn released_soon(books: &Books, streams: usize) {
     }
 }
 
-/// Checks the books of so many streams in the end.
+/// Checks the books of `streams` streams in the end.
 pub(super) fn settle(
     stream: &ArrowDeviceArrayStream,
     books: &Books,

@@ -343,7 +343,7 @@ fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
     }
 }
 
-/// What the system says about the memory of a tensor.
+/// The system's record of the memory of a tensor.
 mod mapped {
     use std::ops::Range;
 

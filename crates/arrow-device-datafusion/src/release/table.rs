@@ -42,8 +42,8 @@ pub struct DeviceTable {
 }
 
 impl DeviceTable {
-    /// Returns a table of so many partitions. `open` opens the stream of a partition, whose number
-    /// it is given, for each scan. All arrays are of this schema, whose root is a struct.
+    /// Returns a table of `partitions` partitions. `open` opens the stream of a partition, whose
+    /// number it is given, for each scan. All arrays are of this schema, whose root is a struct.
     ///
     /// The function and the streams run on threads of the executor, and may not block them.
     /// [`feed`](arrow_device::async_stream::feed) runs an iterator that blocks on a thread of its

@@ -200,7 +200,7 @@ impl Cl {
         Ok(kernel)
     }
 
-    /// Submits a kernel over so many items. Its arguments are buffers.
+    /// Submits a kernel over `items` items. Its arguments are buffers.
     pub fn launch(
         &self,
         queue: ClHandle,

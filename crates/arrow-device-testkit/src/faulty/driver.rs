@@ -28,7 +28,7 @@ const MEMORY_LIMIT: u64 = 96 << 20;
 /// A wait with a limit shorter than this does no work.
 const SHORTEST_WAIT: Duration = Duration::from_millis(2);
 
-/// One copy in so many is refused by the runtime, for the fault of a driver that ignores errors.
+/// The runtime refuses one in this many copies, for the fault of a driver that ignores errors.
 const REFUSED: usize = 5;
 
 /// The driver of a wrapped device.

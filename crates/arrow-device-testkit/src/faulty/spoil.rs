@@ -104,7 +104,7 @@ fn address_of(bytes: &'static [u8]) -> Raw<Memory> {
     Raw::from_ptr(bytes.as_ptr().cast_mut().cast())
 }
 
-/// Returns the spot so many bytes before another one.
+/// Returns the spot `bytes` bytes before another one.
 fn back(spot: Spot, bytes: u64) -> Spot {
     match spot.offset.checked_sub(bytes) {
         Some(offset) => Spot { offset, ..spot },

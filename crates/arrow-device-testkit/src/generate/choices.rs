@@ -36,7 +36,7 @@ impl<'a> Choices<'a> {
         usize::from(self.byte()) % count
     }
 
-    /// Chooses `true` once in so many times.
+    /// Chooses `true` once in `times` times.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
     }
@@ -81,7 +81,7 @@ impl Noise {
         (self.number() % count as u64) as usize
     }
 
-    /// Returns so many bytes.
+    /// Returns `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.number() as u8).collect()
     }

@@ -23,8 +23,8 @@ const WORDS: &[&str] = &[
     "größer als zwölf Bytes",
 ];
 
-/// Returns an array of this type with so many elements, or with fewer where the type does not allow
-/// as many.
+/// Returns an array of this type with `length` elements, or with fewer where the type does not
+/// allow as many.
 pub fn fill(schema: &Plan, choices: &mut Choices<'_>, length: usize, budget: Budget) -> Plan {
     Filler { elements: budget.elements, choices }.node(schema, length)
 }
@@ -35,7 +35,7 @@ struct Filler<'a, 'b> {
     choices: &'a mut Choices<'b>,
 }
 
-/// What is known of an array once its children are filled.
+/// The facts about an array once its children are filled.
 struct Slots {
     window: Window,
     is_valid: Vec<bool>,

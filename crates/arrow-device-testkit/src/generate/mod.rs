@@ -99,7 +99,7 @@ impl std::fmt::Debug for Generated {
     }
 }
 
-/// Checks a property of so many arrays, the same arrays each time. The message of a failure has the
+/// Checks a property of `cases` arrays, the same arrays each time. The message of a failure has the
 /// bytes of the simplest array that still fails.
 ///
 /// # Panics
@@ -118,7 +118,7 @@ pub fn for_each(cases: u32, seed: u64, property: impl Fn(&Generated) -> crate::V
     }
 }
 
-/// Returns so many arrays, the same arrays each time.
+/// Returns `count` arrays, the same arrays each time.
 pub fn samples(count: usize, seed: u64) -> impl Iterator<Item = Generated> {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());

@@ -76,7 +76,7 @@ impl Importer for Ours {
     }
 }
 
-/// What the importer owes.
+/// The duty of an importer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owed {
     /// An error of this kind that names this place in the tree.
@@ -93,7 +93,7 @@ pub enum Owed {
 pub struct Hostile {
     /// The type of the spoiled node, where it is, and what is wrong.
     pub name: String,
-    /// What the importer owes to the producer.
+    /// The duty of the importer towards the producer.
     pub owed: Owed,
     plan: Arc<Plan>,
     spoil: Spoil,

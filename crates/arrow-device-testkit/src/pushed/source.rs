@@ -156,7 +156,7 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// Makes a producer of so many tasks for this handler. It calls nothing yet.
+    /// Makes a producer of `total` tasks for this handler. It calls nothing yet.
     pub fn new(
         handler: *mut ArrowAsyncDeviceStreamHandler,
         total: usize,

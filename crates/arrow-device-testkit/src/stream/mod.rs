@@ -93,7 +93,7 @@ pub struct Books {
 }
 
 impl Books {
-    /// Checks that the stream was released once and so many arrays were released, each once, and
+    /// Checks that the stream was released once and `chunks` arrays were released, each once, and
     /// that nothing is left.
     pub fn settle(&self, chunks: usize) -> Verdict {
         self.stream.settle(1).map_err(|complaint| format!("the stream: {complaint}"))?;

@@ -1,5 +1,5 @@
-//! Checks what a driver says about work that fails after it was accepted, and about a lost device.
-//! They come at the end of the suite, because nothing can be checked after them.
+//! Checks of what a driver says about work that fails after it was accepted, and about a lost
+//! device. These checks come at the end of the suite, because nothing can be checked after them.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;

@@ -70,7 +70,7 @@ type Hold = dyn Fn(&Queue) -> Box<dyn FnOnce()>;
 /// A callback that a runtime runs while it is asked or waited for.
 type ApplicationCall = Arc<dyn Fn() + Send + Sync>;
 
-/// One in so many of the arrays whose types lie inside each other is looked at.
+/// Only every eleventh of the arrays whose types lie inside each other is looked at.
 const STRIDE: usize = 11;
 
 impl<'a> Suite<'a> {
@@ -353,7 +353,8 @@ fn both(one: Verdict, other: Verdict) -> Verdict {
     }
 }
 
-/// Returns every type in every shape, and one in so many of the arrays of types inside each other.
+/// Returns every type in every shape, and of the arrays of types inside each other every
+/// `stride`-th.
 fn pinned(stride: usize) -> Vec<Case> {
     let types = kinds::cases_of(kinds::types());
     types.chain(kinds::cases().step_by(stride)).collect()

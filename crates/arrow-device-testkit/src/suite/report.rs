@@ -98,7 +98,7 @@ pub struct Failure {
     /// The array: its type, which elements of its buffers belong to it, and what is known of its
     /// nulls.
     pub case: String,
-    /// What is wrong.
+    /// The complaint.
     pub complaint: String,
 }
 
@@ -153,7 +153,7 @@ impl fmt::Display for Shortened<'_> {
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckOutcome {
-    /// The check was run for so many arrays.
+    /// The check was run for this many arrays.
     Run(usize),
     /// The check was not run, for this reason.
     Skipped(String),

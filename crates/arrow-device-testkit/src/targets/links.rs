@@ -14,7 +14,7 @@ pub(super) struct Links {
     pub(super) is_released: bool,
 }
 
-/// A table of pointers has at least so many entries, so a wrong count up to this is harmless. A
+/// The least number of entries of a table of pointers, so a wrong count up to this is harmless. A
 /// wrong count is at most this, or larger than anything that the library would follow.
 pub(super) const PADDED: usize = 8;
 

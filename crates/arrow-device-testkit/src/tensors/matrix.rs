@@ -111,7 +111,7 @@ fn round_trip<F: Form>(tensor: &Tensor, queue: &Queue, name: &str) {
     let device = dlpack::dl_device(queue.device().id()).and_then(dlpack::device_id).unwrap();
     assert_eq!(again.device(), device, "{name}");
     assert_eq!(bytes(&again, queue), bytes(tensor, queue), "{name}");
-    // And a compact copy.
+    // A compact copy has the same elements too.
     let copy = again.copy(queue).unwrap();
     assert!(copy.is_compact(), "{name}");
     assert_eq!(bytes(&copy, queue), bytes(tensor, queue), "{name}");

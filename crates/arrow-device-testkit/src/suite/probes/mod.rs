@@ -135,7 +135,7 @@ pub(super) fn host(bytes: &[u8], offset: usize) -> Spot {
     Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: offset as u64 }
 }
 
-/// Returns the spot so many bytes behind another one.
+/// Returns the spot `bytes` bytes behind another one.
 fn behind(spot: Spot, bytes: usize) -> Spot {
     Spot { offset: spot.offset + bytes as u64, ..spot }
 }

@@ -13,7 +13,7 @@ pub(super) struct OwnerBooks {
     pub(super) panicked: AtomicUsize,
 }
 
-/// What an owner does when it is dropped, besides giving its memory back.
+/// The behaviour of an owner when it is dropped, besides giving its memory back.
 pub(super) enum Habit {
     Quiet,
     /// Asks for releases and for memory, and waits for releases for a moment.
