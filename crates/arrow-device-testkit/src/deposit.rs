@@ -137,8 +137,8 @@ impl Deposit {
         Ok(placed)
     }
 
-    /// Allocates memory for bytes. On a device that copies whole units, the source is filled up to
-    /// the next unit, so that nothing outside of it is read.
+    /// Allocates memory for bytes. On a device that copies whole units, the source and the copy
+    /// have whole units, so that nobody has to wait for the bytes behind the destination.
     fn place_bytes(
         &mut self,
         mut bytes: Vec<u8>,

@@ -66,8 +66,7 @@ impl DeviceTable {
         Ok(Self { schema, partitions, rows: None, ahead: AHEAD, open: Arc::new(open) })
     }
 
-    /// Returns a table of batches that lie on a device, in partitions. The table knows how many
-    /// rows it has.
+    /// A table of batches that lie on a device, in partitions. It knows how many rows it has.
     ///
     /// # Errors
     /// Those of [`new`](Self::new), and [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch)

@@ -204,7 +204,7 @@ fn while_work_goes_on(scene: &Scene<'_>, called: Called, hold: &Hold) -> Verdict
 
 /// How often the queue is given more to do, each time twice as much.
 const ROUNDS: u32 = 10;
-/// How many rounds may show nothing because the queue was done before the call.
+/// How many rounds may show nothing, because the queue was done before the call.
 const EMPTY_ROUNDS: usize = 4;
 
 /// Calls behind more and more work, until a call comes back before the work is done.
