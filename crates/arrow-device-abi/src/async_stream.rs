@@ -1,5 +1,5 @@
-//! The C asynchronous device stream interface: arrays that a producer pushes, as many as the
-//! consumer asked for.
+//! The C asynchronous device stream interface: a producer pushes arrays, as many as the consumer
+//! has asked for.
 //!
 //! The declarations are those of `abi.h` under `ARROW_C_ASYNC_STREAM_INTERFACE`. The specification
 //! marks them as experimental. Here the *consumer* provides the object with the callbacks, the
@@ -10,14 +10,14 @@ use core::ptr::null_mut;
 
 use crate::{ArrowDeviceArray, ArrowDeviceType, ArrowSchema};
 
-/// One array that a producer has ready, not yet decoded.
+/// One array that a producer has ready, and that is not decoded yet.
 ///
 /// Who allocates: the producer. A pointer to a task is valid only during `on_next_task`. A consumer
 /// that wants it longer copies the bytes to a structure of its own.
 ///
 /// Who owns: the consumer, from `on_next_task` on. It calls [`extract_data`](Self::extract_data)
 /// exactly once, on the copy it kept, on any thread; a null `out` says that the data is not wanted.
-/// There is no release callback: that call is the clean-up.
+/// There is no release callback, because that call also cleans up.
 ///
 /// Released: nothing in the structure says so. Once `extract_data` was called, both fields are
 /// meaningless.
@@ -30,7 +30,7 @@ pub struct ArrowAsyncTask {
     pub extract_data: Option<
         unsafe extern "C" fn(task: *mut ArrowAsyncTask, out: *mut ArrowDeviceArray) -> c_int,
     >,
-    /// The producer's own.
+    /// For the producer's own use.
     pub private_data: *mut c_void,
 }
 
@@ -41,29 +41,31 @@ impl ArrowAsyncTask {
     }
 }
 
-/// The producer's side of one asynchronous stream: how its consumer asks for more, or for no more.
+/// The producer's side of one asynchronous stream: how its consumer asks for more arrays, or for
+/// the end.
 ///
-/// Who allocates, who owns: the producer, both. It puts a pointer into
+/// Who allocates, who owns: the producer does both. It puts a pointer into
 /// [`ArrowAsyncDeviceStreamHandler::producer`] before its first callback other than `release`, and
 /// frees the structure after the handler's `release` has returned. A consumer never frees it, never
 /// copies it, and does not touch it once the handler's `release` was entered.
 ///
-/// Released: there is no such state, and no `release` field. See below.
+/// Released: the structure has no such state, and no `release` field. See below.
 ///
 /// # Where the specification disagrees with itself
 ///
 /// Three declarations of this interface appear in two forms. The `abi.h` that Arrow ships has one
-/// form of each, and it is what compiled programs agree on. This crate has the same:
-///
+/// form of each, and compiled programs agree on these. This crate has the same forms:
+/// * The code block has a field `release` between `cancel` and `additional_metadata`. The prose,
+///   `abi.h` and this crate do not have it: the structure has 40 bytes and not 48.
 /// * The code block has a field `release` between `cancel` and `additional_metadata`. The prose and
 ///   `abi.h` do not. Here it is not there either: the structure has 40 bytes and not 48.
-/// * The count that `request` takes is a `uint64_t` in the prose. In the code block and in `abi.h`
-///   it is an `int64_t`, and so it is here. Zero or less is an error.
+/// * The count that `request` takes is a `uint64_t` in the prose. In the code block, in `abi.h` and
+///   in this crate it is an `int64_t`. Zero or less is an error.
 /// * The type that `extract_data` takes is called `ArrowArrayTask`, which is defined nowhere. In
-///   `abi.h` and here it is [`ArrowAsyncTask`].
+///   `abi.h` and in this crate it is [`ArrowAsyncTask`].
 ///
-/// The first is more than a name: with `release` in place, a consumer reads `additional_metadata` 8
-/// bytes too far.
+/// The first difference is more than a name: with `release` in place, a consumer reads
+/// `additional_metadata` 8 bytes too far.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowAsyncProducer {
@@ -73,17 +75,17 @@ pub struct ArrowAsyncProducer {
     /// `on_next_task`; must not itself call `on_next_task` or `on_error` before it returns. Does
     /// nothing after `cancel`.
     pub request: Option<unsafe extern "C" fn(producer: *mut ArrowAsyncProducer, n: i64)>,
-    /// Tells the producer to stop, at some time, and then to call `release`. Any thread, any number
-    /// of times.
+    /// Tells the producer to stop at some time, and then to call `release`. May be called on any
+    /// thread, any number of times.
     pub cancel: Option<unsafe extern "C" fn(producer: *mut ArrowAsyncProducer)>,
     /// Key-value pairs about the stream, encoded as [`ArrowSchema::metadata`]. Null means none.
     pub additional_metadata: *const c_char,
-    /// The producer's own.
+    /// For the producer's own use.
     pub private_data: *mut c_void,
 }
 
 impl ArrowAsyncProducer {
-    /// A structure with every field zero. Zero is no device type.
+    /// A structure with every field zero. Zero is not a device type.
     pub const fn empty() -> Self {
         Self {
             device_type: 0,
@@ -95,21 +97,22 @@ impl ArrowAsyncProducer {
     }
 }
 
-/// The consumer's side of one asynchronous stream: what a producer calls when it has something.
+/// The consumer's side of one asynchronous stream: the callbacks that a producer calls.
 ///
-/// Who allocates: the consumer, and it sets every field but [`producer`](Self::producer) before it
+/// Who allocates: the consumer. It sets every field but [`producer`](Self::producer) before it
 /// hands over a pointer.
 ///
-/// Who owns: the producer has the use of it until it calls `release`, which it does once, last, and
-/// always. The consumer frees the structure in `release` or after it.
+/// Who owns: the producer may use it until it calls `release`, which it always does once, as its
+/// last call. The consumer frees the structure in `release` or after it.
 ///
-/// Released: the producer has called `release`. It calls nothing after that. All callbacks are
-/// called one after the other, though not always on the same thread.
+/// Released: the producer has called `release`, and calls nothing after that. Callbacks never
+/// overlap, though they are not always called on the same thread.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowAsyncDeviceStreamHandler {
-    /// Called first and once, unless `on_error` is. The handler takes the schema's content by
-    /// moving it. Returns 0, or an `errno` value, after which the producer calls only `release`.
+    /// Called first and once, unless `on_error` is called first. The handler takes the schema's
+    /// content by moving it. Returns 0, or an `errno` value, after which the producer calls only
+    /// `release`.
     pub on_schema: Option<
         unsafe extern "C" fn(
             handler: *mut ArrowAsyncDeviceStreamHandler,
@@ -136,11 +139,11 @@ pub struct ArrowAsyncDeviceStreamHandler {
             metadata: *const c_char,
         ),
     >,
-    /// The last call. It must not call the producer.
+    /// Called last. It must not call the producer.
     pub release: Option<unsafe extern "C" fn(handler: *mut ArrowAsyncDeviceStreamHandler)>,
     /// Set by the producer before its first callback other than `release`. Null until then.
     pub producer: *mut ArrowAsyncProducer,
-    /// The consumer's own.
+    /// For the consumer's own use.
     pub private_data: *mut c_void,
 }
 

@@ -1,4 +1,4 @@
-//! The C data interface: one type description, one array.
+//! The C data interface: a struct that describes one type, and a struct with one array.
 //!
 //! The structs of the device interface are built from these two. The declarations are those of
 //! `abi.h` under `ARROW_C_DATA_INTERFACE`. Nothing here allocates, frees or checks.
@@ -6,14 +6,14 @@
 use core::ffi::{c_char, c_void};
 use core::ptr::null_mut;
 
-/// In [`ArrowSchema::flags`]: the order of the dictionary's values means something.
+/// In [`ArrowSchema::flags`]: the order of the dictionary's values has a meaning.
 pub const ARROW_FLAG_DICTIONARY_ORDERED: i64 = 1;
 /// In [`ArrowSchema::flags`]: values of this field may be null.
 pub const ARROW_FLAG_NULLABLE: i64 = 2;
 /// In [`ArrowSchema::flags`]: the keys of each map value are sorted.
 pub const ARROW_FLAG_MAP_KEYS_SORTED: i64 = 4;
 
-/// The type of an array: a format string, a name, metadata, and the same for every child.
+/// The type of an array: a format string, a name, metadata, and a schema for each child.
 ///
 /// Who allocates: the consumer allocates the base structure (zeroed, see [`empty`](Self::empty))
 /// and the producer fills it. Everything it points to, children included, is the producer's, and
@@ -44,7 +44,7 @@ pub struct ArrowSchema {
     pub dictionary: *mut ArrowSchema,
     /// Frees everything the structure points to and sets this field to null. Null means released.
     pub release: Option<unsafe extern "C" fn(schema: *mut ArrowSchema)>,
-    /// The producer's own.
+    /// For the producer's own use.
     pub private_data: *mut c_void,
 }
 
@@ -106,7 +106,7 @@ pub struct ArrowArray {
     pub dictionary: *mut ArrowArray,
     /// Frees everything the structure points to and sets this field to null. Null means released.
     pub release: Option<unsafe extern "C" fn(array: *mut ArrowArray)>,
-    /// The producer's own.
+    /// For the producer's own use.
     pub private_data: *mut c_void,
 }
 

@@ -1,4 +1,4 @@
-//! The C device data interface: an array, where it lives, and when it is ready.
+//! The C device data interface: an array, the device it lies on, and when it is ready.
 //!
 //! The declarations are those of `abi.h` under `ARROW_C_DEVICE_DATA_INTERFACE`.
 
@@ -7,12 +7,12 @@ use core::ptr::null_mut;
 
 use crate::ArrowArray;
 
-/// What kind of device memory belongs to: one of the `ARROW_DEVICE_*` constants, or a value that is
-/// not known here.
+/// The kind of device that memory belongs to: one of the `ARROW_DEVICE_*` constants, or a value
+/// that is not known here.
 ///
-/// An integer and not an `enum`: any value may arrive, and is carried as it is. The values are
-/// DLPack's ([`DLDeviceType`](crate::dlpack::DLDeviceType)), so one converts into the other by its
-/// number.
+/// The type is an integer and not an `enum`: any value may arrive, and is carried as it is. The
+/// values are DLPack's ([`DLDeviceType`](crate::dlpack::DLDeviceType)), so each converts into the
+/// other by its number.
 pub type ArrowDeviceType = i32;
 
 /// Host memory; the same as using [`ArrowArray`] directly.
@@ -33,7 +33,7 @@ pub const ARROW_DEVICE_VPI: ArrowDeviceType = 9;
 pub const ARROW_DEVICE_ROCM: ArrowDeviceType = 10;
 /// Host memory pinned by ROCm (`hipMallocHost`).
 pub const ARROW_DEVICE_ROCM_HOST: ArrowDeviceType = 11;
-/// A device outside this list. What it means is between the producer and the consumer.
+/// A device outside this list. Its meaning is agreed between the producer and the consumer.
 pub const ARROW_DEVICE_EXT_DEV: ArrowDeviceType = 12;
 /// CUDA managed (unified) memory (`cudaMallocManaged`).
 pub const ARROW_DEVICE_CUDA_MANAGED: ArrowDeviceType = 13;
@@ -64,8 +64,8 @@ pub const ARROW_DEVICE_TRAINIUM: ArrowDeviceType = 18;
 ///
 /// Released: `array.release` is null. All other fields are then meaningless.
 ///
-/// Only what `array.buffers[i]` points to (and the same for children and dictionaries) is on the
-/// device. The structs, the tables of pointers and the event handle are host memory.
+/// Only the targets of `array.buffers[i]`, and of the buffers of children and dictionaries, are on
+/// the device. The structs, the tables of pointers and the event handle are host memory.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowDeviceArray {
@@ -83,7 +83,8 @@ pub struct ArrowDeviceArray {
 }
 
 impl ArrowDeviceArray {
-    /// A released structure with every field zero, for a producer to fill. Zero is no device type.
+    /// A released structure with every field zero, for a producer to fill. Zero is not a device
+    /// type.
     pub const fn empty() -> Self {
         Self {
             array: ArrowArray::empty(),

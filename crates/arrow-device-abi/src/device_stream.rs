@@ -13,8 +13,9 @@ use crate::{ArrowDeviceArray, ArrowDeviceType, ArrowSchema};
 /// Who allocates: the consumer allocates the structure (zeroed, see [`empty`](Self::empty)) and the
 /// producer fills it.
 ///
-/// Who owns: whoever holds the structure whose `release` is not null; it is moved as an array is.
-/// What `get_schema` and `get_next` hand out is released on its own and may outlive the stream.
+/// Who owns: whoever holds the structure whose `release` is not null. It is moved as an array is.
+/// Schemas and arrays that `get_schema` and `get_next` hand out are released on their own and may
+/// outlive the stream.
 ///
 /// Released: `release` is null, and no callback may be called. One thread at a time calls the
 /// callbacks.
@@ -41,12 +42,13 @@ pub struct ArrowDeviceArrayStream {
         Option<unsafe extern "C" fn(stream: *mut ArrowDeviceArrayStream) -> *const c_char>,
     /// Frees the stream's own resources and sets this field to null. Null means released.
     pub release: Option<unsafe extern "C" fn(stream: *mut ArrowDeviceArrayStream)>,
-    /// The producer's own.
+    /// For the producer's own use.
     pub private_data: *mut c_void,
 }
 
 impl ArrowDeviceArrayStream {
-    /// A released structure with every field zero, for a producer to fill. Zero is no device type.
+    /// A released structure with every field zero, for a producer to fill. Zero is not a device
+    /// type.
     pub const fn empty() -> Self {
         Self {
             device_type: 0,

@@ -1,8 +1,8 @@
 //! DLPack's C interface, version 1.3: one strided tensor of plain numbers on a device.
 //!
-//! The declarations are those of `dlpack.h` under `DLPACK_DLPACK_H_`, with its names. What C
-//! declares as an `enum` is an integer here, since any value may arrive and a Rust `enum` with an
-//! unknown value is undefined behaviour.
+//! The declarations are those of `dlpack.h` under `DLPACK_DLPACK_H_`, with its names. An `enum` of
+//! C is an integer here, because any value may arrive, and a Rust `enum` with an unknown value is
+//! undefined behaviour.
 
 #![allow(non_upper_case_globals)] // The names are DLPack's.
 
@@ -15,8 +15,8 @@ pub const DLPACK_MINOR_VERSION: u32 = 3;
 
 /// In [`DLManagedTensorVersioned::flags`]: the data must not be written to.
 pub const DLPACK_FLAG_BITMASK_READ_ONLY: u64 = 1;
-/// In [`DLManagedTensorVersioned::flags`]: the producer copied the data for this consumer, who
-/// alone has it.
+/// In [`DLManagedTensorVersioned::flags`]: the producer copied the data for this consumer, and
+/// nobody else has the copy.
 pub const DLPACK_FLAG_BITMASK_IS_COPIED: u64 = 2;
 /// In [`DLManagedTensorVersioned::flags`]: elements of less than a byte take a byte each and are
 /// not packed.
@@ -24,7 +24,7 @@ pub const DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED: u64 = 4;
 
 /// The version of a tensor or of a function table.
 ///
-/// Another minor version adds values, another major version changes the layout. Of a tensor with an
+/// Another minor version adds values; another major version changes the layout. In a tensor with an
 /// unknown major version only [`DLManagedTensorVersioned::deleter`] may be used.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ pub struct DLPackVersion {
     pub minor: u32,
 }
 
-/// What kind of device memory belongs to. Any value may arrive, also one without a name here.
+/// The kind of device that memory belongs to. Any value may arrive, also one without a name here.
 ///
 /// The values are those of [`ArrowDeviceType`](crate::ArrowDeviceType).
 #[repr(transparent)]
@@ -79,9 +79,9 @@ pub const kDLTrn: DLDeviceType = DLDeviceType(18);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DLDevice {
-    /// The type.
+    /// The type of the device.
     pub device_type: DLDeviceType,
-    /// Which one of this type. 0 for host, pinned and managed memory.
+    /// The number of the device among those of its type. 0 for host, pinned and managed memory.
     pub device_id: i32,
 }
 
@@ -126,65 +126,67 @@ pub const kDLFloat4_e2m1fn: u8 = 17;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DLDataType {
-    /// What it is: one of `kDLInt`, `kDLUInt`, `kDLFloat`, ..., or a value that is not known here.
+    /// The kind of number: one of `kDLInt`, `kDLUInt`, `kDLFloat`, ..., or a value that is not
+    /// known here.
     pub code: u8,
-    /// Its width in bits.
+    /// The width of the number in bits.
     pub bits: u8,
-    /// How many of them make an element; 1 unless it is a vector.
+    /// How many numbers make an element: 1 unless the element is a vector.
     pub lanes: u16,
 }
 
-/// A strided tensor. It owns nothing: a managed tensor around it does.
+/// A strided tensor. It owns nothing; a managed tensor around it does.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLTensor {
     /// The data: an address or, on some devices, a handle. Null if the tensor has no element.
     pub data: *mut c_void,
-    /// Where the data is.
+    /// The device that the data lies on.
     pub device: DLDevice,
     /// How many dimensions there are.
     pub ndim: i32,
-    /// What the elements are.
+    /// The type of the elements.
     pub dtype: DLDataType,
     /// `ndim` lengths. May be null if `ndim` is 0.
     pub shape: *mut i64,
-    /// `ndim` distances, counted in elements. Null meant compact row-major order before version
-    /// 1.2; since then it is only allowed if `ndim` is 0.
+    /// `ndim` strides, counted in elements. Before version 1.2, null meant compact row-major order.
+    /// Since then null is only allowed if `ndim` is 0.
     pub strides: *mut i64,
     /// How many bytes after `data` the first element is.
     pub byte_offset: u64,
 }
 
-/// A tensor and the way to give it back, as it was before version 1.0.
+/// A tensor with the function that gives it back, as it was before version 1.0.
 ///
-/// Who allocates, who owns: the producer allocates it, shape and strides included. The consumer
-/// that takes the pointer calls [`deleter`](Self::deleter) once, on any thread, when it no longer
-/// needs the data. The deleter frees the structure itself too.
+/// Who allocates, who owns: the producer allocates the structure, shape and strides included. The
+/// consumer that takes the pointer calls [`deleter`](Self::deleter) once, on any thread, when it no
+/// longer needs the data. The deleter frees the structure itself too.
 ///
-/// Released: the pointer is gone. Unlike an Arrow struct it is never copied to another place.
+/// Released: there is no such state, because the deleter frees the structure. Unlike an Arrow
+/// struct, a tensor is never copied to another place.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensor {
     /// The tensor.
     pub dl_tensor: DLTensor,
-    /// The producer's own.
+    /// For the producer's own use.
     pub manager_ctx: *mut c_void,
     /// Gives everything back. Null if there is nothing to do.
     pub deleter: Option<unsafe extern "C" fn(tensor: *mut DLManagedTensor)>,
 }
 
-/// A tensor, its version, what may be done with it, and the way to give it back.
+/// A tensor with its version, its flags, and the function that gives it back.
 ///
-/// Who allocates, who owns, released: as [`DLManagedTensor`].
+/// Who allocates, who owns, released: as with [`DLManagedTensor`].
 ///
 /// The fields up to `flags` keep their place in every major version, so that a consumer that does
 /// not know the version can still call [`deleter`](Self::deleter).
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensorVersioned {
-    /// The version that the producer wrote. To be checked before `dl_tensor` is looked at.
+    /// The version that the producer wrote. It has to be checked before `dl_tensor` is looked at.
     pub version: DLPackVersion,
-    /// The producer's own.
+    /// For the producer's own use.
     pub manager_ctx: *mut c_void,
     /// Gives everything back. Null if there is nothing to do.
     pub deleter: Option<unsafe extern "C" fn(tensor: *mut DLManagedTensorVersioned)>,
@@ -194,8 +196,8 @@ pub struct DLManagedTensorVersioned {
     pub dl_tensor: DLTensor,
 }
 
-/// Allocates a tensor like `prototype`, of which only type, dimensions, shape and device count.
-/// Returns 0, or -1 after a call of `set_error` with `error_ctx`, a kind and a text. It needs no
+/// Allocates a tensor like `prototype`, in which only type, dimensions, shape and device count.
+/// Returns 0, or -1 after a call of `set_error` with `error_ctx`, a kind and a text. Does not need
 /// Python.
 pub type DLPackManagedTensorAllocator = Option<
     unsafe extern "C" fn(
@@ -218,12 +220,12 @@ pub type DLPackManagedTensorFromPyObjectNoSync = Option<
     unsafe extern "C" fn(py_object: *mut c_void, out: *mut *mut DLManagedTensorVersioned) -> c_int,
 >;
 
-/// Describes a Python object as a tensor that stays the object's. Waits for nothing. Returns 0, or
-/// -1 with a Python exception set.
+/// Describes a Python object as a tensor that the object still owns. Waits for nothing. Returns 0,
+/// or -1 with a Python exception set.
 pub type DLPackDLTensorFromPyObjectNoSync =
     Option<unsafe extern "C" fn(py_object: *mut c_void, out: *mut DLTensor) -> c_int>;
 
-/// Tells the stream that the library works on now; null for the CPU. Returns 0, or -1 with a Python
+/// Tells which stream the library works on now; null for the CPU. Returns 0, or -1 with a Python
 /// exception set.
 pub type DLPackCurrentWorkStream = Option<
     unsafe extern "C" fn(
@@ -246,7 +248,8 @@ pub type DLPackManagedTensorToPyObjectNoSync = Option<
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLPackExchangeAPIHeader {
-    /// The version of the table. To be checked before anything behind the header is looked at.
+    /// The version of the table. It has to be checked before anything behind the header is looked
+    /// at.
     pub version: DLPackVersion,
     /// The table of an older major version, or null.
     pub prev_api: *mut DLPackExchangeAPIHeader,
@@ -254,16 +257,16 @@ pub struct DLPackExchangeAPIHeader {
 
 /// A library's table of functions, for exchange without a Python call for each tensor.
 ///
-/// Who allocates, who owns: the library that offers it, for as long as the process lives. It is
-/// never released. A Python type carries a pointer to it as `__dlpack_c_exchange_api__`, a capsule
-/// named `dlpack_exchange_api`.
+/// Who allocates, who owns: the library that offers it, for as long as the process lives. The table
+/// is never released. A Python type carries a pointer to it as `__dlpack_c_exchange_api__`, a
+/// capsule named `dlpack_exchange_api`.
 ///
-/// The specification forbids null for all but `dltensor_from_py_object_no_sync`. Shipped tables
-/// have others null too.
+/// The specification forbids null for all functions but `dltensor_from_py_object_no_sync`. Shipped
+/// tables have null for others too.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLPackExchangeAPI {
-    /// The version, and the way to older tables.
+    /// The version, and the pointer to older tables.
     pub header: DLPackExchangeAPIHeader,
     /// Allocates a tensor.
     pub managed_tensor_allocator: DLPackManagedTensorAllocator,
@@ -273,7 +276,7 @@ pub struct DLPackExchangeAPI {
     pub managed_tensor_to_py_object_no_sync: DLPackManagedTensorToPyObjectNoSync,
     /// Describes a Python object without owning it. Null where the library cannot.
     pub dltensor_from_py_object_no_sync: DLPackDLTensorFromPyObjectNoSync,
-    /// Tells the stream that the library works on.
+    /// Tells which stream the library works on.
     pub current_work_stream: DLPackCurrentWorkStream,
 }
 

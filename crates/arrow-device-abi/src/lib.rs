@@ -13,15 +13,15 @@
 //!   [`DLManagedTensorVersioned`](dlpack::DLManagedTensorVersioned) is a tensor with the way to
 //!   give it back.
 //!
-//! Both use the same numbers for the same kinds of device. They differ in who allocates. An Arrow
-//! struct is allocated by the consumer, filled by the producer, moved by copying its bytes, and
-//! released by its `release` callback. A DLPack tensor is allocated by the producer, stays where it
-//! is, and is given back by its `deleter`.
+//! Both families use the same numbers for the same kinds of device. They differ in who allocates.
+//! An Arrow struct is allocated by the consumer, filled by the producer, moved by copying its
+//! bytes, and released by its `release` callback. A DLPack tensor is allocated by the producer,
+//! stays where it is, and is given back by its `deleter`.
 //!
-//! This crate declares and does nothing else: no allocation, no check, no `Drop`, no dependency, no
-//! `std`. Fields are public, a struct that owns something cannot be cloned, and dropping one
-//! releases nothing. Use `arrow-device` for safe import and export; use this crate to write a
-//! producer or consumer of your own:
+//! This crate only declares: it has no allocation, no check, no `Drop`, no dependency, no `std`.
+//! Fields are public, a struct that owns something cannot be cloned, and dropping one releases
+//! nothing. Use `arrow-device` for safe import and export; use this crate to write a producer or
+//! consumer of your own:
 //!
 //! ```
 //! use arrow_device_abi::{ARROW_DEVICE_CPU, ArrowArray, ArrowDeviceArray};

@@ -1,8 +1,11 @@
 //! One allocation that holds the C structs of a whole tree and the owner of its memory.
 //!
-//! What arrow-rs keeps in many small objects is counted first and then written here. The base
-//! structure then owns the block; `arrow-device` imports it and releases it once. The structs below
-//! the base are never released by themselves, because only that import sees them.
+//! arrow-rs keeps an array in many small objects. What the C structs of a tree need is counted
+//! first, and then all structs and tables are written into one allocation, the block. The base
+//! structure owns the block. `arrow-device` imports that structure and releases it once. The
+//! structs below the base are never released by themselves, because only that import sees them.
+//! What must stay true: the counting and the writing agree on how much there is. A lane that runs
+//! out is an error and not a write outside of the block.
 
 use std::alloc::{Layout, LayoutError};
 use std::any::Any;
@@ -15,48 +18,49 @@ use std::sync::{Mutex, PoisonError};
 use arrow_device::abi::ArrowArray;
 use arrow_device::{Buffer, DeviceId, Error, ErrorKind, Result};
 
-/// What a tree needs of a block, the base structure left aside, which is the consumer's.
+/// How much a tree needs in a block. The base structure is not counted, because the consumer has
+/// it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Needs {
-    /// Structs.
+    /// The number of structs.
     pub(crate) nodes: usize,
-    /// Entries of the tables of buffers and children.
+    /// The number of entries in the tables of buffers and children.
     pub(crate) pointers: usize,
-    /// Sizes of the data buffers of views.
+    /// The number of sizes of the data buffers of views.
     pub(crate) sizes: usize,
 }
 
 struct Header<T> {
     layout: Layout,
-    /// Bitmaps that had to be moved.
+    /// Bitmaps that were copied because they had to be moved.
     _bitmaps: Vec<Vec<u8>>,
-    /// Keeps everything that the tables point to.
+    /// The owner of everything that the tables point to.
     _owner: T,
 }
 
-/// The block of a tree, which is being filled. Dropping it frees the block and leaves the tree's
-/// memory alone.
+/// The block of a tree while it is being filled. Dropping it frees the block, and does not touch
+/// the memory of the tree's arrays.
 pub(crate) struct TreeBlock<T> {
     header: NonNull<Header<T>>,
     layout: Layout,
-    /// Where the lanes begin.
+    /// Where the three lanes begin.
     starts: [usize; 3],
     needs: Needs,
     bitmaps: Vec<Vec<u8>>,
 }
 
-/// What of a block is not written yet.
+/// The places of a block that are not written yet.
 pub(crate) struct Room<'block> {
     pub(crate) nodes: Lane<'block, ArrowArray>,
     pub(crate) pointers: Lane<'block, *const c_void>,
     pub(crate) sizes: Lane<'block, i64>,
     bitmaps: &'block mut Vec<Vec<u8>>,
-    /// Whether all that was written are columns whose struct was seen to keep to the rules of its
-    /// type.
+    /// Whether all columns that were written so far are plain: the struct of each was seen to keep
+    /// to the rules of its type.
     pub(crate) is_plain: bool,
 }
 
-/// Places of one type, one behind the other, which are nobody else's.
+/// Places for values of one type, one behind the other. Nobody else uses them.
 pub(crate) struct Lane<'block, U> {
     next: *mut U,
     left: usize,
@@ -64,8 +68,8 @@ pub(crate) struct Lane<'block, U> {
 }
 
 impl<U> Lane<'_, U> {
-    /// Writes into the first places that are left, and tells where they are. `None` where there are
-    /// not as many.
+    /// Writes into the first places that are left, and returns their address. `None` where fewer
+    /// are left.
     #[inline(always)]
     pub(crate) fn put<const N: usize>(&mut self, values: [U; N]) -> Option<*mut U> {
         let first = self.take(N)?.next;
@@ -75,7 +79,7 @@ impl<U> Lane<'_, U> {
         Some(first)
     }
 
-    /// The first places that are left, to be written later. `None` where there are not as many.
+    /// Takes the first places that are left, to be written later. `None` where fewer are left.
     #[inline(always)]
     pub(crate) fn take(&mut self, count: usize) -> Option<Self> {
         self.left = self.left.checked_sub(count)?;
@@ -84,14 +88,14 @@ impl<U> Lane<'_, U> {
         Some(Self { next, left: count, block: PhantomData })
     }
 
-    /// Where the next value goes.
+    /// Returns the address of the next value.
     pub(crate) fn start(&self) -> *mut U {
         self.next
     }
 }
 
 impl Room<'_> {
-    /// Keeps a bitmap as long as the block, and tells where it is.
+    /// Keeps a bitmap as long as the block, and returns its address.
     pub(crate) fn keep(&mut self, bitmap: Vec<u8>) -> *const u8 {
         let address = bitmap.as_ptr();
         self.bitmaps.push(bitmap);
@@ -100,7 +104,7 @@ impl Room<'_> {
 }
 
 impl<T: Send + Sync + 'static> TreeBlock<T> {
-    /// A block for a tree that needs this.
+    /// Allocates a block for a tree that needs this much.
     pub(crate) fn new(needs: Needs) -> Result<Self> {
         let (layout, starts) = Self::layout(needs)
             .map_err(|_| Error::new(ErrorKind::OutOfMemory, "the tree is too large"))?;
@@ -112,7 +116,7 @@ impl<T: Send + Sync + 'static> TreeBlock<T> {
         Ok(Self { header: header.cast(), layout, starts, needs, bitmaps: Vec::new() })
     }
 
-    /// All of the block behind the header, to be written once.
+    /// Returns all places of the block behind the header. They are to be written once.
     pub(crate) fn room(&mut self) -> Room<'_> {
         let [nodes, pointers, sizes] = self.starts;
         let start = self.header.as_ptr().cast::<u8>();
@@ -125,7 +129,7 @@ impl<T: Send + Sync + 'static> TreeBlock<T> {
         }
     }
 
-    /// Gives the block its owner, and the base structure the block.
+    /// Gives the block to the base structure, and the owner of the memory to the block.
     pub(crate) fn own(mut self, base: ArrowArray, owner: T) -> ArrowArray {
         let bitmaps = std::mem::take(&mut self.bitmaps);
         let header = Header { layout: self.layout, _bitmaps: bitmaps, _owner: owner };
@@ -136,7 +140,7 @@ impl<T: Send + Sync + 'static> TreeBlock<T> {
         ArrowArray { release: Some(release::<T>), private_data, ..base }
     }
 
-    /// The layout of a block, and where its lanes begin.
+    /// Returns the layout of a block, and where its lanes begin.
     fn layout(needs: Needs) -> Result<(Layout, [usize; 3]), LayoutError> {
         let header = Layout::new::<Header<T>>();
         let (layout, nodes) = header.extend(Layout::array::<ArrowArray>(needs.nodes)?)?;
@@ -146,7 +150,7 @@ impl<T: Send + Sync + 'static> TreeBlock<T> {
     }
 }
 
-/// The lane at an address where the block has so many places of this type.
+/// Returns the lane at an address where the block has `left` places of this type.
 fn lane<'block, U>(start: *mut u8, left: usize) -> Lane<'block, U> {
     Lane { next: start.cast(), left, block: PhantomData }
 }
@@ -159,7 +163,7 @@ impl<T> Drop for TreeBlock<T> {
     }
 }
 
-/// The release of a base structure.
+/// The release callback of a base structure.
 unsafe extern "C" fn release<T>(array: *mut ArrowArray) {
     // SAFETY: "The release callback": the consumer passes the struct, at whatever address it is.
     let Some(array) = (unsafe { array.as_mut() }) else { return };
@@ -173,14 +177,14 @@ unsafe extern "C" fn release<T>(array: *mut ArrowArray) {
     // SAFETY: allocated with this layout; the header was moved out, and nobody uses the structs
     // after the release.
     unsafe { std::alloc::dealloc(array.private_data.cast(), layout) };
-    // The owner may end in anybody's code, and a panic must not reach the caller.
+    // Dropping the owner may run anybody's code, and a panic must not reach the caller.
     if let Err(carried) = catch_unwind(AssertUnwindSafe(|| drop(header))) {
         end_panic(carried);
     }
 }
 
-/// Ends the panic of an owner as the library ends the panics of owners of its own, which it counts:
-/// the panic goes on in one.
+/// Ends the panic of an owner in the way in which the library ends the panics of its own owners,
+/// which it also counts. The panic goes on while such an owner is dropped.
 #[cold]
 fn end_panic(carried: Carried) {
     let owner = GoesOn(Mutex::new(Some(carried)));
@@ -190,7 +194,7 @@ fn end_panic(carried: Carried) {
 
 type Carried = Box<dyn Any + Send>;
 
-/// An owner whose drop has a panic go on.
+/// An owner that resumes a panic when it is dropped.
 struct GoesOn(Mutex<Option<Carried>>);
 
 impl Drop for GoesOn {
@@ -201,7 +205,7 @@ impl Drop for GoesOn {
     }
 }
 
-/// The release of a struct below the base, which owns nothing.
+/// The release callback of a struct below the base, which owns nothing.
 pub(crate) unsafe extern "C" fn mark_released(array: *mut ArrowArray) {
     // SAFETY: the only consumer of these structs is the import in `take`, which calls a release
     // callback with the struct that has it, or with null (UNS-14).

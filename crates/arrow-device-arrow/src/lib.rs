@@ -36,10 +36,11 @@
 //! | `RecordBatchReader` | `ArrayStream::from_arrow(reader)` | `Reader::new(stream.to_host())` |
 //! | a `Stream` of `Result<RecordBatch, E>` | `AsyncArrays::from_arrow((schema, stream))` | `AsyncReader::new(schema, stream.to_host())` |
 //!
-//! [`ArrayStream::copy_to`](arrow_device::ArrayStream::copy_to) moves the arrays of the one,
-//! [`ArraysExt::copy_to`](arrow_device::async_stream::ArraysExt::copy_to) those of the other, and
-//! `prefetch` copies the next arrays while one is used. All of these streams are lazy, keep the
-//! schema with its metadata where there is no batch at all, and end after the first error.
+//! For a synchronous stream, [`ArrayStream::copy_to`](arrow_device::ArrayStream::copy_to) moves the
+//! arrays to a device. For an asynchronous one,
+//! [`ArraysExt::copy_to`](arrow_device::async_stream::ArraysExt::copy_to) does. `prefetch` copies
+//! the next arrays while one is used. All of these streams are lazy, keep the schema with its
+//! metadata where there is no batch at all, and end after the first error.
 #![cfg_attr(feature = "arrow-60", doc = "```")]
 #![cfg_attr(not(feature = "arrow-60"), doc = "```ignore")]
 //! use arrow_array_60::{RecordBatch, RecordBatchReader};
@@ -75,72 +76,73 @@
 //! ```
 //!
 //! `ErrorExt` converts errors both ways. arrow-rs has no structs for arrays on a device. Once
-//! arrow-rs declares the structs of the C interface, no conversion is needed: a pointer to such a
+//! arrow-rs declares the structs of the C interface, they need no conversion: a pointer to such a
 //! struct is a pointer to [`abi::ArrowDeviceArray`](arrow_device::abi::ArrowDeviceArray), for
 //! [`Array::import`](arrow_device::Array::import) and
 //! [`Array::export`](arrow_device::Array::export).
 //!
 //! # How it works, and what it costs
 //!
-//! **From arrow-rs**, the conversion writes one block of C structs and imports it. The schema leads
-//! the walk: each array is read as the type says, by reference. The structs of numbers and text are
-//! right by construction and are not checked again; where a batch has columns of any other type,
-//! all columns are checked, as in any import. A batch, however wide, is at most three allocations.
-//! arrow-rs's own way to C structs is not used: it goes through `ArrayData`, allocates seven times
-//! a column, and copies bitmaps that begin in the middle of a byte. No data is looked at, because
-//! arrow-rs vouches for it.
+//! **From arrow-rs**, the conversion writes one block of C structs and imports it. Each array is
+//! read by reference, as the type in the schema says. The structs of numbers and text are right by
+//! construction and are not checked again. Where a batch has columns of any other type, all columns
+//! are checked, as in any import. A batch, however wide, is at most three allocations. arrow-rs's
+//! own way to C structs is not used: it goes through `ArrayData`, allocates seven times a column,
+//! and copies bitmaps that begin in the middle of a byte. No data is looked at, because arrow-rs
+//! vouches for its data.
 //!
 //! **To arrow-rs**, the conversion makes `ArrayData` and `Buffer`s that share ownership of the
 //! array. arrow-rs has an object for each array and each buffer, so this allocates about seven
-//! times a column. The C importer of arrow-rs is not used: it does not look at the data, and arrays
-//! of arrow-rs rely on valid data. `ToArrow` checks all data first, at the cost of
+//! times a column. The C importer of arrow-rs is not used, because it does not look at the data,
+//! and arrays of arrow-rs rely on valid data. `ToArrow` checks all data first, at the cost of
 //! [`Array::validate`](arrow_device::Array::validate): a pass over offsets, keys, views and text,
 //! and nothing for numbers. Text and views with nulls take a second pass, because arrow-rs also
-//! reads the elements that are null. Whoever knows that the data is valid says so with
-//! `ToArrowUnchecked`.
+//! reads the elements that are null. For data that is known to be valid, `ToArrowUnchecked` leaves
+//! the checks out.
 //!
 //! Four things are copied, and nothing else:
 //!
-//! * from arrow-rs, a validity bitmap that begins at another bit than the data and cannot be told
-//!   otherwise: one that was put together with data from elsewhere, and that of a struct or a
-//!   fixed-size list that was sliced;
-//! * from arrow-rs, the sizes of the data buffers of views, which it does not keep in memory;
+//! * from arrow-rs, a validity bitmap that begins at another bit than the data, where the elements
+//!   before the first one cannot make up for it: that of an array whose bitmap was put together
+//!   with data from elsewhere, and that of a sliced struct or fixed-size list;
+//! * from arrow-rs, the sizes of the data buffers of views, because arrow-rs has no array of them
+//!   in memory;
 //! * to arrow-rs, a buffer that is not aligned for its type. Arrow recommends alignment and does
-//!   not ask for it; arrow-rs cannot do without. Decimals of 128 and 256 bits need 16 bytes;
-//! * all buffers that are empty: arrow-rs brings its own.
+//!   not require it, and arrow-rs requires it. Decimals of 128 and 256 bits need 16 bytes;
+//! * all buffers that are empty, which arrow-rs replaces by its own.
 //!
-//! A batch taken from arrow-rs is one tree with one owner: a column that is picked out of it keeps
-//! all of it. Convert the column alone to keep no more than that.
+//! A batch taken from arrow-rs is one tree with one owner: a column that is picked out of the batch
+//! keeps the memory of all columns. To keep only one column's memory, convert that column alone.
 //!
 //! # What does not fit
 //!
-//! What the other side has no place for is an error,
-//! [`Unsupported`](arrow_device::ErrorKind::Unsupported), and is not lost: metadata that is not
-//! UTF-8 or has a key twice, metadata of the values of a dictionary, a scale past 8 bits, an
-//! ordered dictionary inside a dictionary, arrays on a device (copy them with
-//! [`to_host`](arrow_device::Array::to_host) first). What arrow-rs has and C cannot say is an
+//! A value that the other side has no place for is not lost silently, but refused as
+//! [`Unsupported`](arrow_device::ErrorKind::Unsupported): metadata that is not UTF-8 or has a key
+//! twice, metadata of the values of a dictionary, a scale past 8 bits, an ordered dictionary inside
+//! a dictionary, arrays on a device (copy them with [`to_host`](arrow_device::Array::to_host)
+//! first). What arrow-rs has and C cannot express is an
 //! [`InvalidArgument`](arrow_device::ErrorKind::InvalidArgument): names with a NUL byte, empty time
 //! zones.
 //!
-//! These are left out, as having no meaning: the name and nullability of a dictionary's values, the
-//! name and flags of a batch's root, flags that nobody has defined, the order of metadata (pairs
-//! come out of arrow-rs sorted by key), a bitmap without a null in it, a run-end encoded array's
-//! values past the last run.
+//! The following have no meaning and are left out: the name and nullability of a dictionary's
+//! values, the name and flags of a batch's root, flags that nobody has defined, the order of
+//! metadata (pairs come out of arrow-rs sorted by key), a bitmap without a null in it, a run-end
+//! encoded array's values past the last run.
 
 #![allow(clippy::duplicate_mod, reason = "the majors of arrow-rs share one source")]
 
 #[cfg(any(feature = "arrow-58", feature = "arrow-59", feature = "arrow-60"))]
 mod block;
 
-/// The most levels that a schema has, asked before a type is followed down.
+/// The most levels that a schema may have. Checked before a type is followed down.
 #[cfg(any(feature = "arrow-58", feature = "arrow-59", feature = "arrow-60"))]
 const MAX_DEPTH: usize = 64;
 
-/// The most fields that a schema has, asked while a type is followed down.
+/// The most fields that a schema may have. Checked while a type is followed down.
 #[cfg(any(feature = "arrow-58", feature = "arrow-59", feature = "arrow-60"))]
 const MAX_FIELDS: usize = 1 << 18;
 
-/// The most bytes of names, time zones and metadata that a schema has, asked while a type is
+/// The most bytes of names, time zones and metadata that a schema may have. Checked while a type is
 /// followed down.
 #[cfg(any(feature = "arrow-58", feature = "arrow-59", feature = "arrow-60"))]
 const MAX_TEXT: usize = 48 << 20;

@@ -1,5 +1,5 @@
-//! [`Bench`]: where a peer is tried: the host, an open device, or a device that the checker moves
-//! on by hand.
+//! [`Bench`]: the place where a peer is tried, which is the host, an open device, or a device that
+//! the checker moves on by hand.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -11,7 +11,7 @@ use arrow_device::{Device, DeviceId, Queue, Result};
 use arrow_device_sim::{Mistake, Report, Sim};
 use arrow_device_testkit::judge::Stage;
 
-/// Where a scenario takes place.
+/// The place of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     /// In host memory.
@@ -20,11 +20,11 @@ pub enum Where {
     Device,
     /// On a device whose arrays have no events.
     WithoutEvents,
-    /// Wherever the peer can be tried at all.
+    /// Any place where the peer can be tried.
     Anywhere,
 }
 
-/// A place to try a peer at.
+/// A place where a peer is tried.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Bench {
@@ -36,10 +36,10 @@ pub enum Bench {
     Hand(Stage),
 }
 
-/// A device that is open, and who watches it.
+/// An open device, with the means to watch it.
 #[derive(Debug)]
 pub struct Opened {
-    /// What a peer in C is given of it.
+    /// The context that a peer in C gets.
     pub context: Context,
     /// The device.
     pub device: Device,
@@ -49,22 +49,23 @@ pub struct Opened {
 }
 
 impl Bench {
-    /// The software device.
+    /// Opens the software device.
     pub fn software() -> Result<Self> {
         Self::simulated(Sim::builder().seed(1).backtraces(false).build())
     }
 
-    /// A software device of another kind.
+    /// Opens a software device of another kind.
     pub fn simulated(sim: Sim) -> Result<Self> {
         Opened::new(sim.device(), Some(sim)).map(|opened| Self::Device(Box::new(opened)))
     }
 
-    /// A device of somebody else's.
+    /// Uses a device that the caller has opened.
     pub fn device(device: Device) -> Result<Self> {
         Opened::new(device, None).map(|opened| Self::Device(Box::new(opened)))
     }
 
-    /// The device that arrays should name; `None` on the host, where arrays may name others.
+    /// Returns the device that arrays should name, `None` on the host, where arrays may name
+    /// others.
     pub fn expected(&self) -> Option<DeviceId> {
         match self {
             Self::Host => None,
@@ -82,7 +83,7 @@ impl Bench {
         }
     }
 
-    /// What a peer in C is given: null on the host.
+    /// Returns the context that a peer in C gets, which is null on the host.
     pub fn context(&self) -> *const Context {
         match self {
             Self::Device(opened) => &raw const opened.context,
@@ -98,12 +99,12 @@ impl Opened {
         Ok(Self { context, device, queue, sim })
     }
 
-    /// What the device has seen since the last call, if it is one that looks.
+    /// Returns the mistakes that the device has seen since the last call, if it looks for them.
     pub fn reports(&self) -> Vec<Report> {
         self.sim.as_ref().map(Sim::take_reports).unwrap_or_default()
     }
 
-    /// Whether an address is memory of the device; `None` where it cannot tell.
+    /// Whether an address is memory of the device, `None` where the device cannot tell.
     pub fn owns(&self, address: *const c_void) -> Option<bool> {
         self.sim.as_ref()?;
         // SAFETY: the software device looks the address up and does not touch it.
@@ -111,20 +112,20 @@ impl Opened {
         Some(found.ok().flatten().is_some())
     }
 
-    /// Closes the device, and says what was left behind.
+    /// Closes the device, and returns what was left behind.
     pub fn finish(self) -> Vec<Report> {
         let Self { sim, device, queue, context: _context } = self;
         drop((queue, device));
         sim.map(Sim::finish).unwrap_or_default()
     }
 
-    /// How often the peer made a queue wait.
+    /// Returns how often the peer made a queue wait.
     pub fn waits(&self) -> usize {
         self.context.waits.load(Ordering::SeqCst)
     }
 }
 
-/// Says what is wrong in one line.
+/// Describes a mistake in one line.
 pub(crate) fn words_of(report: &Report) -> String {
     let who = |action: &Option<arrow_device_sim::Action>| {
         action.as_ref().map(|action| format!("{}, by {}", action.what, action.by))
@@ -143,7 +144,8 @@ pub(crate) fn is_leak(kind: Mistake) -> bool {
     matches!(kind, LeakedAllocation | LeakedArray | LeakedEvent | LeakedMapping | LeakedView)
 }
 
-/// `struct ArrowDeviceCheckContext` of `check.h`, and behind it what is the checker's.
+/// `struct ArrowDeviceCheckContext` of `check.h`. The members behind `checker` are for the checker
+/// only.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Context {
@@ -169,7 +171,7 @@ pub struct Context {
     waits: AtomicUsize,
 }
 
-/// The size that C knows: up to `checker`.
+/// The size of the part that C knows: up to `checker`.
 const SIZE: usize = std::mem::offset_of!(Context, device);
 
 impl Context {
@@ -198,7 +200,7 @@ impl Context {
     }
 }
 
-/// What the body answers, as an errno value.
+/// Returns the result of the body as an errno value.
 fn answer(body: impl FnOnce() -> Result<()>) -> c_int {
     body().map_or_else(|error| error.kind().errno(), |()| 0)
 }
@@ -251,7 +253,7 @@ unsafe extern "C" fn close_queue(context: *const Context, queue: *mut c_void) {
 }
 
 /// # Safety
-/// As the header says of both copies.
+/// The caller keeps the contract that the header has for both copies.
 unsafe fn copy(
     context: *const Context,
     queue: *mut c_void,

@@ -1,7 +1,7 @@
 //! Destructors of the capsules that a Python process hands out.
 //!
-//! A capsule may die while an exception is on its way, where no code in Python can run. So these
-//! are not written in Python, and call nothing that looks at exceptions.
+//! A capsule may die while an exception is on its way, when no code in Python can run. So the
+//! destructors are not written in Python, and call nothing that looks at exceptions.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -9,7 +9,7 @@ type NameOf = unsafe extern "C" fn(*mut c_void) -> *const c_char;
 type PointerOf = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 type Release = unsafe extern "C" fn(*mut c_void);
 
-/// The name of a capsule, and what it points to.
+/// Returns the name of a capsule, and the pointer in it.
 ///
 /// # Safety
 /// `capsule` is a capsule of Python's that is being destroyed.
@@ -31,7 +31,7 @@ unsafe fn of(capsule: *mut c_void) -> Option<(*const c_char, *mut c_void)> {
     (!pointer.is_null()).then_some((name, pointer))
 }
 
-/// Calls what a struct has at this offset, if there is anything.
+/// Calls the callback that a struct has at this offset, if there is one.
 ///
 /// # Safety
 /// `pointer` is a struct with a callback or null there, which takes the struct.
@@ -43,7 +43,7 @@ unsafe fn call_at(pointer: *mut c_void, offset: usize) {
     callback.into_iter().for_each(|release| unsafe { release(pointer) });
 }
 
-/// Releases a struct that is not released, and frees its memory, which is of `malloc`.
+/// Releases a struct that is not released, and frees its memory, which is from `malloc`.
 ///
 /// # Safety
 /// `capsule` is a capsule with such a struct.

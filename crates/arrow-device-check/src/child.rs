@@ -1,4 +1,4 @@
-//! The child's side: one scenario with one peer, in a process that may end at any point of it.
+//! The child's side: runs one scenario with one peer, in a process that may end at any point.
 
 use std::env;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use crate::judge;
 use crate::notes::Notes;
 use crate::peer::{Kind, Peer, Side};
 
-/// Tells a process that it is a child, and where to write.
+/// The variable that tells a process that it is a child, and which file it writes to.
 pub(crate) const NOTES: &str = "ARROW_DEVICE_CHECK_NOTES";
-/// The peer, the kind, the side and the scenario, a line each.
+/// The variable that has the peer, the kind, the side and the scenario, a line each.
 pub(crate) const TASK: &str = "ARROW_DEVICE_CHECK_TASK";
 
-/// What a child has to do.
+/// The task of a child.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) peer: String,
@@ -23,7 +23,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// The task of this process, if it is a child.
+    /// Returns the task of this process, if it is a child.
     pub(crate) fn of_this_process() -> Option<Self> {
         let (notes, task) = (env::var_os(NOTES)?, env::var(TASK).ok()?);
         let mut lines = task.split('\n');
@@ -36,13 +36,13 @@ impl Task {
         })
     }
 
-    /// What is set for a child.
+    /// Returns the value of the variable [`TASK`] for a child.
     pub(crate) fn variable(&self) -> String {
         let Self { peer, kind, side, scenario, .. } = self;
         [peer, kind.name(), side.name(), scenario].join("\n")
     }
 
-    /// Tries the peer. `open` finds it.
+    /// Tries the peer, which `open` finds.
     pub(crate) fn run(&self, open: impl FnOnce(&Self) -> Result<Peer, String>) {
         let Ok(notes) = Notes::to(&self.notes) else { return };
         notes.now(judge::RUNS, "loading the peer");

@@ -1,5 +1,5 @@
-//! What a Python process calls in the shared library: the child's side, with a peer whose entry
-//! point is a callback.
+//! The functions that a Python process calls in the shared library: the child's side, with a peer
+//! whose entry point is a callback.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -15,21 +15,23 @@ use crate::child::Task;
 use crate::notes::Notes;
 use crate::peer::{Advance, Entry, Kind, Peer, Protocol, Side, usual_places};
 
-/// What the script offers.
+/// The functions that the script offers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Script {
-    /// The entry point, of whatever kind: its arguments in order, and null for those it has not.
+    /// The entry point, of whatever kind. It gets its arguments in order, and null for those that
+    /// it does not have.
     call: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int,
-    /// Looks at what only Python has, and tells it with `arrow_device_check_note`.
+    /// Checks what only Python has, and notes it with `arrow_device_check_note`.
     protocol: unsafe extern "C" fn(*const Notes),
-    /// Says where the next call takes place: the context of `check.h`, or null on the host.
+    /// Tells where the next call takes place: the context of `check.h`, or null on the host.
     begin: unsafe extern "C" fn(*const Context),
-    /// Whether the module wants to know.
+    /// Whether the module wants to know the device.
     knows_devices: c_int,
 }
 
-/// Tries the script's peer as the variables of this process say. 0 if it was a child.
+/// Tries the script's peer as the variables of this process say. Returns 0 if this process is a
+/// child.
 ///
 /// # Safety
 /// `script` can be called until this returns.
@@ -42,7 +44,7 @@ pub(crate) unsafe extern "C" fn arrow_device_check_child(script: *const Script) 
     0
 }
 
-/// Tells what was seen: `pass`, `fail`, `skip` or `now`.
+/// Notes what was seen: `pass`, `fail`, `skip` or `now`.
 ///
 /// # Safety
 /// `notes` is what `protocol` was given, and the others are strings.
@@ -68,7 +70,7 @@ pub(crate) unsafe extern "C" fn arrow_device_check_note(
     }
 }
 
-/// Makes a device stream of a stream of plain arrays, which it takes over.
+/// Makes a device stream from a stream of plain arrays, which it takes over.
 ///
 /// # Safety
 /// `host` is a stream that is not released, and `out` may be written.
@@ -85,7 +87,7 @@ pub(crate) unsafe extern "C" fn arrow_device_check_wrap_stream(
     unsafe { out.write(device_of(moved)) };
 }
 
-/// Gives another stream like the one that a consumer was given. 0 if there is one.
+/// Gives another stream like the one that a consumer was given. Returns 0 if there is one.
 ///
 /// # Safety
 /// `out` may be written.
@@ -118,7 +120,7 @@ pub(crate) extern "C" fn arrow_device_check_may_be_plain() -> c_int {
     c_int::from(crate::judge::may_be_plain())
 }
 
-/// Makes a stream of plain arrays of a device stream on the host, which it takes over.
+/// Makes a stream of plain arrays from a device stream on the host, which it takes over.
 ///
 /// # Safety
 /// `device` is a stream that is not released, and `out` may be written.

@@ -1,4 +1,4 @@
-//! Check whether somebody's producer or consumer of Arrow data on devices keeps to the interface.
+//! Checks whether a producer or a consumer of Arrow data on devices keeps to the interface.
 //!
 //! A peer is a function in a shared library (`include/arrow_device/check.h` declares the kinds of
 //! function) or in Python. The checker calls the function on the host and on the software device,
@@ -62,15 +62,15 @@ pub use report::{Finding, Report, Seen, Verdict};
 pub use shape::Shape;
 pub use under::Under;
 
-/// Runs the scenario that this process was started for, if the checker started this process. Then
-/// the process should end with the code that is returned.
+/// Runs the scenario that this process was started for, if the checker started this process. The
+/// process should then end with the returned code.
 pub fn child_if_asked() -> Option<ExitCode> {
     child_with(|_| None).then_some(ExitCode::SUCCESS)
 }
 
-/// As [`child_if_asked`], with peers that are written in Rust: `known` gives the peer of a name. A
-/// name for which `known` gives none is looked for in a library. Returns whether the checker
-/// started this process.
+/// Does what [`child_if_asked`] does, with peers that are written in Rust: `known` returns the peer
+/// of a name. A name for which `known` returns none is looked for in a library. Returns whether the
+/// checker started this process.
 pub fn child_with(known: impl FnOnce(&str) -> Option<Peer>) -> bool {
     let Some(task) = child::Task::of_this_process() else { return false };
     task.run(|task| match known(&task.peer) {

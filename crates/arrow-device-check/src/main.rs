@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // There is nobody to tell if that fails.
+            // If writing fails, nobody can be told.
             let _ = writeln!(io::stderr(), "arrow-device-check: {error}");
             ExitCode::from(2)
         }

@@ -1,5 +1,5 @@
-//! [`Notes`]: what a child has seen so far, a line for each, in a file that outlives its crash; and
-//! [`read`], the parent's side.
+//! [`Notes`]: what a child has seen so far, a line for each note, in a file that outlives a crash
+//! of the child; and [`read`], the parent's side.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -10,30 +10,30 @@ use arrow_device_testkit::Verdict;
 
 use crate::under;
 
-/// One thing that was seen of one rule.
+/// A note about one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
-    /// From here on, whatever ends the process is this rule's, while this is done.
+    /// A rule, and what is done from here on. If the process ends meanwhile, that breaks this rule.
     Now(String, String),
     /// The rule was kept.
     Pass(String),
-    /// It was not, and this was seen.
+    /// The rule was broken, and this was seen.
     Fail(String, String),
-    /// It could not be looked at, and why.
+    /// The rule could not be looked at, for this reason.
     Skip(String, String),
-    /// There is nothing to try, and why.
+    /// There is nothing to try, for this reason.
     Absent(String),
-    /// What the peer wrote about an error of its own, such as a traceback.
+    /// The peer's own text about an error, such as a traceback.
     Said(String),
-    /// It takes record batches alone.
+    /// The peer takes record batches only.
     Batches,
-    /// So many bytes a tool had said of the memory when the next thing was begun.
+    /// How many bytes the tool had written about memory when the next step began.
     Heard(u64),
-    /// The child is through.
+    /// The child has finished.
     Done,
 }
 
-/// Where a child writes.
+/// The notes that a child writes.
 pub(crate) struct Notes {
     file: RefCell<File>,
     has_left: Cell<bool>,
@@ -45,11 +45,11 @@ impl std::fmt::Debug for Notes {
     }
 }
 
-/// Notes of somebody who is called while something else goes on, on any thread.
+/// Notes written from a callback that runs while something else goes on, on any thread.
 pub(crate) struct Aside(Option<File>);
 
 impl Aside {
-    /// As [`Notes::now`].
+    /// Writes what [`Notes::now`] writes.
     pub(crate) fn now(&mut self, id: &str, what: &str) {
         if let Some(file) = &mut self.0 {
             if let Some(length) = under::heard() {
@@ -60,29 +60,29 @@ impl Aside {
     }
 }
 
-/// Which rule a complaint is about, by words that it has. The first that fits.
+/// Words of complaints, and the rule that each is about. The first words that fit count.
 pub(crate) type Words = [(&'static str, &'static str)];
 
 impl Notes {
     pub(crate) fn to(path: &Path) -> std::io::Result<Self> {
         File::create(path)?;
-        // A script that the peer runs in may write there, too.
+        // A script that the peer runs in may write to the file too.
         let file = RefCell::new(File::options().append(true).open(path)?);
         Ok(Self { file, has_left: Cell::new(false) })
     }
 
     fn line(&self, kind: &str, id: &str, text: &str) {
         let text = text.replace('\\', "\\\\").replace('\n', "\\n").replace('\t', " ");
-        // Where nothing can be written, the parent sees a child that was not through.
+        // If nothing can be written, the parent sees a child that did not finish.
         let _ = writeln!(self.file.borrow_mut(), "{kind}\t{id}\t{text}");
     }
 
-    /// The same file for somebody who is called while something else goes on.
+    /// Returns the same file for a callback that runs while something else goes on.
     pub(crate) fn aside(&self) -> Aside {
         Aside(self.file.borrow().try_clone().ok())
     }
 
-    /// Says what is done next, and whose fault it is if it is never done.
+    /// Notes what is done next, and which rule is broken if that never ends.
     pub(crate) fn now(&self, id: &str, what: &str) {
         if let Some(length) = under::heard() {
             self.line("heard", "", &length.to_string());
@@ -90,37 +90,37 @@ impl Notes {
         self.line("now", id, what);
     }
 
-    /// The rule was kept.
+    /// Notes that the rule was kept.
     pub(crate) fn pass(&self, id: &str) {
         self.line("pass", id, "");
     }
 
-    /// It was not.
+    /// Notes that the rule was broken.
     pub(crate) fn fail(&self, id: &str, seen: impl AsRef<str>) {
         self.line("fail", id, seen.as_ref());
     }
 
-    /// It could not be looked at.
+    /// Notes that the rule could not be looked at.
     pub(crate) fn skip(&self, id: &str, why: impl AsRef<str>) {
         self.line("skip", id, why.as_ref());
     }
 
-    /// The peer takes record batches alone.
+    /// Notes that the peer takes record batches only.
     pub(crate) fn batches(&self) {
         self.line("batches", "", "");
     }
 
-    /// There is nothing to try.
+    /// Notes that there is nothing to try.
     pub(crate) fn absent(&self, why: impl AsRef<str>) {
         self.line("absent", "", why.as_ref());
     }
 
-    /// What is broken is not released, so that what is left behind says nothing of the peer.
+    /// Notes that a broken value is not released, so that leaks prove nothing about the peer.
     pub(crate) fn leave(&self) {
         self.has_left.set(true);
     }
 
-    /// Whether something was left.
+    /// Whether a value was not released on purpose.
     pub(crate) fn has_left_something(&self) -> bool {
         self.has_left.get()
     }
@@ -129,7 +129,7 @@ impl Notes {
         self.line("done", "", "");
     }
 
-    /// Whether the rule was kept, and what was seen if not.
+    /// Notes whether the rule was kept, and what was seen if not. Returns whether it was kept.
     pub(crate) fn check(&self, id: &str, holds: bool, seen: impl FnOnce() -> String) -> bool {
         if holds {
             self.pass(id)
@@ -139,7 +139,7 @@ impl Notes {
         holds
     }
 
-    /// The same of a verdict. Each complaint is that of the rule whose words it has.
+    /// Notes a verdict. Each complaint belongs to the rule whose words it has.
     pub(crate) fn verdict(&self, verdict: Verdict, words: &Words, otherwise: &str) -> bool {
         let Err(complaints) = verdict else { return true };
         for complaint in complaints.split("; ") {

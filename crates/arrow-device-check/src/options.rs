@@ -12,7 +12,7 @@ use crate::report::Report;
 use crate::shape::Shape;
 use crate::under::Under;
 
-/// The arguments that name a peer, one of which is needed.
+/// The arguments that name a peer. One of them is needed.
 const PEERS: [&str; 4] = ["producer", "consumer", "relay", "python"];
 
 /// What `arrow-device check` is given.
@@ -79,16 +79,16 @@ pub struct Options {
     pub check_library: Option<PathBuf>,
 }
 
-/// What went wrong with the check itself, in one line that says what to do.
+/// The error of a check that could not be done, in one line that says what to do.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Checks, and writes the report. Whether no rule was broken.
+/// Runs the check, and writes the report. Returns whether no rule was broken.
 ///
-/// A program that calls this calls [`child_if_asked`](crate::child_if_asked) first thing, because
-/// it is started again for each thing that is tried.
+/// The calling program has to call [`child_if_asked`](crate::child_if_asked) first, because it is
+/// started again for each scenario.
 ///
 /// # Errors
-/// That nothing could be tried, or the report not be written.
+/// Nothing could be tried, or the report could not be written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Failure> {
     let unknown = options.allow.iter().find(|id| crate::rules::find(id).is_none());
     if let Some(unknown) = unknown {
@@ -134,13 +134,13 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Failure> {
     Ok(report.failed().is_empty())
 }
 
-/// One line on a terminal that says what is being tried; nothing elsewhere.
+/// A line on a terminal that says what is being tried. Without a terminal nothing is printed.
 struct Progress {
     is_shown: bool,
 }
 
 impl Progress {
-    /// Back to the beginning of the line, which is empty then.
+    /// Returns to the beginning of the line and clears it.
     const CLEAR: &str = "\r\x1b[2K";
 
     fn new() -> Self {
@@ -149,7 +149,7 @@ impl Progress {
 
     fn show(&self, at: Option<usize>, of: usize, name: &str) {
         if let (true, Some(at)) = (self.is_shown, at) {
-            // There is nobody to tell if that fails.
+            // If writing fails, nobody can be told.
             let _ = write!(io::stderr(), "{}[{}/{of}] {name}", Self::CLEAR, at + 1);
             let _ = io::stderr().flush();
         }
@@ -173,7 +173,7 @@ fn subject(options: &Options) -> Result<(Subject, Launcher), Failure> {
     let (peer, side, launcher) = match (library, &options.python) {
         (Some((peer, side)), _) => {
             let (path, _) = peer::split(&peer)?;
-            // A name without a folder is looked for where the system has its libraries.
+            // The system looks for a name without a folder in its folders of libraries.
             let folder = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty());
             if folder.is_some() && !Path::new(path).exists() {
                 let what_to_do = "build it, or name the path where it is";
@@ -199,13 +199,13 @@ fn subject(options: &Options) -> Result<(Subject, Launcher), Failure> {
     Ok((Subject { peer, kind, side }, launcher))
 }
 
-/// The files that the report is written to.
+/// Returns the files that the report is written to.
 fn files(options: &Options) -> impl Iterator<Item = &Path> {
     let named = [&options.json, &options.junit].into_iter().flatten();
     named.map(PathBuf::as_path).filter(|file| file.as_os_str() != "-")
 }
 
-/// So that nobody waits for a report that cannot be written.
+/// Checks before the run that the report can be written, so that nobody waits in vain.
 fn may_be_written(file: &Path) -> Result<(), String> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     if file.is_dir() {

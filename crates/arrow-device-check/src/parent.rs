@@ -1,4 +1,5 @@
-//! The parent's side: a child for each scenario, with a limit of time, and what becomes of it.
+//! The parent's side: starts a child for each scenario, with a limit of time, and judges how the
+//! child ends.
 
 use std::fmt;
 use std::fs::File;
@@ -18,24 +19,24 @@ use crate::report::{Report, Verdict};
 use crate::shape::Shape;
 use crate::under::{self, Heard};
 
-/// How to start a child: a program that ends up in [`child`](crate::child_if_asked).
+/// How to start a child: a program that calls [`child_if_asked`](crate::child_if_asked).
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// The program.
     pub program: PathBuf,
-    /// What it is given.
+    /// The arguments of the program.
     pub arguments: Vec<String>,
-    /// What is set for it.
+    /// The environment variables of the program.
     pub variables: Vec<(String, String)>,
-    /// What to do where it cannot be started.
+    /// The advice to the user if the program cannot be started.
     pub remedy: &'static str,
 }
 
 impl Launcher {
-    /// This program again.
+    /// Returns a launcher that starts this program again.
     ///
     /// # Errors
-    /// What the system says of its path.
+    /// The system cannot tell the program's path.
     pub fn this_program() -> io::Result<Self> {
         let remedy = "leave it where it is until the check is over";
         let program = std::env::current_exe().map_err(|error| {
@@ -49,12 +50,12 @@ impl Launcher {
     }
 }
 
-/// How long things may take.
+/// The limits of time.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// One scenario.
+    /// How long one scenario may take.
     pub scenario: Duration,
-    /// A peer that has threads of its own, to do what it has to do next.
+    /// How long a peer with threads of its own may take for its next step.
     pub patience: Duration,
 }
 
@@ -64,30 +65,29 @@ impl Default for Limits {
     }
 }
 
-/// What could not be done, why, and what to do about it.
+/// Makes an error: what could not be done, why, and what to do about it.
 fn failed(what: impl fmt::Display, error: io::Error, remedy: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{what} ({error}): {remedy}"))
 }
 
-/// The names of all that is tried with such a peer.
+/// Returns the names of all scenarios for such a peer.
 pub(crate) fn names(subject: &Subject) -> impl Iterator<Item = &'static str> {
     judge::scenarios(subject.kind, subject.side).into_iter().map(|scenario| scenario.name)
 }
 
-/// Tries everything, each in a process of its own.
+/// Runs all scenarios, each in a process of its own.
 ///
 /// # Errors
-/// What the system says when no process can be started; that the peer is not there.
+/// No process can be started, or the peer is not there.
 pub fn check(subject: &Subject, launcher: &Launcher, limits: Limits) -> io::Result<Report> {
     check_some(subject, launcher, limits, |_, _| Some(true))
 }
 
-/// Tries some scenarios, each in a process of its own. `wanted` is called with the report so far
-/// and the name of the next scenario, and says whether to try that scenario, or, with `None`, to
-/// stop.
+/// Runs some scenarios, each in a process of its own. `wanted` is called with the report so far and
+/// the name of the next scenario. It returns whether to run that scenario, or `None` to stop.
 ///
 /// # Errors
-/// As of [`check`].
+/// Those of [`check`].
 pub fn check_some(
     subject: &Subject,
     launcher: &Launcher,
@@ -112,7 +112,7 @@ pub fn check_some(
     Ok(report)
 }
 
-/// A folder of this run's own.
+/// A folder for this run only.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -133,7 +133,7 @@ fn unwritable(error: io::Error, path: &Path) -> io::Error {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Nobody can do anything about it.
+        // A failure to remove the folder cannot be mended here.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -165,8 +165,8 @@ fn try_one(
         .env(NOTES, &notes)
         .env(TASK, task.variable())
         .env(under::HEARD, &heard)
-        // New memory holds something, and freed memory something else, in the C library that knows
-        // this. All threads share the one heap whose books are looked at.
+        // The C library that knows this variable fills new and freed memory with different bytes.
+        // All threads share one heap, whose books are looked at.
         .env(
             "GLIBC_TUNABLES",
             "glibc.malloc.perturb=165:glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1",
@@ -206,8 +206,8 @@ fn try_one(
     Ok(Shape::found(&seen))
 }
 
-/// What is not there, or not started, breaks no rule: whoever asked for the check has to do
-/// something else first.
+/// Returns an error for a peer that is missing or was not started. That breaks no rule: the user
+/// has to do something else first.
 fn may_be_judged(seen: &[Note], nothing: impl FnOnce() -> String) -> io::Result<()> {
     let absent = seen.iter().find_map(|note| match note {
         Note::Absent(why) => Some(why.clone()),
@@ -221,7 +221,7 @@ fn may_be_judged(seen: &[Note], nothing: impl FnOnce() -> String) -> io::Result<
 }
 
 fn take(seen: &[Note], scenario: &str, report: &mut Report) {
-    // What a peer said of an error belongs to what is said of it next.
+    // The peer's text about an error belongs to the next note.
     let mut words: Option<&str> = None;
     for note in seen {
         match note {
@@ -242,7 +242,7 @@ fn take(seen: &[Note], scenario: &str, report: &mut Report) {
     }
 }
 
-/// `None`: it was ended because it took too long.
+/// Waits for a child. `None`: it was ended because it took too long.
 fn wait(mut child: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let end = Instant::now() + limit;
     loop {
@@ -280,7 +280,7 @@ fn how_it_ended(ended: Option<ExitStatus>, limit: Duration) -> String {
     }
 }
 
-/// The last line that it wrote.
+/// Returns the last line that the child wrote.
 fn last_words(said: &Path) -> String {
     let said = std::fs::read(said).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);

@@ -4,17 +4,18 @@
 use std::env;
 use std::time::Duration;
 
-/// The variable that says it, in seconds.
+/// The variable that has the patience in seconds.
 pub(crate) const PATIENCE: &str = "ARROW_DEVICE_CHECK_PATIENCE";
 
-/// How long to wait for a peer that has threads of its own.
+/// Returns how long to wait for a peer that has threads of its own.
 pub(crate) fn patience() -> Duration {
     let seconds = env::var(PATIENCE).ok().and_then(|seconds| seconds.parse().ok());
     Duration::try_from_secs_f64(seconds.unwrap_or(10.0)).unwrap_or(Duration::from_secs(10))
 }
 
-/// What is left of the time to wait in vain. Whoever never does what is waited for would otherwise
-/// be waited for in each scenario anew: all of that adds up to a minute or so.
+/// How much time is left for waiting in vain. A peer that never does what is waited for would
+/// otherwise be waited for in each scenario again. With the budget, all of that adds up to a minute
+/// or so.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: Duration,
@@ -23,26 +24,26 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// No child is given less than this.
+    /// The least patience of a child.
     const LEAST: Duration = Duration::from_millis(250);
-    /// No scenario that comes after one that was stopped is given less than this, unless all are.
+    /// The least limit of a scenario that comes after a stopped one, unless all limits are lower.
     const LEAST_LIMIT: Duration = Duration::from_secs(2);
 
     pub(crate) fn new(limit: Duration, patience: Duration) -> Self {
         Self { limit, patience, left: patience * 4 }
     }
 
-    /// How long the next child waits for its peer.
+    /// Returns how long the next child waits for its peer.
     pub(crate) fn patience(&self) -> Duration {
         (self.left / 4).max(Self::LEAST).min(self.patience)
     }
 
-    /// How long the next scenario may take.
+    /// Returns how long the next scenario may take.
     pub(crate) fn limit(&self) -> Duration {
         self.limit
     }
 
-    /// What a child took, and whether it had to be stopped.
+    /// Takes the time of a child from the budget.
     pub(crate) fn spend(&mut self, took: Duration, is_stopped: bool) {
         if took >= self.patience() {
             self.left = self.left.saturating_sub(took);
@@ -59,7 +60,7 @@ mod tests {
 
     #[test]
     fn waits_in_vain_add_up_to_a_minute_at_most() {
-        // Each scenario waits three times, for the next step, the end and the release.
+        // Each scenario waits three times: for the next step, the end and the release.
         let mut budget = Budget::new(Duration::from_secs(30), Duration::from_secs(10));
         let waits = (0..16).map(|_| {
             let took = budget.patience() * 3;
@@ -67,7 +68,7 @@ mod tests {
             took
         });
         assert!(waits.sum::<Duration>() < Duration::from_secs(60));
-        // Those that hang are stopped.
+        // Scenarios that hang are stopped.
         let mut budget = Budget::new(Duration::from_secs(30), Duration::from_secs(10));
         let stops = (0..12).map(|_| {
             let took = budget.limit();

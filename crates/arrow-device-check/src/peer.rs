@@ -1,4 +1,4 @@
-//! [`Peer`]: somebody's entry point, whatever it was written in.
+//! [`Peer`]: the entry point of a peer, in whatever language it is written.
 
 use std::ffi::c_int;
 use std::path::Path;
@@ -31,31 +31,31 @@ pub enum Kind {
 /// What the peer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// It makes the structs.
+    /// Makes the structs.
     Producer,
-    /// It takes them over.
+    /// Takes the structs over.
     Consumer,
-    /// It takes them over and hands the same on.
+    /// Takes the structs over and hands the same on.
     Relay,
 }
 
-/// What is to be checked.
+/// The peer to be checked.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// How the child finds it.
+    /// The name by which the child finds the peer.
     pub peer: String,
     /// What is exchanged.
     pub kind: Kind,
-    /// What it does.
+    /// What the peer does.
     pub side: Side,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::Array, Self::Stream, Self::Async, Self::Dlpack, Self::DlpackLegacy];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Array => "array",
@@ -68,10 +68,10 @@ impl Kind {
 }
 
 impl Side {
-    /// All of them.
+    /// All sides.
     pub const ALL: [Self; 3] = [Self::Producer, Self::Consumer, Self::Relay];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Producer => "producer",
@@ -99,11 +99,11 @@ impl FromStr for Side {
     }
 }
 
-/// Does what a peer that was started has to do next. `Some(false)`: nothing, and nothing will come
-/// unless it is called. `None`: it has threads of its own, and nobody can say.
+/// Makes a peer that was started do its next step. `Some(false)`: there was none, and none will
+/// come unless the peer is called. `None`: the peer has threads of its own, so nobody can tell.
 pub type Advance = Box<dyn Fn() -> Option<bool>>;
 
-/// A function of a peer, as `check.h` declares it. All return 0 or an errno value.
+/// A function of a peer, as `check.h` declares it. All functions return 0 or an errno value.
 #[expect(missing_docs, reason = "the names are those of the header")]
 #[expect(clippy::type_complexity, reason = "they are what the header says")]
 pub enum Entry {
@@ -139,23 +139,23 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// Opens the place for a scenario, or says why it is left out.
+/// Opens the place for a scenario, or returns why the scenario is left out.
 pub type OpenBench = Box<dyn Fn(Where) -> Result<Bench, String>>;
 
 /// A peer in this process.
 #[derive(Debug)]
 pub struct Peer {
-    /// What it does.
+    /// The function that is checked.
     pub entry: Entry,
-    /// The same, made to fail after some arrays.
+    /// A function that does the same, and fails after some arrays.
     pub failing: Option<Entry>,
     /// Where it can be tried.
     pub open: Opener,
-    /// Looks at what its language asks for beside.
+    /// Checks what only the peer's language requires.
     pub protocol: Option<Protocol>,
-    /// Whether its [`Advance`] says `Some(false)` once its consumer has come to an end.
+    /// Whether the peer's [`Advance`] returns `Some(false)` once its consumer has come to an end.
     pub tells_end: bool,
-    /// Whether it is known to keep nothing but what it has to, so that memory can be counted.
+    /// Whether the peer is known to keep only what it has to, so that memory can be counted.
     pub can_count: bool,
 }
 
@@ -168,7 +168,7 @@ impl std::fmt::Debug for Protocol {
     }
 }
 
-/// An [`OpenBench`] that can be shown.
+/// An [`OpenBench`] that implements `Debug`.
 pub struct Opener(pub OpenBench);
 
 impl std::fmt::Debug for Opener {
@@ -178,7 +178,7 @@ impl std::fmt::Debug for Opener {
 }
 
 impl Peer {
-    /// A peer that can be tried wherever this says.
+    /// Returns a peer that can be tried wherever `open` opens a place.
     pub fn new(entry: Entry, open: impl Fn(Where) -> Result<Bench, String> + 'static) -> Self {
         let open = Opener(Box::new(open));
         Self { entry, failing: None, open, protocol: None, tells_end: false, can_count: true }
@@ -195,8 +195,8 @@ impl Peer {
     }
 }
 
-/// The host, and the software device where there is a reason to think that the peer can do
-/// something with it.
+/// Returns the host, and the software device if there is a reason to think that the peer can use
+/// it.
 pub fn usual_places(
     is_producer: bool,
     knows_devices: bool,
@@ -233,10 +233,10 @@ pub(crate) fn split(spec: &str) -> Result<(&str, &str), String> {
 /// Loads a library and finds its entry point.
 ///
 /// # Errors
-/// What is missing.
+/// A library or a function is missing.
 pub(crate) fn load(spec: &str, kind: Kind, side: Side) -> Result<Peer, String> {
     let (named, symbol) = split(spec)?;
-    // A name without a slash would be looked for elsewhere.
+    // The system would look elsewhere for a name without a slash.
     let here = Path::new(".").join(named);
     let path = if Path::new(named).exists() { here.as_path() } else { Path::new(named) };
     // SAFETY: what its initialisers do is up to whoever asked for the check; this is a process of
@@ -255,7 +255,7 @@ pub(crate) fn load(spec: &str, kind: Kind, side: Side) -> Result<Peer, String> {
     let done = unsafe { library.get::<Done>(format!("{symbol}_done").as_bytes()) };
     let done =
         done.ok().map(|found| *found).filter(|_| (kind, side) == (Kind::Async, Side::Consumer));
-    // Structs that it made may outlive everything.
+    // Structs that the library made may outlive everything.
     std::mem::forget(library);
     let is_producer = side == Side::Producer;
     let peer = Peer::new(entry, usual_places(is_producer, begin.is_some()));
@@ -271,7 +271,7 @@ type CallOne<T> = Box<dyn Fn(&Bench, *mut T) -> c_int>;
 type ConsumeAsync =
     Box<dyn Fn(&Bench, *mut *mut ArrowAsyncDeviceStreamHandler) -> (c_int, Advance)>;
 
-/// The same with a function that says whether the consumer has come to its end.
+/// Adds a function that tells whether the consumer has come to its end.
 fn with_done(consume: ConsumeAsync, done: Done) -> ConsumeAsync {
     Box::new(move |bench, out| {
         let (code, _) = consume(bench, out);
@@ -280,7 +280,7 @@ fn with_done(consume: ConsumeAsync, done: Done) -> ConsumeAsync {
     })
 }
 
-/// Tells the library where it is.
+/// Tells the library which place is used.
 fn told(begin: Option<Begin>, bench: &Bench) {
     if let Some(begin) = begin {
         // SAFETY: a context that lives as long as the bench, or null.
@@ -305,7 +305,7 @@ fn entry(
     side: Side,
     begin: Option<Begin>,
 ) -> Result<Entry, String> {
-    /// A function that takes one pointer.
+    /// Finds a function that takes one pointer.
     fn one<T: 'static>(
         library: &Library,
         symbol: &str,
@@ -328,7 +328,7 @@ fn entry(
             unsafe { call(schema, array) }
         }))
     };
-    // It has threads of its own, or has done everything.
+    // The peer has threads of its own, or has done everything.
     let unknown = || -> Advance { Box::new(|| None) };
     Ok(match (kind, side) {
         (Kind::Array, Side::Producer) => Entry::ProduceArray(two_structs()?),

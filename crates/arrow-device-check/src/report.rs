@@ -1,4 +1,4 @@
-//! [`Report`]: what was found, rule by rule; for people, as JSON, and as JUnit XML.
+//! [`Report`]: the findings, rule by rule, as text, as JSON, and as JUnit XML.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -6,21 +6,21 @@ use std::fmt::{self, Write};
 use crate::peer::Subject;
 use crate::rules::{self, Rule};
 
-/// What is to be said of a rule.
+/// The result of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// It could not be looked at.
+    /// The rule could not be looked at.
     NotApplicable,
-    /// It was kept, wherever it was looked at.
+    /// The rule was kept wherever it was looked at.
     Pass,
-    /// It was broken, and whoever asked said that this is allowed.
+    /// The rule was broken, and the user allowed that.
     Allowed,
-    /// It was broken.
+    /// The rule was broken.
     Fail,
 }
 
 impl Verdict {
-    /// The name of the verdict in JSON.
+    /// Returns the name of the verdict in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::NotApplicable => "not applicable",
@@ -31,27 +31,27 @@ impl Verdict {
     }
 }
 
-/// What was seen in a scenario.
+/// A result in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seen {
-    /// What was tried.
+    /// The scenario.
     pub scenario: String,
-    /// What came of it.
+    /// The result.
     pub text: String,
 }
 
-/// What was found of one rule.
+/// The findings about one rule.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The rule.
     pub rule: &'static Rule,
-    /// The worst of what was found.
+    /// The worst verdict.
     pub verdict: Verdict,
-    /// What was seen, where it was broken; why not, where it could not be looked at.
+    /// The results where the rule was broken, or the reasons why it could not be looked at.
     pub seen: Vec<Seen>,
 }
 
-/// All that was found of a peer.
+/// All findings about a peer.
 #[derive(Clone, Debug)]
 pub struct Report {
     subject: Subject,
@@ -77,7 +77,7 @@ impl Report {
         }
     }
 
-    /// Lets faults of these rules pass.
+    /// Allows these rules to be broken.
     #[must_use]
     pub fn allowing(mut self, ids: &[String]) -> Self {
         for finding in self.found.values_mut() {
@@ -88,12 +88,12 @@ impl Report {
         self
     }
 
-    /// What was found, in the order of the rules.
+    /// Returns the findings, in the order of the rules.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.found.values()
     }
 
-    /// The ids of the rules that were broken.
+    /// Returns the ids of the rules that were broken.
     pub fn failed(&self) -> Vec<&'static str> {
         let failed = self.findings().filter(|finding| finding.verdict == Verdict::Fail);
         failed.map(|finding| finding.rule.id).collect()
@@ -108,7 +108,7 @@ impl Report {
         format!("{} of kind {}: {peer}", side.name(), kind.name())
     }
 
-    /// The report as JSON: one object, whose members stay.
+    /// Returns the report as JSON: one object, whose members stay the same in later versions.
     pub fn to_json(&self) -> String {
         let Subject { peer, kind, side } = &self.subject;
         let mut text = format!(
@@ -126,7 +126,7 @@ impl Report {
         text
     }
 
-    /// The report as JUnit XML, a case for each rule.
+    /// Returns the report as JUnit XML, with a case for each rule.
     pub fn to_junit(&self) -> String {
         let (all, failed) = (self.found.len(), self.count(Verdict::Fail));
         let skipped = self.count(Verdict::NotApplicable);
@@ -177,7 +177,7 @@ fn json_of(finding: &Finding) -> String {
     )
 }
 
-/// A string of JSON.
+/// Returns a string of JSON.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {
@@ -193,7 +193,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Text of XML, also in an attribute. What XML cannot have is left out.
+/// Returns text of XML, also for attributes. Characters that XML cannot have are left out.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {
@@ -210,7 +210,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A line for each thing that was seen; scenarios where the same was seen together.
+/// Returns a line for each result. Scenarios with the same result share a line.
 fn lines_of(seen: &[Seen], before: &str) -> String {
     let mut texts: Vec<(&str, Vec<&str>)> = Vec::new();
     for Seen { scenario, text } in seen {

@@ -1,15 +1,14 @@
-//! The rules: what can be seen of a peer from outside, by the ids of the project's list of
-//! requirements.
+//! The rules that can be checked from outside, with the ids of the project's list of requirements.
 
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
-    /// Its id.
+    /// The id.
     pub id: &'static str,
-    /// What the specification asks for.
+    /// The demand of the specification.
     pub sentence: &'static str,
-    /// What to do where it is broken.
+    /// The remedy if the rule is broken.
     pub remedy: &'static str,
 }
 
@@ -24,12 +23,12 @@ const fn rule(id: &'static str, sentence: &'static str, remedy: &'static str) ->
     Rule { id, sentence, remedy }
 }
 
-/// A rule and its number.
+/// Finds a rule and its number by its id.
 pub(crate) fn find(id: &str) -> Option<(usize, &'static Rule)> {
     ALL.iter().enumerate().find(|(_, rule)| rule.id == id)
 }
 
-/// All of them. `PEER` is the checker's own.
+/// All rules. `PEER` is the checker's own.
 pub const ALL: &[Rule] = &[
     rule(
         "PEER",

@@ -1,11 +1,11 @@
-//! Which shapes of arrays a peer takes: any, or record batches alone, as many libraries have it.
-//! The parent sets it, after a child has found out, and the judges keep to it.
+//! Which shapes of arrays a peer takes: any, or record batches only, as with many libraries. A
+//! child finds that out, the parent then sets it for later children, and the judges keep to it.
 
 use std::env;
 
 use crate::notes::Note;
 
-/// The variable that says it.
+/// The variable that has the shape.
 pub(crate) const SHAPE: &str = "ARROW_DEVICE_CHECK_SHAPE";
 
 /// What a peer takes.
@@ -20,7 +20,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// What is set for a child; nothing where it is to be found out.
+    /// Returns the variable for a child, `None` where the shape is to be found out.
     pub(crate) fn variable(self) -> Option<(String, String)> {
         let value = match self {
             Self::Auto => return None,
@@ -30,18 +30,18 @@ impl Shape {
         Some((SHAPE.to_owned(), value.to_owned()))
     }
 
-    /// What a child has found out.
+    /// Returns what a child has found out.
     pub(crate) fn found(seen: &[Note]) -> Option<Self> {
         seen.contains(&Note::Batches).then_some(Self::Batches)
     }
 }
 
-/// Whether the peer of this process takes record batches alone.
+/// Whether the peer of this process takes record batches only.
 pub(crate) fn is_batches() -> bool {
     env::var(SHAPE).is_ok_and(|shape| shape == "batches")
 }
 
-/// Whether it was said, and need not be found out.
+/// Whether the shape was set, and need not be found out.
 pub(crate) fn is_known() -> bool {
     env::var_os(SHAPE).is_some()
 }

@@ -1,8 +1,8 @@
-//! Peers under a tool that sees each access to memory: valgrind. What the tool says becomes
-//! findings, each of the rule that was being looked at.
+//! Runs peers under a tool that sees each access to memory: valgrind. The tool's errors become
+//! findings, each about the rule that was being looked at.
 //!
-//! The tool writes while the child runs. So the child notes, with each thing that it begins, how
-//! much was written before.
+//! The tool writes while the child runs. So with each step the child notes how much the tool had
+//! written before. An error belongs to the step during which it was written.
 
 use std::env;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use crate::notes::Note;
 use crate::parent::Launcher;
 use crate::peer::{Kind, Side, Subject};
 
-/// The file that the tool writes to. It is set for each child.
+/// The file that the tool writes to, set for each child.
 pub(crate) const HEARD: &str = "ARROW_DEVICE_CHECK_HEARD";
-/// Says in a child that there is a tool.
+/// The variable that tells a child that it runs under a tool.
 const UNDER: &str = "ARROW_DEVICE_CHECK_UNDER";
 
 /// A tool.
@@ -26,8 +26,8 @@ pub enum Under {
     Valgrind,
 }
 
-/// What valgrind is told. Only addresses are looked at: whether values were ever written to is
-/// nothing that the interface speaks of.
+/// The arguments of valgrind. It checks addresses only: the interface does not say whether values
+/// were ever written.
 const ARGUMENTS: &[&str] = &[
     "--tool=memcheck",
     "--quiet",
@@ -36,25 +36,25 @@ const ARGUMENTS: &[&str] = &[
     "--redzone-size=512",
     "--child-silent-after-fork=yes",
     "--xml=yes",
-    // Set for each child.
+    // The tool replaces this by the variable, which is set for each child.
     "--xml-file=%q{ARROW_DEVICE_CHECK_HEARD}",
 ];
 
 impl Under {
-    /// How many times as long everything takes.
+    /// Returns how many times as long everything takes.
     pub(crate) fn slower(self) -> u64 {
         match self {
             Self::Valgrind => 20,
         }
     }
 
-    /// Starts children under the tool.
+    /// Returns a launcher that starts children under the tool.
     pub(crate) fn around(self, launcher: Launcher) -> Launcher {
         let program = launcher.program.display().to_string();
         let own = ARGUMENTS.iter().map(|argument| (*argument).to_owned());
         let arguments = own.chain([program]).chain(launcher.arguments).collect();
         let mut variables = launcher.variables;
-        // Python's own allocator takes whole pages, next to which nothing is seen.
+        // Python's own allocator takes whole pages, in which valgrind sees no ends of allocations.
         let pairs = [(UNDER, "valgrind"), ("PYTHONMALLOC", "malloc")];
         variables.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
         Launcher {
@@ -71,19 +71,19 @@ pub(crate) fn is_on() -> bool {
     env::var_os(UNDER).is_some()
 }
 
-/// How much the tool has written so far; `None` where there is none.
+/// Returns how much the tool has written so far, `None` without a tool.
 pub(crate) fn heard() -> Option<u64> {
     let file = env::var_os(HEARD).filter(|_| is_on())?;
     Some(std::fs::metadata(file).map_or(0, |about| about.len()))
 }
 
-/// A finding of the tool's.
+/// A finding of the tool.
 pub(crate) struct Heard {
     pub(crate) id: &'static str,
     pub(crate) text: String,
 }
 
-/// What the tool has written to a file, as findings of the rules that were being looked at.
+/// Returns the tool's errors in a file as findings of the rules that were being looked at.
 pub(crate) fn findings(file: &Path, seen: &[Note], subject: &Subject) -> Vec<Heard> {
     let Ok(written) = std::fs::read(file) else { return Vec::new() };
     let written = String::from_utf8_lossy(&written);
@@ -99,7 +99,7 @@ fn errors(written: &str) -> impl Iterator<Item = (u64, &str)> {
     })
 }
 
-/// What was done when the tool had written so much.
+/// Returns the step during which the tool had written so much.
 fn done_at(at: u64, seen: &[Note]) -> Option<(&str, &str)> {
     let mut heard = 0;
     let mut doing = None;
@@ -128,7 +128,7 @@ fn finding(error: &str, at: u64, seen: &[Note], subject: &Subject) -> Option<Hea
             let made = frames(within(rest, "<stack>", "</stack>").unwrap_or(""));
             let by = made.iter().find(|frame| !frame.is_allocator());
             let by = by.map_or(String::new(), |frame| format!(" by {}", frame.told()));
-            // The address is another one each time.
+            // The address differs each time.
             let place = about.split_once(" is ").map_or(about, |(_, place)| place);
             format!("; the address is {}{by}", plain(place))
         }
@@ -145,11 +145,11 @@ fn finding(error: &str, at: u64, seen: &[Note], subject: &Subject) -> Option<Hea
     Some(Heard { id, text })
 }
 
-/// So many functions of a stack are told.
+/// How many functions of a stack are shown.
 const DEPTH: usize = 4;
 
-/// The rule of what was seen. What a producer shows is looked at by the checker, under the rule
-/// that it is about. A consumer does what it likes, and what is wrong depends on the memory.
+/// Returns the rule that was broken. The checker looks at a producer's data, under the rule that it
+/// is about. A consumer does what it likes, so the rule depends on the memory.
 fn rule(doing: &str, about: &str, what: &str, is_ours: bool, subject: &Subject) -> &'static str {
     let known = |id: &str| crate::rules::find(id).map_or(RUNS, |(_, rule)| rule.id);
     if subject.side == Side::Producer {
@@ -177,7 +177,7 @@ impl Frame<'_> {
         self.object.contains("vgpreload") || self.object.contains("/libc.so")
     }
 
-    /// The dynamic linker reads whole words of the names that it looks at.
+    /// Whether this is the dynamic linker, which reads whole words of the names that it looks at.
     fn is_linker(&self) -> bool {
         self.object.rsplit('/').next().is_some_and(|object| object.starts_with("ld-"))
     }
@@ -232,7 +232,7 @@ mod tests {
         )
     }
 
-    /// The rule and the text of an error at this place of what the tool has written.
+    /// Returns the rule and the text of an error at this place of the tool's output.
     fn told(error: &str, at: u64, side: Side, kind: Kind) -> Option<(&'static str, String)> {
         let now = |id: &str, what: &str| Note::Now(id.into(), what.into());
         let seen = [
@@ -270,7 +270,7 @@ mod tests {
             (behind, checker, Kind::Dlpack, "DLP-7"),
             (freed, checker, Kind::Stream, "ARR-18"),
             (freed, checker, Kind::Dlpack, "DLP-6"),
-            // Its own memory is nothing that the interface speaks of.
+            // The interface does not speak of the peer's own memory.
             (freed, "/lib/mine.so", Kind::Array, "PEER"),
         ] {
             let error = error("/lib/mine.so", about, maker);

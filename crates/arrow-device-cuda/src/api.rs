@@ -1,5 +1,5 @@
-//! The functions of the CUDA driver, found in its library at run time, and what CUDA does in its
-//! own way.
+//! The functions of the CUDA driver, found in its library at run time, and the operations that CUDA
+//! does in its own way.
 //!
 //! The declarations are those of `cuda.h`, with its versioned names. A `CUdeviceptr` is a number as
 //! wide as an address on all systems that CUDA runs on, and is declared as one here.
@@ -17,7 +17,7 @@ use arrow_device_gpu::{
     functions, ok, text,
 };
 
-/// What CUDA calls things.
+/// CUDA's names and numbers.
 static VENDOR: Vendor = Vendor {
     name: "CUDA",
     runtime: "cuda",
@@ -28,7 +28,7 @@ static VENDOR: Vendor = Vendor {
     concurrent_managed_access: 89,
     managed_memory: 83,
     ranges_are_attributes: true,
-    // Compute capability 10, where others report that cuMemcpyBatchAsync crashes.
+    // Compute capability 10, where others have reported that cuMemcpyBatchAsync crashes.
     batches_break_on: Some((75, 10)),
     library_variable: "ARROW_DEVICE_CUDA_LIBRARY",
     options_variable: "ARROW_DEVICE_CUDA_OPTIONS",
@@ -78,7 +78,7 @@ static VENDOR: Vendor = Vendor {
     library_use: LibraryUse::new(),
 };
 
-/// Managed memory that every stream may use.
+/// The flag of managed memory that every stream may use.
 const GLOBAL: u32 = 1;
 const MEMORY_TYPE_HOST: u32 = 1;
 
@@ -115,7 +115,7 @@ pub(crate) struct Cuda {
     own: CudaFunctions,
 }
 
-/// The driver, loaded by the first call. An error stays one for the life of the process.
+/// Loads the driver on the first call. An error stays for the life of the process.
 pub(crate) fn load() -> Result<&'static Cuda> {
     static CUDA: OnceLock<Result<Cuda, String>> = OnceLock::new();
     // SAFETY: these are the functions of `cuda.h`, declared after it.
@@ -129,7 +129,7 @@ impl Cuda {
         Ok(Self { loaded, own })
     }
 
-    /// The primary context of a device.
+    /// Returns the primary context of a device.
     #[cfg(feature = "cudarc")]
     pub(crate) fn primary(&self, ordinal: usize) -> Result<Handle> {
         let number = i32::try_from(ordinal).unwrap_or(i32::MAX);

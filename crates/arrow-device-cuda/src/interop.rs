@@ -1,4 +1,4 @@
-//! Streams, events and memory of [`cudarc`] as queues, events and buffers, and back.
+//! Converts streams, events and memory of [`cudarc`] to queues, events and buffers, and back.
 //!
 //! ```no_run
 //! use arrow_device::{Array, DataType};
@@ -19,9 +19,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Which CUDA `cudarc` is compiled for is for the application to choose, by its features; this
-//! crate chooses none. Whoever has a `CudaStream` has the driver, so the panics of `cudarc` where
-//! there is none do not occur here.
+//! The application chooses by features which CUDA `cudarc` is compiled for; this crate chooses
+//! none. `cudarc` panics where there is no driver, but a program that has a `CudaStream` has the
+//! driver, so these panics do not occur here.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -35,13 +35,13 @@ use ::cudarc::driver::{
 use arrow_device::driver::Raw;
 use arrow_device::{Buffer, Device, Error, ErrorKind, Event, NodeView, Plain, Queue, Result};
 
-/// `cudaStreamPerThread`.
+/// The handle `cudaStreamPerThread`.
 const PER_THREAD: usize = 2;
 
-/// The queue that a stream is, which keeps the stream.
+/// Returns a stream as a queue, which keeps the stream.
 ///
-/// The per-thread default stream is [`Unsupported`](ErrorKind::Unsupported): it is another stream
-/// on each thread, and queues go from thread to thread.
+/// The per-thread default stream is [`Unsupported`](ErrorKind::Unsupported): it means another
+/// stream on each thread, and queues go from thread to thread.
 pub fn queue(stream: &Arc<CudaStream>) -> Result<Queue> {
     let raw = stream.cu_stream().cast::<c_void>();
     if raw.addr() == PER_THREAD {
@@ -54,7 +54,7 @@ pub fn queue(stream: &Arc<CudaStream>) -> Result<Queue> {
     Ok(unsafe { device.adopt_queue_of(Raw::from_ptr(raw), stream.clone()) })
 }
 
-/// The stream that a queue is.
+/// Returns a queue as a stream.
 ///
 /// # Safety
 /// The queue, or a clone of it, is kept as long as any clone of the result, and of what is made
@@ -71,7 +71,7 @@ pub unsafe fn stream(queue: &Queue, context: &Arc<CudaContext>) -> Result<Arc<Cu
     Ok(unsafe { context.wrap_borrowed_stream(queue.raw().as_ptr().cast()) })
 }
 
-/// The event that was recorded, which is kept.
+/// Returns a recorded event as one of this library, which keeps it.
 pub fn event(event: CudaEvent) -> Result<Event> {
     let device = device_of(event.context())?;
     let raw = Raw::from_ptr(event.cu_event().cast::<c_void>());
@@ -79,20 +79,21 @@ pub fn event(event: CudaEvent) -> Result<Event> {
     Ok(unsafe { Event::adopt_of(&device, raw, event) })
 }
 
-/// An event on this stream that passes when the other one has, and what was submitted to the stream
-/// before. (`cudarc` takes no foreign events.)
+/// Records an event on this stream. It passes when `event` has passed, and all work that was
+/// submitted to the stream before. (`cudarc` takes no foreign events.)
 pub fn cuda_event(event: &Event, stream: &Arc<CudaStream>) -> Result<CudaEvent> {
     queue(stream)?.wait(event)?;
     stream.record_event(None).map_err(said)
 }
 
-/// The memory of a slice, which is kept and goes back to its stream in the end.
+/// Returns the memory of a slice as a buffer, which keeps the slice. In the end the memory goes
+/// back to the slice's stream.
 ///
-/// Whatever `cudarc` knows to write there is ordered before what is submitted to the slice's stream
-/// from now on, and whoever uses the buffer is ordered behind that stream. An array of it is best
-/// finished on the [`queue`] of the stream. For a slice of the per-thread default stream, which is
-/// no queue, this waits for all work of the context: the slice may come from another thread, whose
-/// stream is another one.
+/// Writes that `cudarc` knows of are ordered before the work that is submitted to the slice's
+/// stream from now on, and users of the buffer are ordered behind that stream. An array of the
+/// buffer is best finished on the [`queue`] of the stream. For a slice of the per-thread default
+/// stream, which cannot be a queue, this waits for all work of the context, because the slice may
+/// come from another thread, where that name means another stream.
 ///
 /// `cudarc` frees a slice behind the last read that it knows of. Where several streams have read
 /// the slice before, and none of them waited for another, the slice's stream has to wait for them
@@ -102,7 +103,7 @@ pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
     let stream = slice.stream().clone();
     let (address, guard) = slice.device_ptr(&stream);
     drop(guard);
-    // `device_ptr` leaves its errors there.
+    // `device_ptr` leaves its errors in the context.
     slice.context().check_err().map_err(said)?;
     let base = std::ptr::with_exposed_provenance::<c_void>(address as usize);
     let len = slice.num_bytes() as u64;
@@ -119,7 +120,7 @@ pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
     })
 }
 
-/// Elements of a buffer of an array, which `cudarc` reads where it takes a [`DevicePtr`], on the
+/// Elements of a buffer of an array. `cudarc` reads them wherever it takes a [`DevicePtr`], on the
 /// stream of the view.
 ///
 /// The stream of the view waits for the data, and the memory is kept until that stream has passed
@@ -132,11 +133,11 @@ pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
 ///   device to device;
 /// * on a stream that is capturing a graph, because the graph may run after the view.
 ///
-/// A read that is refused is given the address null, with which `cudarc`'s copies fail. The reason
-/// is in the context of the stream, as other errors are that `cudarc` cannot return: the next call
-/// fails with it, or [`CudaContext::check_err`] tells it.
+/// A refused read is given the address null, with which `cudarc`'s copies fail. The reason is
+/// stored in the context of the stream, like other errors that `cudarc` cannot return: the next
+/// call fails with it, or [`CudaContext::check_err`] returns it.
 ///
-/// A kernel is given the address as an argument, and is launched before the guard is dropped:
+/// A kernel gets the address as an argument. It has to be launched before the guard is dropped:
 ///
 /// ```no_run
 /// # use cudarc::driver::{CudaFunction, DevicePtr, DriverError, LaunchConfig, PushKernelArg};
@@ -155,9 +156,9 @@ pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
 /// ```
 ///
 /// The calls of a group of NCCL are submitted at the end of the group, and not when `cudarc` takes
-/// the address. Such a group ends before the view is dropped (UNS-15).
+/// the address. So the group has to end before the view is dropped (UNS-15).
 ///
-/// The elements end with their view:
+/// The elements cannot outlive their view:
 ///
 /// ```compile_fail,E0505
 /// # use std::sync::Arc;
@@ -176,16 +177,18 @@ pub struct Elements<'view, T> {
     len: usize,
     /// The view's stream.
     reader: Arc<CudaStream>,
-    /// What `DeviceSlice::stream` tells, and nobody else's value: whoever reads on it has asked for
-    /// it, as `cudarc` does when it submits the read to another stream.
+    /// The stream that `DeviceSlice::stream` returns. No other value shares it, so a read on this
+    /// very stream shows that its caller has asked for the stream, as `cudarc` does when it submits
+    /// a read to another stream.
     stream: Arc<CudaStream>,
     elements: PhantomData<&'view [T]>,
 }
 
-/// Elements of a buffer of a node of a view, whose queue is this stream. They begin at the
+/// Returns elements of a buffer of a node of a view, whose queue is this stream. They begin at the
 /// beginning of the buffer: the node's offset is not added.
 ///
-/// The elements are of a type of which all bytes are a value, because nobody looked at them:
+/// Every sequence of bytes has to be a value of the elements' type, because nobody looked at the
+/// bytes:
 ///
 /// ```compile_fail,E0277
 /// # use std::sync::Arc;
@@ -229,7 +232,7 @@ pub fn slice<'view, T: Plain>(
 }
 
 impl<T> Elements<'_, T> {
-    /// Whether a read that is about to be submitted to a stream is one that the view covers.
+    /// Checks that the view covers a read that is about to be submitted to a stream.
     fn admit(&self, stream: &CudaStream) -> std::result::Result<(), DriverError> {
         if std::ptr::eq(stream, Arc::as_ptr(&self.stream)) || *stream != *self.reader {
             return Err(DriverError(cudaError_enum::CUDA_ERROR_NOT_PERMITTED));
@@ -246,7 +249,7 @@ impl<T> DeviceSlice<T> for Elements<'_, T> {
         self.len
     }
 
-    /// A stream of the context, on which the elements are not read.
+    /// Returns a stream of the context, on which the elements may not be read.
     fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }
@@ -257,12 +260,12 @@ impl<T> DevicePtr<T> for Elements<'_, T> {
         let admitted = self.admit(stream);
         let address = if admitted.is_ok() { self.address } else { 0 };
         stream.context().record_err(admitted);
-        // The view orders the stream before the read, and ends behind it.
+        // The view orders the stream behind the data, and ends after the read.
         (address, SyncOnDrop::Record(None))
     }
 }
 
-/// The device of a context, which has to be the primary one.
+/// Returns the device of a context, which has to be the primary one.
 fn device_of(context: &Arc<CudaContext>) -> Result<Device> {
     let ordinal = context.ordinal();
     let device = crate::open(ordinal)?;

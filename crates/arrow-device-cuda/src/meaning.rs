@@ -1,9 +1,10 @@
-//! What codes mean that only CUDA has, and what to do.
+//! The meanings of the codes that only CUDA has, and what to do about them.
 
 use arrow_device::ErrorKind;
 use arrow_device_gpu::Code;
 
-/// `None` for what HIP has as well, and for what no call of this crate can meet.
+/// Returns the meaning of a code. `None` for codes that HIP has too, and for those that no call of
+/// this crate can return.
 pub(crate) fn meaning(code: Code) -> Option<(ErrorKind, &'static str)> {
     Some(match code {
         34 => (
@@ -76,7 +77,8 @@ pub(crate) fn meaning(code: Code) -> Option<(ErrorKind, &'static str)> {
 mod tests {
     use super::*;
 
-    // Whoever loses a device loses what is on it: no code may say so after which it still works.
+    // Everything on a lost device is given up, so no code may mean a lost device if the device
+    // still works afterwards.
     #[test]
     fn only_what_ends_a_context_is_a_lost_device() {
         let is_lost =

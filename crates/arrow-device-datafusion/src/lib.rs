@@ -7,11 +7,11 @@
 //! | have the results of a query on a device | `results`, an asynchronous stream of arrays |
 //!
 //! To the compiler, the types of two releases of DataFusion have nothing in common. So there is a
-//! module for each release, with equal names in each, switched on by a feature: `v54` by
-//! `datafusion-54` (arrow-rs 58, Rust 1.88) and `v55` by `datafusion-55` (arrow-rs 59, Rust 1.94).
-//! None is on by default, because only the user knows which release the rest of the program uses.
-//! DataFusion's own features are those that the program asks DataFusion for. The feature `sql` is
-//! for the tests and examples of this crate.
+//! module for each release, and all modules have the same names in them. A feature switches each
+//! module on: `datafusion-54` (arrow-rs 58, Rust 1.88) the module `v54`, and `datafusion-55`
+//! (arrow-rs 59, Rust 1.94) the module `v55`. No feature is on by default, because only the user
+//! knows which release the rest of the program uses. DataFusion's own features are those that the
+//! program asks DataFusion for. The feature `sql` is for the tests and examples of this crate.
 #![cfg_attr(all(feature = "datafusion-55", feature = "sql"), doc = "```")]
 #![cfg_attr(not(all(feature = "datafusion-55", feature = "sql")), doc = "```ignore")]
 //! use std::sync::Arc;
@@ -38,13 +38,13 @@
 //!
 //! # What moves, and when
 //!
-//! Nothing is moved before somebody asks for a batch. Then, for each partition, as many batches as
+//! Nothing is moved before a batch is asked for. Then, for each partition, as many batches as
 //! `with_prefetch` says are on their way besides the one that is used, which bounds the memory that
 //! is taken on the device. Data that is not there yet is awaited on the executor that DataFusion
 //! runs on (tokio), and no thread is blocked. Data that comes to the host is checked there, at the
-//! cost that [`Array::validate`](arrow_device::Array::validate) has, because arrow-rs relies on
-//! valid data. A stream that is dropped, by a `LIMIT` or with its task, gives up the batches that
-//! are on their way.
+//! cost of [`Array::validate`](arrow_device::Array::validate), because arrow-rs relies on valid
+//! data. A stream that is dropped, by a `LIMIT` or with its task, gives up the batches that are on
+//! their way.
 //!
 //! `docs/engines.md` in the repository has an example with a plan that works on the device.
 
@@ -55,7 +55,7 @@ pub mod v54;
 #[cfg(feature = "datafusion-55")]
 pub mod v55;
 
-/// The snippets of a page, which are tests.
+/// Runs the snippets of a page as tests.
 #[cfg(all(doctest, feature = "datafusion-55", feature = "sql"))]
 #[doc = include_str!("../../../docs/engines.md")]
 struct Engines;

@@ -2,7 +2,8 @@
 
 use {arrow_device_arrow::v58 as bridge, datafusion_54 as datafusion};
 
-/// What a plan of this release has besides, told its statistics by `self.statistics_of`.
+/// The methods by which a plan without inputs reports its statistics in this release. The plan has
+/// `statistics_of`.
 macro_rules! leaf_statistics {
     () => {
         fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
@@ -11,7 +12,7 @@ macro_rules! leaf_statistics {
     };
 }
 
-/// This release asks no plan for its expressions.
+/// No method: this release asks no plan for its expressions.
 macro_rules! no_expressions {
     () => {};
 }

@@ -2,7 +2,8 @@
 
 use {arrow_device_arrow::v59 as bridge, datafusion_55 as datafusion};
 
-/// What a plan of this release has besides, told its statistics by `self.statistics_of`.
+/// The methods by which a plan without inputs reports its statistics in this release. The plan has
+/// `statistics_of`.
 macro_rules! leaf_statistics {
     () => {
         fn statistics_from_inputs(
@@ -15,7 +16,7 @@ macro_rules! leaf_statistics {
     };
 }
 
-/// The same for a plan without expressions.
+/// The method by which a plan reports that it has no expressions.
 macro_rules! no_expressions {
     () => {
         fn apply_expressions(

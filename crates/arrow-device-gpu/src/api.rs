@@ -1,4 +1,4 @@
-//! What a vendor does in its own way.
+//! [`Api`]: the part of a driver that differs between vendors.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
@@ -9,15 +9,15 @@ use arrow_device::ErrorKind;
 use crate::code::NOT_SUPPORTED;
 use crate::{Code, CopyList, Functions, Handle, Loaded, ReadyDevice, Vendor};
 
-/// A driver, and what its vendor does in its own way.
+/// A loaded driver, with the operations that its vendor does in its own way.
 ///
 /// Functions that work on a device are called between [`enter`](Self::enter) and
 /// [`leave`](Self::leave).
 pub trait Api: fmt::Debug + Send + Sync + 'static {
-    /// What [`enter`](Self::enter) found and [`leave`](Self::leave) puts back.
+    /// The state that [`enter`](Self::enter) found, for [`leave`](Self::leave) to restore.
     type Saved;
 
-    /// What was loaded.
+    /// The loaded library, its functions and its devices.
     fn loaded(&self) -> &Loaded;
 
     /// The functions that both vendors have.
@@ -25,19 +25,19 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
         &self.loaded().functions
     }
 
-    /// The names.
+    /// The vendor's names and numbers.
     fn vendor(&self) -> &'static Vendor {
         self.loaded().found.vendor
     }
 
-    /// The driver's version in words.
+    /// Returns the driver's version in words.
     fn version(&self) -> Result<String, Code>;
 
-    /// Gets a device ready: where there are contexts, retains the primary one. Called once for each
-    /// device in the life of the process, after the driver was initialised.
+    /// Makes a device ready: where the vendor has contexts, retains the primary one. Called once
+    /// for each device in the life of the process, after the driver was initialised.
     fn get_ready(&self, ordinal: i32) -> Result<ReadyDevice, Code>;
 
-    /// The device of this number, made ready by the first call.
+    /// Returns the device of this number. The first call makes it ready.
     fn ready(&self, ordinal: i32) -> Result<ReadyDevice, Code>
     where
         Self: Sized,
@@ -51,7 +51,7 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
     /// Makes a device the current one of this thread.
     fn enter(&self, device: &ReadyDevice) -> Result<Self::Saved, Code>;
 
-    /// Gives the thread back what was current before.
+    /// Makes the device or context current again that was current before.
     fn leave(&self, saved: Self::Saved);
 
     /// Allocates managed memory that every stream may use.
@@ -67,7 +67,8 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
     /// alive.
     unsafe fn copy(&self, to: Handle, from: Handle, len: usize, stream: Handle) -> Code;
 
-    /// Submits a copy from the memory of another device; `None` where there is no function for it.
+    /// Submits a copy from the memory of another device. `None` where the driver has no function
+    /// for that.
     ///
     /// # Safety
     /// UNS-21: both sides have this many bytes, lie on these devices and stay until the stream has
@@ -81,7 +82,7 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
     ) -> Option<Code>;
 
     /// Submits a list of copies by a function that this vendor prefers to
-    /// [`memcpy_batch`](Functions::memcpy_batch); `None` where there is none.
+    /// [`memcpy_batch`](Functions::memcpy_batch). `None` where the driver has no such function.
     ///
     /// # Safety
     /// UNS-21, for each of the copies: both sides have this many bytes and stay until the stream
@@ -91,28 +92,29 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Lets the current device reach the memory of another one. `None` where there is no function
-    /// for it.
+    /// Lets the current device reach the memory of another device. `None` where the driver has no
+    /// function for that.
     fn enable_peer(&self, peer: &ReadyDevice) -> Option<Code>;
 
-    /// The number that the driver has for the host's memory, when it is asked for the type of an
-    /// address. The device's memory has the next one.
+    /// Returns the driver's number for the memory type of host memory. The memory type of device
+    /// memory is the next number.
     fn host_memory_type(&self) -> Result<u32, Code>;
 
-    /// The vendor's name of a code.
+    /// Returns the vendor's name of a code.
     fn error_name(&self, code: Code) -> Option<Cow<'static, str>>;
 
-    /// What a code means, where it does not mean the same for both vendors.
+    /// Returns what a code means, where it does not mean the same for both vendors.
     fn meaning(&self, code: Code) -> Option<(ErrorKind, &'static str)> {
         let _ = code;
         None
     }
 
-    /// Called after a call failed: takes the error out of where the vendor keeps the last one, so
-    /// that the program, when it asks for the last error, is told its own.
+    /// Called after a call failed. Takes the error out of the place where the vendor keeps the last
+    /// one, so that a program that asks for the last error gets its own.
     fn forget_error(&self) {}
 
-    /// Whether a call succeeded whose failure changes nothing, and is forgotten.
+    /// Whether a call succeeded. For calls whose failure changes nothing and is ignored: the error
+    /// is forgotten.
     fn succeeded(&self, code: Code) -> bool {
         if code != 0 {
             self.forget_error();
@@ -121,7 +123,7 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// A vendor's text; `None` where there is none.
+/// Converts a vendor's text. `None` where the text is null.
 ///
 /// # Safety
 /// The text is null, or ends with a zero and stays for the life of the process.

@@ -1,6 +1,6 @@
 //! The codes that the functions return. The two vendors use the same numbers.
 
-/// What every function returns: 0 for success.
+/// The result of every function: 0 for success.
 pub type Code = i32;
 
 /// Whether a call succeeded.

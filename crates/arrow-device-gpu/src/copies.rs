@@ -1,4 +1,6 @@
-//! Submitting copies: one by one, or a list of them in one call.
+//! Submits copies: one by one, or a list of them in one call. One call is tried first, because it
+//! costs less for many small copies. Where the driver does not take the list, the same copies are
+//! submitted one by one.
 
 use arrow_device::DeviceId;
 use arrow_device::driver::{Region, Route};
@@ -10,7 +12,8 @@ use crate::{Api, Code, CopyList, GpuDriver, Handle, Kind};
 const LEGACY_STREAM: usize = 1;
 
 impl<A: Api> GpuDriver<A> {
-    /// All copies in one call, where there is one for it and more than one to make.
+    /// Submits all copies in one call. `None` where there is only one copy, or no function for a
+    /// list.
     ///
     /// # Safety
     /// UNS-21 and UNS-22, as [`Driver::copy`](arrow_device::driver::Driver::copy) has them, in an
@@ -22,7 +25,7 @@ impl<A: Api> GpuDriver<A> {
         regions: &[Region],
     ) -> Option<Code> {
         let is_peer = matches!(route, Route::FromPeer(peer) if self.is_elsewhere(peer.id()));
-        // The manual wants a stream that is not the legacy default one.
+        // The manual forbids the legacy default stream for this function.
         if !self.batches || regions.len() < 2 || is_peer || stream.addr() <= LEGACY_STREAM {
             return None;
         }
@@ -34,7 +37,8 @@ impl<A: Api> GpuDriver<A> {
             None => unsafe { list.submit(self.api.functions(), stream) }?,
         };
         // A driver may have the function and not the ability, or not for this kind of host memory.
-        // What is wrong with the copies themselves is wrong with them one by one, too.
+        // Then the copies are submitted one by one. If the copies themselves are wrong, that fails
+        // too.
         if matches!(code, INVALID_VALUE | NOT_SUPPORTED) {
             self.api.forget_error();
             return None;
@@ -88,7 +92,7 @@ impl<A: Api> GpuDriver<A> {
         }
     }
 
-    /// Whether that is the memory of another device itself, and not of the host.
+    /// Whether this is the memory of another device, and not of the host.
     fn is_elsewhere(&self, memory: DeviceId) -> bool {
         memory.device_type == self.api.vendor().device
             && memory.id != i64::from(self.device.ordinal)

@@ -4,21 +4,21 @@ use arrow_device::driver::{Region, Spot};
 
 use crate::{Code, CopyAttributes, Functions, Handle, MemoryLocation};
 
-/// The source of a copy is read when the stream has come so far.
+/// The order in which the driver reads the source of a copy: in stream order.
 const IN_STREAM_ORDER: i32 = 1;
 
 /// A list of copies for one call.
 #[derive(Debug)]
 pub struct CopyList {
-    /// Where each goes.
+    /// The targets.
     pub to: Vec<Handle>,
-    /// Where each comes from.
+    /// The sources.
     pub from: Vec<Handle>,
-    /// How long each is.
+    /// The lengths in bytes.
     pub len: Vec<usize>,
-    /// How they are made.
+    /// The attributes of all copies.
     pub attributes: CopyAttributes,
-    /// The copy from which on the attributes hold, which is the first one.
+    /// The number of the first copy that has the attributes: 0.
     pub first: usize,
 }
 
@@ -39,8 +39,8 @@ impl CopyList {
         }
     }
 
-    /// Submits the copies by the function that both vendors have; `None` where the driver is too
-    /// old.
+    /// Submits the copies by the function that both vendors have. `None` where the driver is too
+    /// old to have it.
     ///
     /// # Safety
     /// UNS-21, for each of the copies: both sides have this many bytes and stay until the stream
@@ -56,7 +56,7 @@ impl CopyList {
     }
 }
 
-/// Where a spot is.
+/// Returns the address of a spot.
 pub(crate) fn address(spot: Spot) -> Handle {
     spot.base.as_ptr().cast::<u8>().wrapping_add(spot.offset as usize).cast()
 }

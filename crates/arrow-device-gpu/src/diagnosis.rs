@@ -1,4 +1,4 @@
-//! What there is, in words.
+//! Lists devices, and describes the driver in words.
 
 use std::ffi::{CStr, c_char};
 use std::fmt;
@@ -12,37 +12,37 @@ use crate::{Api, Code, ReadyDevice, error, ok};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listed {
-    /// What `open` takes.
+    /// The number that `open` takes.
     pub ordinal: usize,
-    /// Its name, for people.
+    /// The name of the device, for people.
     pub name: String,
-    /// How many bytes of memory it has.
+    /// How many bytes of memory the device has.
     pub memory: u64,
-    /// Whether there is managed memory on it.
+    /// Whether the device has managed memory.
     pub has_managed_memory: bool,
     /// Whether the host may read managed memory while the device works.
     pub has_concurrent_managed_access: bool,
 }
 
-/// What was found of a driver: to be printed.
+/// A description of a driver, to be printed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Diagnosis {
     /// The runtime's name.
     pub runtime: &'static str,
-    /// The library, as it was found; `None` where it was not.
+    /// The name by which the library was found, `None` where there is none.
     pub library: Option<String>,
-    /// The driver's version, in words.
+    /// The driver's version in words.
     pub version: Option<String>,
-    /// Functions that newer drivers have.
+    /// Optional functions that the driver does not have, because it is too old.
     pub missing: Vec<&'static str>,
-    /// The devices.
+    /// The devices that can be opened.
     pub devices: Vec<Listed>,
-    /// Why there is no device to be used.
+    /// Why no device can be used.
     pub problem: Option<Error>,
 }
 
-/// Looks at everything; `api` is the library, or why it could not be used.
+/// Describes the driver. `api` is the driver, or the error of loading it.
 pub fn diagnose<A: Api>(runtime: &'static str, api: Result<&A>) -> Diagnosis {
     let mut diagnosis = Diagnosis {
         runtime,
@@ -70,7 +70,7 @@ pub fn diagnose<A: Api>(runtime: &'static str, api: Result<&A>) -> Diagnosis {
     diagnosis
 }
 
-/// The devices. An error where the driver works and there is none.
+/// Lists the devices. Returns an error where the driver works and there is no device.
 pub fn list(api: &impl Api) -> Result<Vec<Listed>> {
     const OPERATION: &str = "list devices";
     let mut count = 0;
@@ -100,7 +100,7 @@ pub fn list(api: &impl Api) -> Result<Vec<Listed>> {
     (0..count).map(listed).collect()
 }
 
-/// The device's name, or what to call it where the driver does not say.
+/// Returns the device's name, or a name that is made of its number where the driver gives none.
 pub(crate) fn name(api: &impl Api, device: &ReadyDevice) -> String {
     let mut text = [0 as c_char; 256];
     let room = text.len() as i32 - 1;
@@ -114,7 +114,7 @@ pub(crate) fn name(api: &impl Api, device: &ReadyDevice) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// How many bytes a device has.
+/// Returns how many bytes of memory a device has.
 pub(crate) fn memory(api: &impl Api, device: &ReadyDevice) -> Result<u64, Code> {
     let mut memory = 0;
     // SAFETY: a number is written.
@@ -122,7 +122,7 @@ pub(crate) fn memory(api: &impl Api, device: &ReadyDevice) -> Result<u64, Code> 
     Ok(memory as u64)
 }
 
-/// A property of a device; 0 where the driver has never heard of it.
+/// Returns an attribute of a device, 0 where the driver does not know the attribute.
 pub(crate) fn attribute(api: &impl Api, device: &ReadyDevice, attribute: i32) -> Result<i32, Code> {
     let mut value = 0;
     // SAFETY: a number is written.

@@ -1,9 +1,9 @@
 //! [`GpuDriver`]: the [`Driver`] of one kind of memory of one device.
 //!
-//! It owns the events that it keeps for the next use and nothing else: contexts are retained once
-//! per device and never released, because memory that was exported outlives whoever opened the
-//! device. Every call makes the device the current one of the calling thread and gives the thread
-//! its own back.
+//! A driver owns only the events that it keeps for the next use. Contexts are retained once per
+//! device and never released, because memory that was exported outlives whoever opened the device.
+//! Every call makes the device the current one of the calling thread, and makes the thread's former
+//! device current again.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -24,15 +24,15 @@ use crate::error::error_on;
 use crate::notices::Announcers;
 use crate::{Api, Code, Functions, Handle, Kind, Options, Pool, ReadyDevice};
 
-/// A stream that does not wait for the legacy default stream.
+/// The flag of a stream that does not wait for the legacy default stream.
 pub(crate) const NON_BLOCKING: u32 = 1;
-/// An event without a time.
+/// The flag of an event that records no time.
 const WITHOUT_TIME: u32 = 2;
-/// The mode in which a thread's calls do not disturb a capture elsewhere.
+/// The mode in which a thread's calls do not disturb a graph capture on another thread.
 const RELAXED: i32 = 2;
-/// How many events are kept for the next use.
+/// The most events that are kept for the next use.
 const KEPT_EVENTS: usize = 64;
-/// How often a wait with a limit asks again at once, before it begins to pause.
+/// How often a wait with a limit asks without a pause, before it begins to pause.
 const EAGER: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -45,21 +45,22 @@ pub struct GpuDriver<A: Api> {
     properties: Properties,
     /// Whether memory that is allocated in the order of queues comes from the device's own pool.
     pub(crate) from_own_pool: bool,
-    /// Whether a list of copies is given to the driver in one call.
+    /// Whether a list of copies is submitted in one call.
     pub(crate) batches: bool,
-    /// Cleared when the device turns out to have no stream-ordered allocation.
+    /// Whether memory is allocated in the order of queues. Cleared when the device turns out not to
+    /// be able to.
     pub(crate) allocates_in_order: AtomicBool,
-    /// Events that nobody has any more.
+    /// Events that are not in use, kept for the next use.
     events: Mutex<Vec<Raw<Event>>>,
     /// The streams that announce events.
     pub(crate) announcers: Arc<Mutex<Announcers>>,
-    /// Devices that were asked about, and whether their memory can be reached.
+    /// The numbers of devices that were asked about, and whether their memory can be reached.
     pub(crate) peers: Mutex<Vec<(i64, bool)>>,
 }
 
-/// "For transfers from device memory to pageable host memory, the function will return only once
-/// the copy has completed", and "for transfers from any host memory to any host memory, the
-/// function is fully synchronous with respect to the host".
+/// From the manual: "For transfers from device memory to pageable host memory, the function will
+/// return only once the copy has completed", and "for transfers from any host memory to any host
+/// memory, the function is fully synchronous with respect to the host".
 fn waiting_copies(kind: Kind) -> WaitingCopies {
     match kind {
         Kind::Host => WaitingCopies::All,
@@ -67,7 +68,7 @@ fn waiting_copies(kind: Kind) -> WaitingCopies {
     }
 }
 
-/// The device is the current one of this thread until this is dropped.
+/// Keeps the device the current one of this thread until it is dropped.
 pub(crate) struct Entered<'a, A: Api> {
     api: &'a A,
     saved: Option<A::Saved>,
@@ -81,7 +82,7 @@ impl<A: Api> Drop for Entered<'_, A> {
     }
 }
 
-/// This thread's calls leave captures of other threads alone until this is dropped.
+/// Keeps this thread's calls from disturbing captures of other threads until it is dropped.
 pub(crate) struct Apart<'a, A: Api> {
     api: &'a A,
     mode: Option<i32>,
@@ -132,7 +133,8 @@ impl<A: Api> GpuDriver<A> {
         let host_access = match kind {
             Kind::Device => HostAccess::None,
             Kind::Host => HostAccess::Mapped,
-            // Otherwise the host may not touch any of it while the device does anything.
+            // Without concurrent access the host may not touch any managed memory while the device
+            // does anything.
             Kind::Managed if attribute(vendor.concurrent_managed_access)? == 0 => HostAccess::None,
             Kind::Managed => HostAccess::Mapped,
         };
@@ -190,7 +192,7 @@ impl<A: Api> GpuDriver<A> {
         Ok(Entered { api: self.api, saved: Some(saved) })
     }
 
-    /// Calls a function with the device current.
+    /// Calls a function while the device is current.
     pub(crate) fn call(
         &self,
         operation: &'static str,
@@ -200,7 +202,7 @@ impl<A: Api> GpuDriver<A> {
         self.check(function(self.api.functions()), operation)
     }
 
-    /// The same for a function that would disturb a capture of another thread.
+    /// [`call`](Self::call) for a function that would disturb a capture of another thread.
     pub(crate) fn call_apart(
         &self,
         operation: &'static str,
@@ -212,8 +214,8 @@ impl<A: Api> GpuDriver<A> {
         self.check(function(functions), operation)
     }
 
-    /// The same for a function that adds to a stream, which may not be capturing a graph: there,
-    /// everything would be remembered and nothing done.
+    /// [`call`](Self::call) for a function that adds work to a stream. Refuses a stream that is
+    /// capturing a graph, because such a stream records the work instead of doing it.
     pub(crate) fn submit(
         &self,
         stream: Handle,
@@ -226,8 +228,8 @@ impl<A: Api> GpuDriver<A> {
         self.check(function(functions), operation)
     }
 
-    /// An error where the stream is capturing a graph, or would have to wait for one that is. The
-    /// question ends no capture.
+    /// Returns an error where the stream is capturing a graph, or would have to wait for a stream
+    /// that is. Asking does not end a capture.
     fn require_no_capture(&self, stream: Handle, operation: &'static str) -> Result<()> {
         let Some(is_capturing) = self.api.functions().stream_is_capturing else { return Ok(()) };
         let mut status = 0;
@@ -350,7 +352,7 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
         let operation = "ask a queue";
-        // The question itself would end a capture.
+        // `stream_query` itself would end a capture.
         let _entered = self.enter(operation)?;
         self.require_no_capture(queue.as_ptr(), operation)?;
         self.ask(operation, |functions| {
@@ -375,8 +377,8 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
         if event.is_null() {
             return;
         }
-        // Recording it anew does not change waits that were submitted before ("subsequent calls to
-        // cuEventRecord do not modify them").
+        // The event is recorded anew for its next use. That does not change waits that were
+        // submitted before ("subsequent calls to cuEventRecord do not modify them").
         {
             let mut events = lock(&self.events);
             if events.len() < KEPT_EVENTS {
@@ -489,7 +491,7 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
         spot: Spot,
         _len: u64,
     ) -> Result<Option<NonNull<u8>>> {
-        // What the host writes to pinned memory is there for whatever is submitted later.
+        // What the host writes to pinned memory is visible to all work that is submitted later.
         Ok(NonNull::new(address(spot).cast()).filter(|_| self.kind == Kind::Host))
     }
 
@@ -500,7 +502,8 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
 }
 
 impl<A: Api> GpuDriver<A> {
-    /// Asks something that is answered with yes, not yet, or an error.
+    /// Calls a function that answers with success for yes, with [`NOT_READY`] for not yet, or with
+    /// an error.
     fn ask(
         &self,
         operation: &'static str,

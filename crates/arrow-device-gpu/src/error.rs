@@ -1,4 +1,4 @@
-//! The vendors' codes as this library's errors. The two use the same numbers.
+//! Converts the vendors' codes to errors. Both vendors use the same numbers.
 
 use arrow_device::{DeviceId, Error, ErrorKind};
 
@@ -8,7 +8,7 @@ use crate::code::{
 };
 use crate::{Api, Code};
 
-/// The error for a code that is not success.
+/// Returns the error for a code that is not success.
 pub fn error(api: &impl Api, code: Code, operation: &'static str) -> Error {
     api.forget_error();
     let (kind, message) = api.meaning(code).unwrap_or_else(|| meaning(code));
@@ -20,7 +20,7 @@ pub fn error(api: &impl Api, code: Code, operation: &'static str) -> Error {
     Error::new(kind, message).during(operation).from_vendor(code.into(), name)
 }
 
-/// The same, about a device.
+/// Returns the error for a code that is not success, with the device in it.
 pub(crate) fn error_on(
     api: &impl Api,
     code: Code,
@@ -30,7 +30,7 @@ pub(crate) fn error_on(
     error(api, code, operation).on_device(device)
 }
 
-/// What a code means that both vendors have, and what to do.
+/// Returns what a code means that both vendors have, and what to do about it.
 fn meaning(code: Code) -> (ErrorKind, &'static str) {
     match code {
         INVALID_VALUE | INVALID_DEVICE_POINTER | 21 => (
@@ -119,7 +119,8 @@ mod tests {
         }
     }
 
-    // What is lost is released at once, so no code may say so that only one vendor has.
+    // Everything on a lost device is released at once, so a code that only one vendor has may not
+    // mean that a device is lost.
     #[test]
     fn only_what_breaks_a_context_for_good_is_a_lost_device() {
         let lost: Vec<Code> =

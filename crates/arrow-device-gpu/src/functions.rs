@@ -1,5 +1,5 @@
-//! Tables of the functions of a driver's library: [`functions!`](crate::functions) declares one,
-//! and [`Functions`] is the one that both vendors share.
+//! Tables of the functions of a driver's library: [`functions!`](crate::functions) declares a
+//! table, and [`Functions`] is the table of the functions that both vendors have.
 
 use std::ffi::{c_char, c_void};
 
@@ -14,7 +14,7 @@ pub type HostFunction = extern "system" fn(*mut c_void);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryLocation {
-    /// What is located: nothing in particular, a device, or something else.
+    /// The kind of place: none in particular, a device, or another place.
     pub kind: i32,
     /// The device's number.
     pub id: i32,
@@ -24,9 +24,9 @@ pub struct MemoryLocation {
 #[repr(C)]
 #[derive(Debug)]
 pub struct PoolAccess {
-    /// Who gets at the memory.
+    /// The device that gets access.
     pub location: MemoryLocation,
-    /// What for.
+    /// The kind of access.
     pub flags: i32,
 }
 
@@ -36,22 +36,22 @@ pub struct PoolAccess {
 pub struct CopyAttributes {
     /// When the source is read.
     pub order: i32,
-    /// A hint where the source is.
+    /// A hint about where the source is.
     pub from: MemoryLocation,
-    /// A hint where the target is.
+    /// A hint about where the target is.
     pub to: MemoryLocation,
-    /// Further wishes.
+    /// Further flags.
     pub flags: u32,
 }
 
 /// Declares a table of functions, and how each of them is found in a library.
 ///
 /// A row is `required` or `optional`, then a field with the function's type, then the function's
-/// name in the library. The table's `find` fails where a required function is missing, and leaves
-/// an optional one out.
+/// name in the library. The table's `find` fails where a required function is missing. A missing
+/// optional function is `None`.
 ///
-/// A table that is `named by` another struct has no names in its rows: that struct is declared as
-/// well, with a name for each row, and is given to `find`.
+/// A table that is `named by` another struct has no names in its rows. That struct is declared too,
+/// with a name for each row, and is passed to `find`.
 #[macro_export]
 macro_rules! functions {
     (
@@ -90,7 +90,7 @@ macro_rules! functions {
         }
 
         impl $Table {
-            /// Looks all functions up.
+            /// Looks up all functions.
             ///
             /// # Safety
             /// Each function has in the library the type that its field has here.
@@ -112,9 +112,9 @@ macro_rules! functions {
 }
 
 functions! {
-    /// The functions that both vendors have in the same form, under other names.
+    /// The functions that both vendors have in the same form, under different names.
     ///
-    /// Those that are optional are missing in older drivers; everything works without them.
+    /// Optional functions are missing in older drivers. Everything works without them.
     pub struct Functions named by FunctionNames {
         required init: fn(u32) -> Code,
         required driver_version: fn(*mut i32) -> Code,

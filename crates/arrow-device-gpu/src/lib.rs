@@ -1,11 +1,11 @@
-//! What `arrow-device-cuda` and `arrow-device-rocm` have in common.
+//! The common part of `arrow-device-cuda` and `arrow-device-rocm`.
 //!
 //! The driver interfaces of CUDA and HIP have the same shape: devices with ordinals, streams,
-//! events, device, pinned and managed memory. [`GpuDriver`] is written once over that shape. What
-//! differs is behind [`Api`], which each of the two crates implements: what the functions are
-//! called, how a device is made current, and what constants are called.
+//! events, device, pinned and managed memory. [`GpuDriver`] is written once over that shape. The
+//! differences are behind [`Api`], which each of the two crates implements: the names of functions,
+//! how a device is made current, and the values of constants.
 //!
-//! Nobody else needs this crate; it changes together with the two.
+//! Only these two crates need this crate. It changes together with them.
 
 mod api;
 mod code;
@@ -37,7 +37,7 @@ pub use options::{Options, Pool};
 pub use pool::PoolProperties;
 pub use vendor::Vendor;
 
-/// What memory is made of.
+/// The kind of memory of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -46,6 +46,6 @@ pub enum Kind {
     Device,
     /// Pinned memory of the host, which the device reaches and the host reads in place.
     Host,
-    /// Managed memory, which moves to whoever uses it.
+    /// Managed memory, which moves to the device or the host when it is used there.
     Managed,
 }

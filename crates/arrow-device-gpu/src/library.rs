@@ -1,4 +1,4 @@
-//! Finding a driver's library, the functions in it, and the devices that it has.
+//! Finds a driver's library, the functions in it, and the devices that it has.
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use libloading::Library;
 use crate::{Code, Functions, Handle, Vendor, ok};
 
 /// A library that was found. It stays loaded until the process ends, because memory that was handed
-/// out is released through it.
+/// out is released through its functions.
 #[derive(Debug)]
 pub struct Found {
     library: &'static Library,
@@ -22,13 +22,13 @@ pub struct Found {
 /// A device that is ready for calls: the numbers and the handle by which calls name it.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadyDevice {
-    /// Its number in this process.
+    /// The number of the device in this process.
     pub ordinal: i32,
-    /// Its handle, which some functions take in place of the number.
+    /// The handle of the device, which some functions take in place of the number.
     pub device: i32,
-    /// Its primary context; null where the vendor has none to name.
+    /// The primary context of the device; null where the vendor has no contexts.
     pub context: Handle,
-    /// The pool that this library has there; null where there is none.
+    /// This library's pool on the device; null where there is none.
     pub pool: Handle,
 }
 
@@ -38,7 +38,7 @@ unsafe impl Send for ReadyDevice {}
 // SAFETY: the members are numbers and handles that do not change.
 unsafe impl Sync for ReadyDevice {}
 
-/// What both vendors have of a driver that was loaded.
+/// The part of a loaded driver that both vendors have.
 #[derive(Debug)]
 pub struct Loaded {
     /// The library.
@@ -48,13 +48,14 @@ pub struct Loaded {
     /// The devices that were made ready, for the life of the process: memory that was exported
     /// outlives whoever opened the device.
     ready: Mutex<Vec<ReadyDevice>>,
-    /// Whether the driver was initialised, and the end of the process is seen before its handlers.
+    /// Whether the driver was initialised. From then on the library sees the end of the process
+    /// before the driver's handlers run.
     is_initialised: AtomicBool,
 }
 
-/// The driver of a vendor, loaded by the first call. An error stays one for the life of the
-/// process. An error in a child of `fork` whose parent has called this, and after the end of the
-/// process has begun.
+/// Loads the driver of a vendor on the first call. An error stays for the life of the process. In a
+/// child of `fork` whose parent has called this, and after the end of the process has begun, every
+/// call is an error.
 ///
 /// `whole` adds the functions that only this vendor has.
 ///
@@ -89,9 +90,9 @@ impl Loaded {
         Ok(Self { found, functions, ready, is_initialised })
     }
 
-    /// Whether a call that initialises the driver has succeeded. The driver may have registered
-    /// handlers of the end of the process, the latest of which runs first, so the first success
-    /// makes the library see the end before those.
+    /// Checks the code of a call that initialises the driver. Such a call may register handlers of
+    /// the end of the process, and the latest handler runs first. So after the first success the
+    /// library registers its own, to see the end before those.
     pub(crate) fn initialised(&self, code: Code) -> Result<(), Code> {
         ok(code)?;
         if !self.is_initialised.swap(true, Ordering::Relaxed) {
@@ -100,7 +101,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// The device of this number, which `get_ready` makes ready when it is asked for the first
+    /// Returns the device of this number. `get_ready` makes it ready when it is asked for the first
     /// time.
     pub(crate) fn ready(
         &self,
@@ -114,15 +115,15 @@ impl Loaded {
         // SAFETY: the flags have to be 0; it may be called any number of times.
         self.initialised(unsafe { (self.functions.init)(0) })?;
         let device = get_ready()?;
-        // A context may have handlers of the end, too.
+        // A context may have registered handlers of the end of the process, too.
         self.found.vendor.library_use.loaded();
         ready.push(device);
         Ok(device)
     }
 }
 
-/// Loads the library that the vendor's variable names in the environment, or the first of the
-/// vendor's libraries that there is. An error says what to do.
+/// Loads the library that the vendor's environment variable names, or the first of the vendor's
+/// libraries that is there. An error says what to do.
 fn find(vendor: &'static Vendor) -> Result<Found, String> {
     let names = match std::env::var_os(vendor.library_variable) {
         Some(name) => vec![name],
@@ -136,7 +137,8 @@ fn find(vendor: &'static Vendor) -> Result<Found, String> {
         match unsafe { Library::new(&name) } {
             Ok(library) => {
                 vendor.library_use.loaded();
-                // Never dropped: memory that was handed out is released through it.
+                // Never dropped, because memory that was handed out is released through the
+                // library.
                 let library: &'static Library = Box::leak(Box::new(library));
                 let missing = Mutex::new(Vec::new());
                 return Ok(Found { library, name: name_shown, missing, vendor });
@@ -149,7 +151,7 @@ fn find(vendor: &'static Vendor) -> Result<Found, String> {
 }
 
 impl Found {
-    /// A function that has to be there.
+    /// Returns a function that has to be there.
     ///
     /// # Safety
     /// UNS-31: `T` is the type of the function of that name.
@@ -162,7 +164,7 @@ impl Found {
         })
     }
 
-    /// A function that may be missing, which is no error; [`missing`](Self::missing) remembers it.
+    /// Returns a function that may be missing. [`missing`](Self::missing) lists those that were.
     ///
     /// # Safety
     /// UNS-31: `T` is the type of the function of that name.
@@ -175,12 +177,12 @@ impl Found {
         Ok(found.ok().map(|symbol| *symbol))
     }
 
-    /// The name that it was found by.
+    /// Returns the name by which the library was found.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The optional functions that it does not have.
+    /// Returns the optional functions that the library does not have.
     pub fn missing(&self) -> Vec<&'static str> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

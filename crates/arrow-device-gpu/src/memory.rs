@@ -1,4 +1,4 @@
-//! Memory of each kind: allocating, freeing, and saying what lies at an address.
+//! Memory of each kind: allocates it, frees it, and finds out what lies at an address.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::code::{INVALID_DEVICE_POINTER, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTE
 use crate::driver::Apart;
 use crate::{Api, Code, GpuDriver, Handle, Kind, ok};
 
-/// Pinned memory that every device of the runtime reaches.
+/// The flag of pinned memory that every device of the runtime reaches.
 const PORTABLE: u32 = 1;
 
 const MEMORY_TYPE: i32 = 2;
@@ -19,7 +19,7 @@ const DEVICE_ORDINAL: i32 = 9;
 const RANGE_START: i32 = 11;
 const RANGE_SIZE: i32 = 12;
 
-/// Whether an error says that nothing will work any more.
+/// Whether an error says that no later call will work.
 fn is_the_end(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DeviceLost | ErrorKind::ShutDown)
 }
@@ -64,8 +64,8 @@ impl<A: Api> GpuDriver<A> {
         Ok(Raw::from_ptr(memory))
     }
 
-    /// Memory that is there when the stream has come so far; `None` where the device or the driver
-    /// has none such.
+    /// Allocates memory that is there when the stream comes to this allocation. `None` where the
+    /// device or the driver cannot do that.
     ///
     /// # Safety
     /// UNS-22: the stream is alive.
@@ -98,8 +98,8 @@ impl<A: Api> GpuDriver<A> {
         done.map(|()| Some(memory).filter(|memory| !memory.is_null()))
     }
 
-    /// Allocates, and once more where there was no memory and the device's own pool may have kept
-    /// some.
+    /// Allocates. Where no memory was left, trims the device's own pool, which may have kept some,
+    /// and allocates once more.
     fn or_from_the_pool(&self, allocate: impl Fn() -> Code) -> Code {
         let code = allocate();
         if code != OUT_OF_MEMORY || self.device.pool.is_null() {
@@ -110,8 +110,9 @@ impl<A: Api> GpuDriver<A> {
         allocate()
     }
 
-    /// Managed memory may be larger than the device's; what does not fit is moved to and fro, or
-    /// ends the process on devices that cannot.
+    /// Checks that the device has enough free memory for managed memory. Drivers allow more managed
+    /// memory than that. The excess is then moved to and fro, or ends the process on devices that
+    /// cannot move it.
     fn require_free(&self, len: u64) -> Result<()> {
         let (mut free, mut total) = (0, 0);
         for trims in [false, true] {
@@ -147,8 +148,8 @@ impl<A: Api> GpuDriver<A> {
         });
     }
 
-    /// Pinned memory, initialised; `None` where the driver refuses it, whatever the reason, and
-    /// plain memory has to do.
+    /// Allocates pinned memory, filled with zeros. `None` where the driver refuses, whatever the
+    /// reason, and the caller has to use plain memory.
     pub(crate) fn allocate_pinned_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {
         let size = usize::try_from(len).unwrap_or(usize::MAX);
         let mut memory = ptr::null_mut();
@@ -159,7 +160,8 @@ impl<A: Api> GpuDriver<A> {
             let code =
                 unsafe { (self.api.functions().mem_host_alloc)(&mut memory, size, PORTABLE) };
             match self.check(code, "allocate") {
-                // A limit of the process, of a container, of the system: there is plain memory.
+                // A limit of the process, of a container or of the system was reached. Plain memory
+                // will do.
                 Err(error) if !is_the_end(&error) => return Ok(None),
                 other => other?,
             }
@@ -173,8 +175,8 @@ impl<A: Api> GpuDriver<A> {
         Ok(address)
     }
 
-    /// What lies at an address; `None` where the driver does not know it, as for plain memory of
-    /// the host.
+    /// Returns the allocation that an address lies in. `None` where the driver does not know the
+    /// address, as for plain host memory.
     ///
     /// # Safety
     /// None: the driver looks the address up and does not follow it.
@@ -192,8 +194,8 @@ impl<A: Api> GpuDriver<A> {
         Ok(Some(Allocation { device, remaining: remaining as u64 }))
     }
 
-    /// Where the allocation around an address begins and how long it is; `None` where the driver
-    /// cannot tell.
+    /// Returns where the allocation around an address begins and how long it is. `None` where the
+    /// driver cannot tell.
     fn range(&self, address: Handle) -> Result<Option<(usize, usize)>> {
         if self.api.vendor().ranges_are_attributes {
             let start = self.ask_about(address, RANGE_START, 0_usize);
@@ -219,8 +221,8 @@ impl<A: Api> GpuDriver<A> {
         }
     }
 
-    /// What kind of memory lies at an address; `None` where the driver does not know the address. A
-    /// device is current.
+    /// Returns what kind of memory lies at an address. `None` where the driver does not know the
+    /// address. A device has to be current.
     fn kind_at(&self, address: Handle) -> Result<Option<Kind>, Code> {
         let memory_type = match self.ask_about(address, MEMORY_TYPE, 0_u32) {
             // "If ptr was not allocated by, mapped by, or registered with a CUcontext which uses
@@ -232,14 +234,14 @@ impl<A: Api> GpuDriver<A> {
             other => other?,
         };
         let is_managed = match self.ask_about(address, IS_MANAGED, 0_u32) {
-            // What the driver does not know of, or not of this address.
+            // The driver does not know the attribute, or not of this address.
             Err(INVALID_VALUE | NOT_SUPPORTED) => {
                 self.api.forget_error();
                 0
             }
             other => other?,
         };
-        // A truth value of which only the lowest byte is certain to be written.
+        // The attribute is a truth value of which only the lowest byte is certain to be written.
         if is_managed & 0xff != 0 {
             return Ok(Some(Kind::Managed));
         }
@@ -251,13 +253,14 @@ impl<A: Api> GpuDriver<A> {
         })
     }
 
-    /// One attribute of an address, as wide as the vendor's manual says.
+    /// Returns an attribute of an address. The type of `value` is as wide as the vendor's manual
+    /// says.
     fn attribute<T: Copy>(&self, address: Handle, attribute: i32, value: T) -> Result<T> {
         let answer = self.ask_about(address, attribute, value);
         answer.map_err(|code| self.error(code, "locate"))
     }
 
-    /// As [`attribute`](Self::attribute), with the driver's code where it fails.
+    /// Does what [`attribute`](Self::attribute) does, and returns the driver's code where it fails.
     fn ask_about<T>(&self, address: Handle, attribute: i32, mut value: T) -> Result<T, Code> {
         let out = (&raw mut value).cast();
         // SAFETY: the attributes that are asked for are numbers of this width; the address is

@@ -1,8 +1,9 @@
-//! Announcements of events: functions of the host behind them.
+//! Announces events: the driver calls a function on the host once an event has passed.
 //!
-//! A stream of the driver's own waits for the event and then calls the function, so that no other
-//! stream stands still for it. A stream announces one event at a time: a slow event keeps no other
-//! one from being announced.
+//! A stream of this library's own waits for the event, and then calls the function. No stream of
+//! the program stands still for the call. Each stream announces one event at a time, so a slow
+//! event does not delay the announcement of another. What must stay true: a stream goes back to the
+//! idle ones only when its function runs, or when nothing was submitted to it.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -14,15 +15,16 @@ use arrow_device::driver::EventNotice;
 use crate::driver::{GpuDriver, NON_BLOCKING, lock};
 use crate::{Api, Handle};
 
-/// How many events are announced at the same time. The library asks about others.
+/// The most events that are announced at the same time. The library asks about further events
+/// itself.
 const MOST_STREAMS: usize = 32;
 const OPERATION: &str = "announce an event";
 
-/// The streams that announce.
+/// The streams that announce events.
 #[derive(Debug, Default)]
 pub(crate) struct Announcers {
     idle: Vec<StreamHandle>,
-    /// How many there are, those that wait for an event included.
+    /// How many streams were made, including those that wait for an event.
     made: usize,
 }
 
@@ -34,14 +36,14 @@ struct StreamHandle(Handle);
 // every thread.
 unsafe impl Send for StreamHandle {}
 
-/// What the function of the host is called with.
+/// The argument of the host's function.
 struct Announcement {
     notice: EventNotice,
     stream: StreamHandle,
     announcers: Arc<Mutex<Announcers>>,
 }
 
-/// Called by the vendor's driver, on a thread where none of its functions may be called.
+/// Called by the vendor's driver, on a thread where the driver's functions may not be called.
 extern "system" fn announced(announcement: *mut c_void) {
     // SAFETY: `announce` gave the pointer to this call, which the driver makes once.
     let announcement = unsafe { Box::from_raw(announcement.cast::<Announcement>()) };
@@ -51,7 +53,7 @@ extern "system" fn announced(announcement: *mut c_void) {
 }
 
 impl<A: Api> GpuDriver<A> {
-    /// Has the notice called once the event has passed; no, where that cannot be done.
+    /// Has the notice called once the event has passed. Returns `false` where that cannot be done.
     ///
     /// # Safety
     /// UNS-22: the event is alive and was recorded.
@@ -82,7 +84,7 @@ impl<A: Api> GpuDriver<A> {
         Ok(true)
     }
 
-    /// A stream that waits for nothing; none where there are enough.
+    /// Returns a stream that waits for nothing. `None` where as many as allowed are waiting.
     fn announcing_stream(&self) -> Result<Option<StreamHandle>> {
         {
             let mut announcers = lock(&self.announcers);
@@ -106,7 +108,7 @@ impl<A: Api> GpuDriver<A> {
         Ok(Some(StreamHandle(stream)))
     }
 
-    /// Destroys the streams that announce nothing. Those that still wait stay.
+    /// Destroys the idle streams. Those that still wait stay.
     pub(crate) fn close_announcers(&self) {
         let idle = std::mem::take(&mut lock(&self.announcers).idle);
         for stream in idle {

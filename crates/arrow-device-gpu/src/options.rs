@@ -6,10 +6,10 @@ use crate::{Kind, Vendor};
 
 /// How a device is opened: with which memory, from where, and how copies are submitted.
 ///
-/// What a program leaves open is read from an environment variable (`ARROW_DEVICE_CUDA_OPTIONS`,
-/// `ARROW_DEVICE_HIP_OPTIONS`), which has pairs with spaces between them: `pool=own keep=1048576`,
-/// `pool=current`, `pool=none`, `batched_copies=0`. What is not named there either has the default
-/// of the function that sets it here.
+/// Options that a program leaves open are read from an environment variable
+/// (`ARROW_DEVICE_CUDA_OPTIONS`, `ARROW_DEVICE_HIP_OPTIONS`), which has pairs with spaces between
+/// them: `pool=own keep=1048576`, `pool=current`, `pool=none`, `batched_copies=0`. An option that
+/// the variable does not have either gets the default that the function for it names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub(crate) kind: Kind,
@@ -23,55 +23,55 @@ pub struct Options {
 pub enum Pool {
     /// A pool of this library's own. There is one for each device of the process.
     Own {
-        /// How many bytes the pool keeps when memory is freed, for the next allocation. What the
-        /// pool has beyond that, and nobody uses, goes back to the device whenever somebody waits
-        /// for it. Of several openings of a device the last one decides.
+        /// How many bytes the pool keeps for the next allocation when memory is freed. Unused
+        /// memory beyond that goes back to the device at the next synchronization. If a device is
+        /// opened several times, the latest number counts.
         keep: u64,
     },
-    /// The pool that is current to the device: the default pool, unless the program has chosen
-    /// another one. Its settings are left as they are.
+    /// The device's current pool: the default pool, unless the program has chosen another one. Its
+    /// settings are left as they are.
     Current,
     /// No pool: nothing is allocated in the order of queues.
     None,
 }
 
-/// No more than this is kept where nobody says how much.
+/// The most bytes that a pool keeps by default.
 const MOST_KEPT: u64 = 512 << 20;
-/// And no more than this part of the device's memory.
+/// A pool keeps at most this part of the device's memory by default: one part of 32.
 const PART_KEPT: u64 = 32;
 
 impl Options {
-    /// The device's own memory, and all else as it is by default.
+    /// The defaults: the device's own memory, and nothing else set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The kind of memory.
+    /// Sets the kind of memory.
     #[must_use]
     pub fn with_kind(mut self, kind: Kind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// Where memory comes from that is allocated in the order of a queue. By default that is a pool
-    /// of the library's own, which keeps a thirty-second of the device's memory, and 512 MiB at
-    /// most.
+    /// Sets where memory comes from that is allocated in the order of a queue. The default is a
+    /// pool of the library's own, which keeps a thirty-second of the device's memory, and 512 MiB
+    /// at most.
     #[must_use]
     pub fn with_pool(mut self, pool: Pool) -> Self {
         self.pool = Some(pool);
         self
     }
 
-    /// Whether a list of copies is given to the driver in one call where there is a function for
-    /// it (`cuMemcpyBatchAsync`, `hipMemcpyBatchAsync`). By default it is, except on CUDA devices
-    /// of compute capability 10, where others have reported that the function crashes.
+    /// Sets whether a list of copies is submitted in one call where the driver has a function for
+    /// that (`cuMemcpyBatchAsync`, `hipMemcpyBatchAsync`). The default is yes, except on CUDA
+    /// devices of compute capability 10, where others have reported that the function crashes.
     #[must_use]
     pub fn with_batched_copies(mut self, batched: bool) -> Self {
         self.batched_copies = Some(batched);
         self
     }
 
-    /// These, and what the environment says of what is left open.
+    /// Returns these options, completed by those of the environment variable.
     pub(crate) fn or_environment(self, vendor: &Vendor) -> Result<Self> {
         let Some(text) = std::env::var_os(vendor.options_variable) else { return Ok(self) };
         let said = Self::parse(&text.to_string_lossy()).map_err(|problem| {
@@ -109,7 +109,7 @@ impl Options {
 }
 
 impl Pool {
-    /// The pool of a device with so much memory, where nobody says which.
+    /// Returns the default pool for a device with so much memory.
     pub(crate) fn of_device(memory: u64) -> Self {
         Self::Own { keep: MOST_KEPT.min(memory / PART_KEPT) }
     }

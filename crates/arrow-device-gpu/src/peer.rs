@@ -1,4 +1,4 @@
-//! Reaching the memory of other devices of the same vendor.
+//! Reaches the memory of other devices of the same vendor.
 
 use arrow_device::Result;
 
@@ -7,7 +7,8 @@ use crate::driver::{Apart, lock};
 use crate::{Api, GpuDriver};
 
 impl<A: Api> GpuDriver<A> {
-    /// Whether the memory of another device can be reached; asks, and lets it be, once.
+    /// Whether the memory of another device can be reached. The first call for a device asks the
+    /// driver, and enables access; the answer is kept.
     pub(crate) fn reaches_peer(&self, ordinal: i64) -> Result<bool> {
         if ordinal == i64::from(self.device.ordinal) {
             return Ok(true);
@@ -45,7 +46,7 @@ impl<A: Api> GpuDriver<A> {
                 self.api.forget_error();
                 Ok(self.reach_pools(&peer))
             }
-            // A device has room for a few peers only. Data goes by way of the host.
+            // A device can have only a few peers. Data of further devices passes through the host.
             Some(TOO_MANY_PEERS) => {
                 self.api.forget_error();
                 Ok(false)

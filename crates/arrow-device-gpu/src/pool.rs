@@ -1,8 +1,8 @@
-//! The pool of each device that memory comes from which is allocated in the order of queues.
+//! The pool of each device, for memory that is allocated in the order of queues.
 //!
 //! A pool is made when its device is made ready, and stays for the life of the process, as the
-//! device's context does: memory that was exported outlives whoever opened the device. An empty
-//! pool has no memory of the device.
+//! device's context does, because memory that was exported outlives whoever opened the device. An
+//! empty pool takes no memory of the device.
 
 use std::ptr;
 
@@ -13,7 +13,7 @@ use crate::{Api, Functions, GpuDriver, Handle, MemoryLocation, PoolAccess, Ready
 const PINNED: i32 = 1;
 const LOCATION_DEVICE: i32 = 1;
 const READ_WRITE: i32 = 3;
-/// The attribute that says how much is kept.
+/// The attribute that sets how many bytes the pool keeps.
 const RELEASE_THRESHOLD: i32 = 4;
 
 /// `CUmemPoolProps` and `hipMemPoolProps`.
@@ -27,8 +27,8 @@ pub struct PoolProperties {
     reserved: [u64; 8],
 }
 
-/// A pool of a device; null where the device or the driver has none. Whatever goes wrong, there is
-/// the pool that is current to the device.
+/// Makes the pool of a device. Returns null where the device or the driver cannot have one, or
+/// making it fails. Memory then comes from the device's current pool.
 pub(crate) fn make(api: &impl Api, device: &ReadyDevice) -> Handle {
     let Functions { pool_create, pool_set_attribute, pool_alloc_async, .. } = api.functions();
     let (Some(create), Some(_), Some(_)) = (pool_create, pool_set_attribute, pool_alloc_async)
@@ -44,7 +44,8 @@ pub(crate) fn make(api: &impl Api, device: &ReadyDevice) -> Handle {
 }
 
 impl<A: Api> GpuDriver<A> {
-    /// Sets how much the device's own pool keeps. Where that fails the pool keeps what it kept.
+    /// Sets how many bytes the device's own pool keeps. Where that fails, the number stays as it
+    /// was.
     pub(crate) fn keep_in_pool(&self, bytes: u64) {
         let set = self.api.functions().pool_set_attribute;
         let (Some(set), false) = (set, self.device.pool.is_null()) else { return };
@@ -55,7 +56,7 @@ impl<A: Api> GpuDriver<A> {
         self.api.succeeded(code);
     }
 
-    /// Has the device's own pool give back all that nobody uses.
+    /// Gives all unused memory of the device's own pool back to the device.
     pub(crate) fn trim_pool(&self) {
         let trim = self.api.functions().pool_trim;
         let (Some(trim), false) = (trim, self.device.pool.is_null()) else { return };
@@ -64,9 +65,9 @@ impl<A: Api> GpuDriver<A> {
         self.api.succeeded(unsafe { trim(self.device.pool, 0) });
     }
 
-    /// Lets this device reach what another one allocates in the order of its streams: from the
-    /// library's own pool, and from the one that is current to that device. A device without such
-    /// pools has nothing there to be reached. Says whether all is reached.
+    /// Lets this device reach what another device allocates in the order of its streams: from this
+    /// library's pool, and from the current pool of that device. A device without pools has nothing
+    /// to be reached there. Returns whether all of it is reached.
     pub(crate) fn reach_pools(&self, peer: &ReadyDevice) -> bool {
         let functions = self.api.functions();
         let (Some(current_pool), Some(set_access)) =
@@ -78,7 +79,7 @@ impl<A: Api> GpuDriver<A> {
         // SAFETY: a handle is written.
         let asked = self.api.succeeded(unsafe { current_pool(&mut current, peer.device) });
         if !asked {
-            // Where there is a pool of the library's, there is one that is current.
+            // A device that has a pool of this library also has a current pool.
             return peer.pool.is_null();
         }
         let location = MemoryLocation { kind: LOCATION_DEVICE, id: self.device.ordinal };

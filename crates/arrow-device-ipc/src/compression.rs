@@ -1,7 +1,9 @@
-//! Packing and unpacking single buffers.
+//! Packs and unpacks single buffers of a body.
 //!
-//! A packed buffer begins with its unpacked length, eight bytes; -1 says that the rest is not
-//! packed after all.
+//! A packed buffer begins with its unpacked length in eight bytes, and the packed bytes follow. A
+//! length of -1 says that the bytes that follow are not packed. A claimed length is held against
+//! what the reader's options still allow before memory is taken, and the unpacked bytes have to be
+//! as many as claimed.
 
 use arrow_device::{Buffer, Error, Result};
 use arrow_ipc as fb;
@@ -10,7 +12,7 @@ use crate::framing::HostMemory;
 use crate::options::Compression;
 use crate::problem::{limited, malformed, no_memory, unsupported};
 
-/// What is before the bytes of a packed buffer.
+/// How many bytes the length takes that a packed buffer begins with.
 const PREFIX: u64 = 8;
 
 /// How the buffers of a message are packed.
@@ -33,7 +35,8 @@ impl Codec {
         }
     }
 
-    /// The bytes of a buffer. `left` is how many more may be unpacked.
+    /// Returns the unpacked bytes of a buffer, `None` where it has none. `left` is how many bytes
+    /// may still be unpacked, and becomes smaller.
     pub(crate) fn unpack(self, packed: Buffer, left: &mut u64) -> Result<Option<Buffer>> {
         let len = packed.extent().at_least();
         let packed = HostMemory::new(packed)?;
@@ -79,7 +82,7 @@ impl Codec {
     }
 }
 
-/// So much room; where there is none, an error.
+/// Returns an empty vector with room for `room` bytes, or an error where memory is short.
 #[cfg(any(feature = "lz4", feature = "zstd"))]
 fn reserved(room: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -133,7 +136,8 @@ impl Compression {
         }
     }
 
-    /// A buffer as it travels: packed, or as it was where packing makes it no smaller.
+    /// Returns a buffer as it is written: packed, or unpacked where packing does not make it
+    /// smaller.
     pub(crate) fn pack(self, bytes: &[u8]) -> Result<Vec<u8>> {
         let mut packed = (bytes.len() as i64).to_le_bytes().to_vec();
         match self {

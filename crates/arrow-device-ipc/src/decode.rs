@@ -1,9 +1,12 @@
-//! Making arrays of the header of a record batch and the bytes of its body.
+//! Makes arrays from the header of a record batch and the bytes of its body.
 //!
-//! A header has two lists: a node for each column and all below it, parents before their children,
-//! with its length and its count of nulls; and a place in the body for each buffer, in the order of
-//! the nodes. Both are walked once, along the [`Shape`] of the columns. What is not asked for is
-//! counted and passed over.
+//! A header has two lists. The first has a node for each column and for all that is below it,
+//! parents before their children: the length of the array and its count of nulls. The second has a
+//! place in the body for each buffer, in the order of the nodes. Both lists are walked once, along
+//! the [`Shape`] of the columns. A column that is not asked for is counted and passed over. Buffers
+//! are slices of the body, so nothing is copied unless it was compressed. What must stay true: no
+//! number of a header is used before it was checked, the place of a buffer against the body, and
+//! the length of an array against its buffers.
 
 use std::ops::Range;
 
@@ -16,7 +19,7 @@ use crate::problem::{malformed, within};
 use crate::ranges::Body;
 use crate::shape::{Shape, ShapeKind};
 
-/// A walk along the nodes and buffers of a batch.
+/// A walk along the nodes and buffers of a record batch.
 pub(crate) struct Walk<'a> {
     nodes: flatbuffers::Vector<'a, fb::FieldNode>,
     next_node: usize,
@@ -24,11 +27,11 @@ pub(crate) struct Walk<'a> {
     next_buffer: usize,
     variadic_counts: Option<flatbuffers::Vector<'a, i64>>,
     next_variadic: usize,
-    /// In version 4, unions have a bitmap that says nothing.
+    /// Whether unions have a bitmap, which carries no information. They do in version 4.
     unions_have_bitmaps: bool,
 }
 
-/// What the buffers of a walk are made of.
+/// The sources from which the walk makes buffers.
 pub(crate) struct Bytes<'a> {
     pub(crate) body: &'a Body,
     pub(crate) codec: Option<Codec>,
@@ -62,7 +65,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// That nothing is left.
+    /// Checks that the walk has used all nodes and buffers.
     pub(crate) fn finish(&self) -> Result<()> {
         let (nodes, buffers) = (self.nodes.len(), self.buffers.len());
         if (self.next_node, self.next_buffer) == (nodes, buffers) {
@@ -94,7 +97,7 @@ impl<'a> Walk<'a> {
         Ok(Counts { len, nulls })
     }
 
-    /// Where the next buffer lies in the body.
+    /// Returns where the next buffer lies in the body.
     fn place(&mut self) -> Result<Range<u64>> {
         let number = self.next_buffer;
         if number >= self.buffers.len() {
@@ -114,7 +117,7 @@ impl<'a> Walk<'a> {
         Ok(start..end)
     }
 
-    /// How many data buffers the next array of views has.
+    /// Returns how many data buffers the next array of views has.
     fn variadic_count(&mut self) -> Result<usize> {
         let number = self.next_variadic;
         let counts = self.variadic_counts.filter(|counts| number < counts.len());
@@ -129,7 +132,8 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Passes over an array. Tells where its buffers are, if that is asked.
+    /// Passes over an array. Where `places` is given, the places of the array's buffers are added
+    /// there.
     pub(crate) fn skip(
         &mut self,
         shape: &Shape,
@@ -159,7 +163,7 @@ impl<'a> Walk<'a> {
         self.unions_have_bitmaps && matches!(shape.data_type(), DataType::Union { .. })
     }
 
-    /// The bytes of the next buffer; nothing where it has none.
+    /// Returns the bytes of the next buffer, `None` where the buffer is empty.
     fn buffer(&mut self, bytes: &mut Bytes<'_>) -> Result<Option<Buffer>> {
         let number = self.next_buffer;
         let place = self.place()?;
@@ -176,7 +180,7 @@ impl<'a> Walk<'a> {
         buffer().map_err(|error| within(error, &format!("buffer {number}")))
     }
 
-    /// The next array, whose buffers are parts of the body or were unpacked from there.
+    /// Makes the next array. Its buffers are parts of the body, or were unpacked from there.
     pub(crate) fn array(&mut self, shape: &Shape, bytes: &mut Bytes<'_>) -> Result<Array> {
         let made = self.unnamed_array(shape, bytes);
         let name = shape.field().name();
@@ -218,7 +222,8 @@ impl<'a> Walk<'a> {
                 let known = bytes.dictionaries.get(*id);
                 let dictionary = match known {
                     Some(dictionary) => dictionary.clone(),
-                    // Where all are null, the values may come later, or never.
+                    // Where all elements are null, the values of the dictionary may come later, or
+                    // never.
                     None if nulls == len => Array::empty(&values.schema)?,
                     None => return Err(malformed(format!("dictionary {id} did not come before"))),
                 };

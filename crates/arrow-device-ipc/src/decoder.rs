@@ -1,4 +1,4 @@
-//! [`Decoder`]: messages in, batches out, wherever the messages come from.
+//! [`Decoder`]: makes batches from messages, wherever the messages come from.
 
 use std::ops::Range;
 
@@ -15,12 +15,11 @@ use crate::ranges::Body;
 use crate::schema_from;
 use crate::shape::Shape;
 
-/// Makes batches of the messages of a stream that come by a way of their own, as those of Flight
-/// do.
+/// Makes batches from the messages of a stream that another protocol carries, such as Flight.
 ///
-/// The messages are given in the order in which they were written, each as its header and its body:
-/// the first one has the schema. The body is host memory of any kind, at any address; the arrays
-/// keep it.
+/// The messages are given in the order in which they were written, each as its header and its body.
+/// The first message has the schema. The body is host memory of any kind, at any address. The
+/// arrays keep it.
 ///
 /// ```
 /// use arrow_device::{Array, Batch, Buffer, DataType};
@@ -43,25 +42,25 @@ use crate::shape::Shape;
 pub struct Decoder {
     options: ReadOptions,
     known: Option<Columns>,
-    /// How many messages came.
+    /// How many messages were given.
     count: u64,
-    /// Whether values of a dictionary may be missing, because a message of them was refused.
+    /// Whether values of a dictionary may be missing because their message was refused.
     is_broken: bool,
 }
 
-/// What a message was.
+/// The content of a message.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Decoded {
-    /// The schema, which [`Decoder::schema`] has from now on.
+    /// The schema, which [`Decoder::schema`] returns from now on.
     Schema,
-    /// Values of a dictionary, for the batches that come behind.
+    /// Values of a dictionary, for the batches that follow.
     Dictionary,
     /// A batch.
     Batch {
         /// The columns that were asked for.
         batch: Batch,
-        /// What the message says besides.
+        /// The custom metadata of the message.
         metadata: Metadata,
     },
 }
@@ -70,11 +69,11 @@ pub enum Decoded {
 #[derive(Debug)]
 pub(crate) struct Columns {
     all: Vec<Shape>,
-    /// The numbers of those that are asked for; nothing where all are.
+    /// The numbers of the columns that are asked for, `None` where all are.
     wanted: Option<Vec<usize>>,
     /// For each column, whether it is asked for.
     are_wanted: Vec<bool>,
-    /// Of the batches that are given.
+    /// The schema of the batches that are returned.
     schema: Schema,
     dictionaries: Dictionaries,
 }
@@ -111,7 +110,8 @@ impl Columns {
         &self.schema
     }
 
-    /// Where the bytes lie that a batch needs, of those that its message has.
+    /// Returns where in the body the buffers lie that a batch of the asked columns needs. `None`
+    /// where all of the body is needed.
     pub(crate) fn places(&self, message: &fb::Message<'_>) -> Result<Option<Vec<Range<u64>>>> {
         let (Some(batch), Some(_)) = (message.header_as_record_batch(), &self.wanted) else {
             return Ok(None);
@@ -125,7 +125,8 @@ impl Columns {
         Ok(Some(places))
     }
 
-    /// Puts together the dictionaries that came since the last time: before a batch is read.
+    /// Puts together the dictionaries that came since the last call. Has to run before a batch is
+    /// read.
     pub(crate) fn put_together(&mut self) -> Result<()> {
         self.dictionaries.put_together()
     }
@@ -205,18 +206,18 @@ impl Columns {
 }
 
 impl Decoder {
-    /// A decoder that has seen nothing.
+    /// Returns a decoder that was given no message yet.
     pub fn new(options: ReadOptions) -> Self {
         Self { options, known: None, count: 0, is_broken: false }
     }
 
-    /// The schema of the batches, of the columns that are asked for. Nothing before its message
-    /// came.
+    /// Returns the schema of the batches: the columns that are asked for. `None` before the message
+    /// of the schema was given.
     pub fn schema(&self) -> Option<&Schema> {
         self.known.as_ref().map(Columns::schema)
     }
 
-    /// Takes the next message.
+    /// Decodes the next message.
     ///
     /// # Errors
     /// * [`Malformed`](arrow_device::ErrorKind::Malformed): the message breaks a rule of the
@@ -226,8 +227,8 @@ impl Decoder {
     /// * [`Unsupported`](arrow_device::ErrorKind::Unsupported): another version of the format, the
     ///   other byte order, an unknown compression, a tensor.
     ///
-    /// A batch that is refused takes nothing from those behind it. Where the message may have had
-    /// values of a dictionary, every later call is an error of the kind `Malformed`.
+    /// A refused batch does not affect the batches that follow. Where the refused message may have
+    /// had values of a dictionary, every later call is an error of the kind `Malformed`.
     pub fn decode(&mut self, header: &[u8], body: Buffer) -> Result<Decoded> {
         self.decode_body(header, &Body::Whole(body))
     }
@@ -238,7 +239,7 @@ impl Decoder {
         decoded
     }
 
-    /// An error that says of which message it is: the next one.
+    /// Adds the number of the next message to an error.
     pub(crate) fn in_message(&self, error: Error) -> Error {
         within(error, &format!("message {}", self.count))
     }

@@ -1,4 +1,9 @@
-//! [`Dictionaries`]: the values that the columns of a stream point into, as they are at the time.
+//! [`Dictionaries`]: the values that the columns of a stream point into, as far as they have come.
+//!
+//! A message brings the values of a dictionary, or values to append. They are kept as parts, and
+//! put together when a batch is read: however many parts came, they are copied once. The new whole
+//! replaces the parts, except where the values point into other dictionaries. Then each part keeps
+//! the dictionaries of its time, and a whole that is put together again would repeat them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,37 +12,39 @@ use arrow_device::{Array, Result};
 use crate::problem::{limited, malformed, within};
 use crate::shape::Shape;
 
-/// The dictionaries of a stream.
+/// All dictionaries of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionaries {
     known: HashMap<i64, Dictionary>,
-    /// How many elements came in messages of dictionaries.
+    /// How many elements came in messages of dictionaries so far.
     came: u64,
 }
 
-/// What is put together of a dictionary and of those below it has no more elements than this, and
-/// than so many for each that came. Where the values of a dictionary point into others, and all of
-/// them grow, a part keeps the dictionaries of its time, and their number multiplies with each
-/// level.
+/// Bound the size of a dictionary that was put together, with the dictionaries below it:
+/// `FREE_ELEMENTS`, and `ELEMENTS_FOR_EACH` for each element that came. Without a bound a few
+/// messages could ask for any amount of memory: where the values of a dictionary point into others,
+/// and all of them grow, each part keeps the dictionaries of its time, and their number multiplies
+/// with each level.
 const FREE_ELEMENTS: u64 = 1 << 20;
 const ELEMENTS_FOR_EACH: u64 = 64;
 
 #[derive(Debug)]
 struct Dictionary {
     values: Shape,
-    /// What came: the values, and what was added to them. Where the values point into no other
-    /// dictionary, the first part is what was put together before.
+    /// The parts that came: the values, and then those that were appended. Where the values point
+    /// into no other dictionary, the first part is what was put together before.
     parts: Vec<Array>,
-    /// All parts as one array, once they are put together.
+    /// All parts as one array, once they were put together.
     whole: Option<Array>,
-    /// Whether a column that is asked for points into it.
+    /// Whether a column that is asked for points into this dictionary.
     is_needed: bool,
     /// The dictionaries that the values point into.
     below: Vec<i64>,
 }
 
 impl Dictionaries {
-    /// Those of all columns. Several columns may have one.
+    /// Returns the dictionaries of all columns, still without values. Several columns may share a
+    /// dictionary.
     pub(crate) fn of<'a>(
         all: &'a [Shape],
         needed: impl IntoIterator<Item = &'a Shape>,
@@ -63,19 +70,19 @@ impl Dictionaries {
         Ok(Self { known, came: 0 })
     }
 
-    /// The values of a dictionary, if they came and were put together.
+    /// Returns the values of a dictionary, if they came and were put together.
     pub(crate) fn get(&self, id: i64) -> Option<&Array> {
         self.known.get(&id)?.whole.as_ref()
     }
 
-    /// Puts together what came of each dictionary: before a batch is read.
+    /// Puts together the parts of each dictionary. Has to run before a batch is read.
     pub(crate) fn put_together(&mut self) -> Result<()> {
         let most = self.most_elements();
         self.known.iter_mut().try_for_each(|(id, known)| known.put_together(*id, most))
     }
 
-    /// Puts together what came of the dictionaries that the values of this one point into: before
-    /// more of these values are read.
+    /// Puts together the dictionaries that the values of this dictionary point into. Has to run
+    /// before more of these values are read.
     pub(crate) fn put_together_below(&mut self, id: i64) -> Result<()> {
         let most = self.most_elements();
         let below = self.known.get(&id).map(|known| known.below.clone());
@@ -91,8 +98,8 @@ impl Dictionaries {
         self.came.saturating_mul(ELEMENTS_FOR_EACH).saturating_add(FREE_ELEMENTS)
     }
 
-    /// What the values of a dictionary look like; nothing where no column that is asked for points
-    /// into it.
+    /// Returns the shape of a dictionary's values, `None` where no column that is asked for points
+    /// into the dictionary.
     pub(crate) fn wanted(&self, id: i64) -> Result<Option<&Shape>> {
         let Some(known) = self.known.get(&id) else {
             return Err(malformed(format!("no column has dictionary {id}")));
@@ -100,7 +107,8 @@ impl Dictionaries {
         Ok(known.is_needed.then_some(&known.values))
     }
 
-    /// Takes new values, or more of them. Arrays that were made of the old ones keep those.
+    /// Takes the values of a dictionary, or values to append. Arrays that were made of the old
+    /// values keep the old values.
     pub(crate) fn put(&mut self, id: i64, values: Array, is_delta: bool) {
         if let Some(known) = self.known.get_mut(&id) {
             self.came = self.came.saturating_add(elements_of(&values, false));
@@ -109,7 +117,7 @@ impl Dictionaries {
     }
 }
 
-/// How many elements an array has on all levels, dictionaries counted in or not.
+/// Counts the elements of an array on all levels, with or without those of dictionaries.
 fn elements_of(array: &Array, with_dictionaries: bool) -> u64 {
     let children = (0..array.child_count()).filter_map(|index| array.child(index).ok());
     let dictionary = array.dictionary().filter(|_| with_dictionaries);
@@ -128,14 +136,14 @@ impl Dictionary {
     fn put(&mut self, values: Array, is_delta: bool) {
         match self.whole.take() {
             _ if !is_delta => self.parts.clear(),
-            // What is put together again would have the dictionaries below once more.
+            // A whole that is put together again would repeat the dictionaries below it.
             Some(before) if self.below.is_empty() => self.parts = vec![before],
             _ => {}
         }
         self.parts.push(values);
     }
 
-    /// All values. However many parts came since the last time, they are put together once.
+    /// Makes one array of all parts, unless no part came since the last time.
     fn put_together(&mut self, id: i64, most: u64) -> Result<()> {
         if self.whole.is_some() {
             return Ok(());

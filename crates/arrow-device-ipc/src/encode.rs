@@ -1,9 +1,13 @@
-//! Taking an array apart into what a body has: nodes, and the bytes of buffers.
+//! Takes an array apart into what a message has: nodes for the header, and the bytes of buffers for
+//! the body.
 //!
 //! An array in IPC begins with the first element of its buffers, so a slice is cut: bitmaps are
 //! shifted to whole bytes, offsets are made to begin at 0, and children are cut to what the offsets
-//! lead to. What a slice needs is found out here; the bytes themselves are looked at again when
-//! they are [written](crate::pieces::write_pieces).
+//! lead to. Only the numbers that decide on the cuts are read here: for strings and lists the first
+//! and last offset, for list views, views, dense unions and runs those of each element. The bytes
+//! of the buffers are read when they are [written](crate::pieces::write_pieces). What must stay
+//! true: each number that was read is checked before it cuts a child, because a producer may have
+//! written nonsense.
 
 use arrow_device::{BufferKind, DataType, Error, ErrorKind, Layout, Result, UnionMode};
 
@@ -14,7 +18,7 @@ use crate::source::{Elements, Node, Source};
 /// The nodes and buffers of a batch or of the values of a dictionary, in the order of the format.
 #[derive(Default)]
 pub(crate) struct Pieces {
-    /// Lengths, and counts of nulls.
+    /// The lengths and the counts of nulls.
     pub(crate) nodes: Vec<(i64, i64)>,
     pub(crate) buffers: Vec<Piece>,
     pub(crate) variadic_counts: Vec<i64>,
@@ -25,7 +29,7 @@ fn wrong(node: &Node, what: &str) -> Error {
     refused(ErrorKind::InvalidData, format!("{what} of {} lead outside", node.data_type()))
 }
 
-/// The width of a number: 16 bits, which only ends of runs have, 32 or 64.
+/// The width of a number: 32 or 64 bits, or 16 bits, which only run ends have.
 #[derive(Clone, Copy)]
 pub(crate) enum Wide {
     Two,
@@ -51,7 +55,8 @@ impl Wide {
         }
     }
 
-    /// Appends a number that fits, because it is no larger than one that was read.
+    /// Appends a number. It fits into the width, because it is no larger than a number of that
+    /// width that was read.
     pub(crate) fn write(self, number: i64, to: &mut Vec<u8>) {
         match self {
             Self::Two => to.extend_from_slice(&(number as i16).to_ne_bytes()),
@@ -61,7 +66,7 @@ impl Wide {
     }
 }
 
-/// Two numbers of a buffer; nothing where it does not have them.
+/// Reads two numbers of a buffer, `None` where the buffer is too short.
 fn two_numbers(source: &Source, wide: Wide, at: [usize; 2]) -> Result<Option<[i64; 2]>> {
     let width = wide.bytes();
     let mut found = [0; 2];
@@ -90,7 +95,7 @@ impl Pieces {
         } else {
             0
         };
-        // The node comes before those of the children, which are added below.
+        // The node comes before the nodes of the children, which are added below.
         self.nodes.push((len as i64, nulls as i64));
         for (index, kind) in layout.buffers().iter().enumerate() {
             match *kind {
@@ -98,7 +103,7 @@ impl Pieces {
                 BufferKind::Fixed { width } => self.add_part(array, index, u64::from(width))?,
                 BufferKind::TypeIds => self.add_part(array, index, 1)?,
                 BufferKind::Views => self.add_part(array, index, 16)?,
-                // Those that lead somewhere are written with what they lead to.
+                // Buffers that lead to other data are written together with that data.
                 _ => {}
             }
         }
@@ -127,7 +132,7 @@ impl Pieces {
         }
     }
 
-    /// The bitmap, if a null is there; tells how many there are.
+    /// Adds the bitmap, or an empty one where no element is null. Returns how many are.
     fn add_validity(&mut self, array: &Node) -> Result<usize> {
         let known = array.array().null_count();
         let has_none = known == Some(0) || array.len() == 0 || array.buffer(0)?.len() == 0;
@@ -145,7 +150,7 @@ impl Pieces {
         Ok(nulls)
     }
 
-    /// The elements of a buffer of so many bytes each.
+    /// Adds the elements of a buffer, of `width` bytes each.
     fn add_part(&mut self, array: &Node, index: usize, width: u64) -> Result<()> {
         let (offset, len) = (array.offset() as u64, array.len() as u64);
         let start = offset.checked_mul(width).ok_or_else(|| array.short(index))?;
@@ -181,7 +186,8 @@ impl Pieces {
         self.buffers.push(Piece::Changed(Box::new(changed)));
     }
 
-    /// The offsets of an array, which begin at 0, and what they lead to.
+    /// Adds the offsets of an array, changed to begin at 0. Returns the range of the child that
+    /// they lead to.
     fn add_offsets(&mut self, array: &Node, wide: Wide) -> Result<(usize, usize)> {
         let (offset, len) = (array.offset(), array.len());
         if len == 0 {
@@ -223,8 +229,8 @@ impl Pieces {
         self.add(&child.slice(start, end - start)?)
     }
 
-    /// Where the lists of a list view begin and how long they are, and the part of the child that
-    /// has all of them.
+    /// Adds the starts and the sizes of the lists of a list view, and the part of the child that
+    /// contains all of these lists.
     fn add_list_view(&mut self, array: &Node, wide: Wide) -> Result<()> {
         let (offset, len) = (array.offset(), array.len());
         let child = array.child(0)?;
@@ -265,7 +271,8 @@ impl Pieces {
         self.add(&child.slice(first, end - first)?)
     }
 
-    /// The data buffers of views. Those that no view of a slice names travel empty.
+    /// Adds the data buffers of views. A data buffer that no view of the slice names is written
+    /// empty.
     fn add_view_data(&mut self, array: &Node) -> Result<()> {
         let count = array.array().buffer_count().saturating_sub(3);
         let (offset, len) = (array.offset(), array.len());
@@ -301,7 +308,8 @@ impl Pieces {
         Ok(())
     }
 
-    /// The offsets of a dense union, which begin at 0 in each child, and the used part of each.
+    /// Adds the offsets of a dense union, changed to begin at 0 in each child, and the used part of
+    /// each child.
     fn add_dense(&mut self, array: &Node, type_ids: &[i8]) -> Result<()> {
         let (offset, len) = (array.offset(), array.len());
         let mut ranges = vec![(i64::MAX, -1_i64); type_ids.len()];
@@ -329,7 +337,8 @@ impl Pieces {
         if ranges.iter().all(|(low, _)| *low == 0 || !is_used(*low)) {
             self.add_part(array, 1, 4)?;
         } else {
-            // By type id, which a walk has just found to be those of children.
+            // Indexed by type id. The walk has just found that each id in the data is that of a
+            // child.
             let low_of = |number: &usize| ranges.get(*number).map_or(0, |(low, _)| *low);
             let lows = number_of.iter().map(low_of).collect();
             let first = Input { source: ids, start: offset as u64, width: 1 };
@@ -347,7 +356,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// The runs that a slice lies in, which end where the slice does.
+    /// Adds the runs that the slice lies in. The last run ends where the slice does.
     fn add_runs(&mut self, array: &Node, run_ends: &DataType) -> Result<()> {
         let (offset, len) = (array.offset() as i64, array.len() as i64);
         let (ends, values) = (array.child(0)?, array.child(1)?);
@@ -367,7 +376,8 @@ impl Pieces {
             for index in 0..elements.len() {
                 let end = wide.read(ends, index).ok_or_else(outside)?;
                 let end = end.saturating_sub(offset);
-                // Before the first one that counts; a later one is nonsense, and stays so.
+                // Runs before the first one that reaches into the slice are skipped. A later end
+                // that is not above 0 is nonsense, and is kept.
                 if end <= 0 && count == 0 {
                     skipped += 1;
                     continue;
@@ -393,7 +403,7 @@ impl Pieces {
     }
 }
 
-/// What a buffer that changes is made of.
+/// The inputs of a buffer that is changed.
 struct Inputs {
     first: Input,
     second: Option<Input>,
@@ -405,7 +415,7 @@ impl Inputs {
     }
 }
 
-/// The bits of a buffer from the first element on, in whole bytes.
+/// Returns the bits of a buffer from the array's first element on, moved to begin with a byte.
 fn bits(array: &Node, index: usize) -> Result<Piece> {
     let (offset, len) = (array.offset() as u64, array.len() as u64);
     if len == 0 {
@@ -426,7 +436,7 @@ fn bits(array: &Node, index: usize) -> Result<Piece> {
     Ok(Piece::Changed(Box::new(changed)))
 }
 
-/// Counts the bits that are set, of so many.
+/// Counts the bits that are set among the first `left` bits that are written to it.
 struct Ones {
     left: usize,
     count: usize,

@@ -1,8 +1,10 @@
 //! [`FileReader`]: the file format.
 //!
-//! The end of a file has a table of its messages. Dictionaries are read when the file is opened, a
-//! batch when it is asked for; of a batch whose columns are not all asked for, only the bytes of
-//! those that are.
+//! A file ends with a table of its messages. Opening a file reads that table and the dictionaries.
+//! A batch is read when it is asked for. Where only some columns are asked for, only their bytes
+//! are read: the places of their buffers are found in the header, and places that are near each
+//! other are read at once. What must stay true: an entry of the table lies inside the file, and a
+//! length of the file is believed only as far as bytes were read.
 
 use std::fmt;
 use std::fs::File;
@@ -26,17 +28,17 @@ use crate::problem::{limited, malformed, no_memory, not_read, within};
 use crate::ranges::{Body, joined};
 use crate::schema_from;
 
-/// What can be read at any place, by several threads at once.
+/// A source of bytes that can be read at any place, by several threads at once.
 pub trait ReadAt: Send + Sync {
-    /// How many bytes there are.
+    /// Returns how many bytes there are.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether there is no byte.
+    /// Whether there are no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// Fills the bytes with those from `offset` on. An error where there are fewer.
+    /// Fills `bytes` with the bytes from `offset` on. It is an error if there are fewer.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
@@ -70,14 +72,14 @@ impl ReadAt for File {
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         use std::io::{Read as _, Seek as _};
 
-        // Nothing else moves this handle's place: the platform has one thread.
+        // Nothing else moves the position of this handle: the platform has one thread.
         let mut file = self;
         file.seek(io::SeekFrom::Start(offset))?;
         file.read_exact(bytes)
     }
 }
 
-/// Where a file is.
+/// Where the bytes of a file come from.
 enum FileBytes {
     At(Box<dyn ReadAt>),
     Memory(HostMemory),
@@ -91,7 +93,7 @@ impl FileBytes {
         }
     }
 
-    /// A copy of some bytes, of which the length was held against that of the file.
+    /// Returns a copy of some bytes. The caller has held the length against that of the file.
     fn read(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
         match self {
             Self::At(file) => {
@@ -104,8 +106,8 @@ impl FileBytes {
                         _ => not_read(error),
                     })
                 };
-                // A file may be shorter than its length says. No more than a step is taken before
-                // the last byte has shown that it is there.
+                // A file may be shorter than its length says. No more than `STEP` bytes of memory
+                // are taken before the last byte was read.
                 if len > STEP {
                     fill(&mut [0], offset.saturating_add(len - 1))?;
                 }
@@ -124,7 +126,7 @@ impl FileBytes {
         }
     }
 
-    /// Some bytes, where they lie if that is memory.
+    /// Returns some bytes: a slice of the memory where the file lies in memory, otherwise a copy.
     fn part(&self, offset: u64, len: u64) -> Result<Buffer> {
         match self {
             Self::At(_) => self.read(offset, len).map(Buffer::from),
@@ -133,11 +135,11 @@ impl FileBytes {
     }
 }
 
-/// Where a message is in a file.
+/// Where a message lies in a file.
 #[derive(Clone, Copy)]
 struct Block {
     offset: u64,
-    /// Of the header and what is before it.
+    /// The length of the header and of the marks before it.
     header: u64,
     body: u64,
 }
@@ -175,13 +177,13 @@ impl FileReader {
         Self::new(File::open(path).map_err(not_read)?, options)
     }
 
-    /// Reads what can be read at any place, and not only a file.
+    /// Reads from any source of bytes that can be read at any place, and not only from a file.
     pub fn new(file: impl ReadAt + 'static, options: ReadOptions) -> Result<Self> {
         Self::of(FileBytes::At(Box::new(file)), options)
     }
 
-    /// Reads a file that lies in host memory, for example because it is mapped. Nothing is copied,
-    /// and the memory is kept as long as an array of it is there.
+    /// Reads a file that lies in host memory, for example a mapped file. Nothing is copied. The
+    /// memory is kept as long as an array that uses it.
     pub fn in_memory(bytes: Buffer, options: ReadOptions) -> Result<Self> {
         Self::of(FileBytes::Memory(HostMemory::new(bytes)?), options)
     }
@@ -214,7 +216,8 @@ impl FileReader {
         let columns = Columns::of(schema, &options)?;
         let batches = blocks(footer.recordBatches(), len)?;
         let dictionaries = blocks(footer.dictionaries(), len)?;
-        // Each adds to what the one before has left, so that none may be named twice.
+        // A dictionary adds to what the messages before it brought, so no message may be named
+        // twice.
         let bytes_of = |block: &Block| block.header.saturating_add(block.body);
         let together = dictionaries.iter().map(bytes_of).fold(0, u64::saturating_add);
         if together > len {
@@ -230,22 +233,22 @@ impl FileReader {
         Ok(Self { inner: Arc::new(open) })
     }
 
-    /// The schema of the batches, of the columns that are asked for.
+    /// Returns the schema of the batches: the columns that are asked for.
     pub fn schema(&self) -> &Schema {
         self.inner.columns.schema()
     }
 
-    /// What the file says of itself, besides the schema.
+    /// Returns the custom metadata of the file, which is not part of the schema.
     pub fn metadata(&self) -> &Metadata {
         &self.inner.metadata
     }
 
-    /// How many batches there are.
+    /// Returns how many batches there are.
     pub fn batch_count(&self) -> usize {
         self.inner.batches.len()
     }
 
-    /// How many rows all batches have together. Reads the header of each.
+    /// Returns how many rows all batches have together. Reads the header of each batch.
     pub fn row_count(&self) -> Result<u64> {
         let mut all = 0_u64;
         for (number, block) in self.inner.batches.iter().enumerate() {
@@ -261,14 +264,14 @@ impl FileReader {
         Ok(all)
     }
 
-    /// A batch, by its number. Its buffers lie in memory that was read for it, or in the file where
-    /// that lies in memory.
+    /// Reads a batch by its number. Its buffers lie in memory that was read for it, or in the file
+    /// where the file lies in memory.
     pub fn batch(&self, number: usize) -> Result<Batch> {
         let block = self.block(number)?;
         self.inner.batch(block).map_err(|error| within(error, &format!("batch {number}")))
     }
 
-    /// What the message of a batch says besides, by the number of the batch.
+    /// Reads the custom metadata of a batch, by the number of the batch.
     pub fn batch_metadata(&self, number: usize) -> Result<Metadata> {
         let block = self.block(number)?;
         let read = || {
@@ -286,7 +289,7 @@ impl FileReader {
         })
     }
 
-    /// Some of the batches, one after the other, in host memory.
+    /// Reads some of the batches into host memory, one after the other.
     pub fn batches(
         &self,
         range: Range<usize>,
@@ -296,14 +299,14 @@ impl FileReader {
         (range.start..end).map(move |number| file.batch(number))
     }
 
-    /// All batches as a stream, in host memory.
+    /// Returns all batches as a stream in host memory.
     pub fn stream(&self) -> ArrayStream {
         let batches = self.batches(0..self.batch_count());
         ArrayStream::new(self.schema().clone(), DeviceType::CPU, batches)
     }
 
-    /// All batches as a stream of the device of this queue. Each is read and copied when it is
-    /// asked for: in one allocation, by one submission.
+    /// Returns all batches as a stream on the device of this queue. Each batch is read and copied
+    /// when it is asked for, in one allocation and one submission.
     pub fn on(&self, queue: &Queue) -> ArrayStream {
         let (device_type, queue) = (queue.device().id().device_type, queue.clone());
         let batches = self.batches(0..self.batch_count());
@@ -318,7 +321,7 @@ impl fmt::Debug for FileReader {
     }
 }
 
-/// The blocks of a table, which lie inside the file.
+/// Reads the blocks of a table, and checks that they lie inside the file.
 fn blocks(table: Option<flatbuffers::Vector<'_, fb::Block>>, file: u64) -> Result<Vec<Block>> {
     let block = |block: &fb::Block| {
         let numbers = (
@@ -339,7 +342,7 @@ fn blocks(table: Option<flatbuffers::Vector<'_, fb::Block>>, file: u64) -> Resul
 }
 
 impl OpenFile {
-    /// The header of a message, without what is before it.
+    /// Reads the header of a message, without the marks before it.
     fn header(&self, block: Block) -> Result<Vec<u8>> {
         if block.header > self.options.max_header {
             let (len, most) = (block.header, self.options.max_header);
@@ -359,7 +362,7 @@ impl OpenFile {
         Ok(bytes)
     }
 
-    /// The length of a body, by the table and by the header.
+    /// Returns the length of a body. The header says it, and the table says how much room there is.
     fn body_len(&self, block: Block, message: &fb::Message<'_>) -> Result<u64> {
         let len = body_len(message, &self.options)?;
         if len > block.body {
@@ -369,8 +372,8 @@ impl OpenFile {
         Ok(len)
     }
 
-    /// An error of reading a body that begins there. Where the file has become shorter, it also
-    /// says which buffer is not there.
+    /// Adds to an error of reading a body, which begins at `start`: where the file has become
+    /// shorter, the error also says which buffer is missing.
     #[cold]
     fn placed(&self, error: Error, message: &fb::Message<'_>, start: u64) -> Error {
         let there = match self.bytes.len() {

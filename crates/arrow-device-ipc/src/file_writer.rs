@@ -1,4 +1,5 @@
-//! [`FileWriter`]: the file format, a stream between two marks with a table of its messages.
+//! [`FileWriter`]: the file format, which is a stream between two marks, with a table of its
+//! messages at the end.
 
 use std::io::Write;
 
@@ -12,7 +13,7 @@ use crate::problem::refused;
 use crate::schema_to;
 use crate::stream_writer::Encoder;
 
-/// What a file begins and ends with.
+/// The mark that a file begins and ends with.
 pub(crate) const MAGIC: &[u8; 6] = b"ARROW1";
 
 /// Writes the file format.
@@ -43,7 +44,7 @@ pub struct FileWriter<W: Write> {
 }
 
 impl<W: Write> FileWriter<W> {
-    /// Writes the beginning and the schema.
+    /// Writes the mark and the schema.
     pub fn new(output: W, schema: &Schema, options: WriteOptions) -> Result<Self> {
         let encoder = Encoder::for_file(schema, options)?;
         let mut output = Output::new(output, options.alignment);
@@ -59,22 +60,22 @@ impl<W: Write> FileWriter<W> {
         })
     }
 
-    /// What the file says of itself, besides the schema.
+    /// Sets the custom metadata of the file, which is not part of the schema.
     pub fn set_metadata(&mut self, metadata: Metadata) {
         self.metadata = metadata;
     }
 
-    /// Writes a batch, wherever it lies.
+    /// Writes a batch, on whatever device it lies.
     ///
     /// # Errors
-    /// As of [`StreamWriter::write`](crate::StreamWriter::write), and
-    /// [`Unsupported`](ErrorKind::Unsupported) where a dictionary is another one than before and
-    /// not only longer: a file has one for each column.
+    /// Those of [`StreamWriter::write`](crate::StreamWriter::write), and
+    /// [`Unsupported`](ErrorKind::Unsupported) where a dictionary differs from the one before in
+    /// more than added values: a file has one dictionary for each column.
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
         self.write_with_metadata(batch, &Metadata::EMPTY)
     }
 
-    /// [`write`](Self::write), and what the message of the batch says besides.
+    /// [`write`](Self::write) with custom metadata for the message of the batch.
     pub fn write_with_metadata(&mut self, batch: &Batch, metadata: &Metadata) -> Result<()> {
         self.output.check()?;
         let messages = self.encoder.encode_with_metadata(batch, metadata)?;
@@ -89,7 +90,7 @@ impl<W: Write> FileWriter<W> {
         })
     }
 
-    /// Writes the table of messages and the end, and gives the output back.
+    /// Writes the table of messages and the closing mark, and returns the output.
     pub fn finish(mut self) -> Result<W> {
         self.output.check()?;
         self.output.write_end()?;

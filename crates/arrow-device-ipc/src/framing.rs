@@ -1,8 +1,13 @@
-//! Messages one behind the other: four bytes that say "a message", four with the length of its
-//! header, the header, padding, the body.
+//! Takes messages from a sequence of bytes.
 //!
-//! A length of zero ends a stream, and so does the end of the input before a message. Before
-//! version 0.15 a message began with the length at once.
+//! A message is four bytes that mark its beginning, four bytes with the length of its header, the
+//! header, padding, and the body. A length of zero ends a stream, and so does the end of the input
+//! before a message. Before version 0.15 a message began with the length, without a mark.
+//!
+//! Messages are read from a reader, where each body gets memory of its own, or found in memory,
+//! where bodies stay in place. What must stay true: a header is verified before a number in it is
+//! used, and memory is taken in steps as bytes arrive, so that a claimed length alone costs
+//! nothing.
 
 use std::io::Read;
 
@@ -13,26 +18,26 @@ use crate::options::ReadOptions;
 use crate::problem::{limited, malformed, no_memory, not_read, unsupported};
 use crate::ranges::Body;
 
-/// What comes before the length of a header.
+/// The mark that a message begins with.
 pub(crate) const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// No more than this is taken at once on the word of another party.
+/// The most bytes of memory that are taken at once because another party claims a length.
 pub(crate) const STEP: u64 = 16 << 20;
 
-/// A message: its header, and where its body is.
+/// A message: its header and its body.
 pub(crate) struct Message {
     pub(crate) header: Vec<u8>,
     pub(crate) body: Body,
 }
 
-/// Where the messages of a stream come from.
+/// A source of the messages of a stream.
 pub(crate) trait Messages {
-    /// The next one; nothing at the end.
+    /// Returns the next message, `None` at the end.
     fn next(&mut self, options: &ReadOptions) -> Result<Option<Message>>;
 }
 
-/// How large and how deep a header of so many bytes, or the table of a file, may be in itself.
-/// Tables may share what is below them: the verifier looks at what is shared each time.
+/// The limits for verifying a header, or the table of a file, of `len` bytes. They allow for tables
+/// that share what is below them, which the verifier looks at each time.
 pub(crate) fn verifier_limits(len: usize) -> flatbuffers::VerifierOptions {
     flatbuffers::VerifierOptions {
         max_depth: 256,
@@ -42,7 +47,7 @@ pub(crate) fn verifier_limits(len: usize) -> flatbuffers::VerifierOptions {
     }
 }
 
-/// Verifies a header. No number in it is believed before.
+/// Verifies a header. No number in a header is used before.
 pub(crate) fn verified(header: &[u8]) -> Result<fb::Message<'_>> {
     let message = fb::root_as_message_with_opts(&verifier_limits(header.len()), header)
         .map_err(|error| malformed(format!("the header of a message is broken: {error}")))?;
@@ -55,7 +60,7 @@ pub(crate) fn verified(header: &[u8]) -> Result<fb::Message<'_>> {
     }
 }
 
-/// The length of the body that a header announces.
+/// Returns the length of the body that a header announces.
 pub(crate) fn body_len(message: &fb::Message<'_>, options: &ReadOptions) -> Result<u64> {
     let len = message.bodyLength();
     let len = u64::try_from(len).map_err(|_| malformed(format!("a body of {len} bytes")))?;
@@ -66,8 +71,9 @@ pub(crate) fn body_len(message: &fb::Message<'_>, options: &ReadOptions) -> Resu
     Ok(len)
 }
 
-/// Which buffer of a message is the first one that is not there, where its body ends after so many
-/// bytes. The place in words, to be put behind others; nothing where the message has no buffers.
+/// Says in words which buffer of a message is the first one that is missing, where its body ends
+/// after `there` bytes. The words are put behind other words; they are empty where the message has
+/// no buffers.
 pub(crate) fn first_missing(message: &fb::Message<'_>, there: u64) -> String {
     let dictionary = message.header_as_dictionary_batch();
     let dictionary = dictionary.and_then(|dictionary| dictionary.data());
@@ -85,7 +91,7 @@ pub(crate) fn first_missing(message: &fb::Message<'_>, there: u64) -> String {
     })
 }
 
-/// The length of a header, from the four bytes that say it.
+/// Returns the length of a header from the four bytes that contain it.
 pub(crate) fn header_len(bytes: [u8; 4], options: &ReadOptions) -> Result<u64> {
     let len = i32::from_le_bytes(bytes);
     let len = u64::try_from(len).map_err(|_| malformed(format!("a header of {len} bytes")))?;
@@ -96,7 +102,8 @@ pub(crate) fn header_len(bytes: [u8; 4], options: &ReadOptions) -> Result<u64> {
     Ok(len)
 }
 
-/// The length of the next header, from words of four bytes; nothing at the end of a stream.
+/// Reads the length of the next header with `word`, which reads four bytes. `None` at the end of a
+/// stream.
 fn next_header(
     mut word: impl FnMut() -> Result<Option<[u8; 4]>>,
     options: &ReadOptions,
@@ -110,17 +117,17 @@ fn next_header(
     Ok((len > 0).then_some(len))
 }
 
-/// Messages that are read one after the other, each body into memory of its own.
+/// Messages that are read one after the other. Each body gets memory of its own.
 pub(crate) struct ReadMessages<R>(pub(crate) R);
 
 impl<R: Read> ReadMessages<R> {
-    /// Reads `len` bytes of `what`, for which memory is taken as the bytes come. Where the input
-    /// ends before, `place` says more of the place, for the error.
+    /// Reads `len` bytes of `what`. Memory is taken as the bytes arrive. Where the input ends too
+    /// early, `place` adds the place to the error.
     fn bytes(&mut self, len: u64, what: &str, place: impl Fn(u64) -> String) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < len {
             let there = bytes.len() as u64;
-            // What has come lets twice as much be believed.
+            // As many bytes as have arrived are believed to follow.
             let step = (len - there).min(STEP.max(there));
             let room = usize::try_from(step).map_err(|_| no_memory(len))?;
             bytes.try_reserve_exact(room).map_err(|_| no_memory(len))?;
@@ -134,7 +141,7 @@ impl<R: Read> ReadMessages<R> {
         Ok(bytes)
     }
 
-    /// Four bytes; nothing at the end of the input.
+    /// Reads four bytes, `None` at the end of the input.
     fn word(&mut self) -> Result<Option<[u8; 4]>> {
         let mut word = Vec::with_capacity(4);
         self.0.by_ref().take(4).read_to_end(&mut word).map_err(not_read)?;
@@ -157,7 +164,7 @@ impl<R: Read> Messages for ReadMessages<R> {
     }
 }
 
-/// Bytes in host memory, to be looked at and to be named.
+/// A buffer in host memory whose bytes can be looked at and sliced.
 pub(crate) struct HostMemory {
     array: HostArray,
     buffer: Buffer,
@@ -177,7 +184,7 @@ impl HostMemory {
         self.array.len() as u64
     }
 
-    /// Looks at some of the bytes.
+    /// Calls `look` with some of the bytes.
     pub(crate) fn with<T>(
         &self,
         offset: u64,
@@ -190,7 +197,7 @@ impl HostMemory {
         Ok(bytes.get(start..end).map(look))
     }
 
-    /// Names some of the bytes.
+    /// Returns a slice of the buffer.
     pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Buffer> {
         self.buffer.slice(offset, len)
     }

@@ -45,9 +45,9 @@
 //! * The stream and the file format of versions 4 and 5, streams from before version 0.15 too, all
 //!   types, dictionaries with replacement and delta, custom metadata, and bodies compressed with
 //!   LZ4 and ZSTD, by the features `lz4` and `zstd`, which are on by default.
-//! * Only the columns that are asked for ([`ReadOptions::columns`]). Of a file, the bytes of other
-//!   columns are not read.
-//! * Data of machines with the other byte order is refused, with an error that says so.
+//! * Only the columns that are asked for ([`ReadOptions::columns`]). From a file, the bytes of
+//!   other columns are not read at all.
+//! * Data in the other byte order is not read: it is refused with an error that says so.
 //!
 //! # Speed
 //!
@@ -67,17 +67,17 @@
 //! | one message of 1,000 columns, 4 MiB, onto OpenCL | 1.9 ms | one plain copy 0.38 ms |
 //! | the same onto Vulkan | 1.8 ms | one plain copy 0.74 ms |
 //!
-//! What a column costs besides its bytes is three times what arrow-rs takes: an array of this
-//! library is made of each, with a schema of its own.
+//! A column costs three times what it costs in arrow-rs, its bytes left aside, because this library
+//! makes an array of each column, with a schema of its own.
 //!
 //! # Hostile input
 //!
-//! Headers are verified before a number in them is believed, and lengths are compared with the
-//! bytes that are there and with [limits](ReadOptions) before memory is taken. The data in the
-//! buffers is not looked at, unless [`ReadOptions::validate`] asks for that: an array with wrong
-//! data is safe to use, and [`Array::validate`](arrow_device::Array::validate) says what is wrong.
-//! A file is read and not mapped, so that a file which another process makes shorter meanwhile is
-//! an error.
+//! Headers are verified before a number in them is used, and lengths are compared with the bytes
+//! that are there and with [limits](ReadOptions) before memory is taken. The data in the buffers is
+//! not looked at, unless [`ReadOptions::validate`] asks for that: an array with wrong data is safe
+//! to use, and [`Array::validate`](arrow_device::Array::validate) says what is wrong. A file is
+//! read and not mapped, so if another process makes the file shorter meanwhile, reading is an error
+//! and not a fault.
 
 mod compression;
 mod decode;

@@ -1,6 +1,6 @@
-//! Choices of readers and writers.
+//! Options of readers and writers.
 
-/// What a reader reads, and how much of it is believed.
+/// Options of a reader: what is read, and how large the input may be.
 ///
 /// ```
 /// use arrow_device_ipc::ReadOptions;
@@ -18,8 +18,8 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// All columns, headers of up to 256 MiB, bodies of any length that is there, and compressed
-    /// bodies that claim to be up to 16 GiB. Data is not validated.
+    /// The defaults: all columns, headers of up to 256 MiB, bodies of any length that is there, and
+    /// compressed bodies that claim to be up to 16 GiB. Data is not validated.
     pub fn new() -> Self {
         Self {
             columns: None,
@@ -30,33 +30,34 @@ impl ReadOptions {
         }
     }
 
-    /// Only these columns, in this order. A number may occur twice.
+    /// Sets which columns are read, in this order. A number may occur twice.
     pub fn columns(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
         self.columns = Some(columns.into_iter().collect());
         self
     }
 
-    /// The most bytes that the header of a message may have.
+    /// Sets the most bytes that the header of a message may have.
     pub fn max_header(mut self, bytes: u64) -> Self {
         self.max_header = bytes;
         self
     }
 
-    /// The most bytes that the body of a message may have.
+    /// Sets the most bytes that the body of a message may have.
     pub fn max_message(mut self, bytes: u64) -> Self {
         self.max_message = bytes;
         self
     }
 
-    /// The most bytes that the compressed buffers of one message may become together.
+    /// Sets the most bytes that the compressed buffers of one message may have together when they
+    /// are unpacked.
     pub fn max_unpacked(mut self, bytes: u64) -> Self {
         self.max_unpacked = bytes;
         self
     }
 
-    /// Checks all data on the host before a batch is returned, as
-    /// [`Array::validate`](arrow_device::Array::validate) does, and refuses what is wrong. This
-    /// reads every byte.
+    /// Sets whether all data is checked on the host before a batch is returned, as
+    /// [`Array::validate`](arrow_device::Array::validate) does. A batch with wrong data is then
+    /// refused. This reads every byte.
     pub fn validate(mut self, validates: bool) -> Self {
         self.validates = validates;
         self
@@ -77,55 +78,57 @@ pub enum Compression {
     Lz4,
     /// Zstandard. Needs the feature `zstd`.
     Zstd {
-        /// 1 is fastest and 22 smallest; 3 is what the library has where nothing is said.
+        /// The level, from 1, which is fastest, to 22, which is smallest. The default of Zstandard
+        /// is 3.
         level: i32,
     },
 }
 
-/// How a writer writes.
+/// Options of a writer.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOptions {
     pub(crate) compression: Option<Compression>,
     pub(crate) alignment: u64,
     pub(crate) writes_deltas: bool,
-    /// Bytes of host memory for a batch on a device: a power of two.
+    /// Bytes of host memory for a batch on a device, a power of two.
     pub(crate) staging: u64,
 }
 
 impl WriteOptions {
-    /// No compression, buffers that begin at multiples of 64, dictionaries that grow as deltas, 16
-    /// MiB of host memory for what lies on devices.
+    /// The defaults: no compression, buffers that begin at multiples of 64 bytes, dictionaries that
+    /// grow as deltas, and 16 MiB of host memory for data on devices.
     pub fn new() -> Self {
         Self { compression: None, alignment: 64, writes_deltas: true, staging: 16 << 20 }
     }
 
-    /// Compresses each buffer. A buffer that does not become smaller is written as it is.
+    /// Sets how each buffer is compressed. A buffer that does not become smaller is written
+    /// uncompressed.
     pub fn compression(mut self, compression: Option<Compression>) -> Self {
         self.compression = compression;
         self
     }
 
-    /// Where buffers begin in a body: at multiples of this, which is 8, 16, 32 or 64; other numbers
-    /// count as the next larger one of these.
+    /// Sets the alignment of buffers in a body: 8, 16, 32 or 64 bytes. Another number counts as the
+    /// next larger one of these.
     pub fn alignment(mut self, bytes: u32) -> Self {
         self.alignment = u64::from(bytes.clamp(8, 64).next_power_of_two());
         self
     }
 
-    /// Says whether a dictionary that begins with all values of the dictionary before is written as
-    /// a delta, the values that were added. Some readers know replacement only; a file can have
-    /// nothing but deltas.
+    /// Sets whether a dictionary that begins with all values of the dictionary before is written as
+    /// a delta: only the values that were added. Some readers know replacement only. In a file,
+    /// dictionaries always grow by deltas.
     pub fn deltas(mut self, writes_deltas: bool) -> Self {
         self.writes_deltas = writes_deltas;
         self
     }
 
-    /// How many bytes of host memory a batch passes through that the host cannot read: 16 MiB
-    /// without this, 4 KiB at least, and a power of two; other numbers count as the next lower
-    /// one.
+    /// Sets how many bytes of host memory are used for a batch that the host cannot read: a power
+    /// of two, 4 KiB at least, 16 MiB by default. Another number counts as the next lower power of
+    /// two.
     ///
-    /// A batch that fits is copied at once. A larger one is read in two windows in turn, each half
-    /// as large, of memory that the device's driver reads into fastest.
+    /// A batch that fits is copied at once. A larger batch is read through two windows in turn,
+    /// each half as large, in memory into which the device's driver copies fastest.
     pub fn staging(mut self, bytes: u64) -> Self {
         let bytes = bytes.clamp(4 << 10, 1 << 40);
         self.staging = 1 << bytes.ilog2();

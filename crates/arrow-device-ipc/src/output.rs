@@ -1,4 +1,4 @@
-//! [`Output`]: where messages are written, and whether the output failed in the middle of one.
+//! [`Output`]: where messages are written, and whether writing failed in the middle of a message.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::pieces::write_zeros;
 use crate::problem::{not_written, refused};
 use crate::stream_writer::EncodedMessage;
 
-/// What a stream or a file is written to.
+/// The output of a stream or a file.
 #[derive(Debug)]
 pub(crate) struct Output<W> {
     to: W,
@@ -20,12 +20,13 @@ pub(crate) struct Output<W> {
 }
 
 impl<W: Write> Output<W> {
-    /// An output to which nothing was written, with bodies at multiples of the alignment.
+    /// Returns an output to which nothing was written. Bodies will begin at multiples of the
+    /// alignment.
     pub(crate) fn new(to: W, alignment: u64) -> Self {
         Self { to, alignment, at: 0, is_broken: false }
     }
 
-    /// Refuses to go on behind a message that was broken off.
+    /// Refuses to go on after a message that was written only in part.
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_broken {
             let message =
@@ -41,8 +42,8 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
-    /// Writes a header so that its body begins at a multiple of the alignment. Returns how many
-    /// bytes that took.
+    /// Writes a header with so much padding that its body begins at a multiple of the alignment.
+    /// Returns how many bytes were written.
     pub(crate) fn write_header(&mut self, header: &[u8]) -> Result<u64> {
         let end = self.at + 8 + header.len() as u64;
         let padding = end.next_multiple_of(self.alignment) - end;
@@ -59,14 +60,14 @@ impl<W: Write> Output<W> {
         Ok(8 + u64::from(len.unsigned_abs()))
     }
 
-    /// Writes messages with their bodies. `written` is told of each, with the place where it
-    /// begins and the length of its header.
+    /// Writes messages with their bodies. Calls `written` for each message with the place where the
+    /// message begins and the length of its header.
     pub(crate) fn write_messages(
         &mut self,
         messages: Vec<EncodedMessage>,
         mut written: impl FnMut(&EncodedMessage, u64, u64),
     ) -> Result<()> {
-        // Until all is written: an output may fail, or panic.
+        // Broken until all is written, because an output may fail or panic.
         self.is_broken = true;
         for message in messages {
             let start = self.at;
@@ -79,13 +80,13 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
-    /// Writes what ends a stream of messages.
+    /// Writes the mark that ends a stream of messages.
     pub(crate) fn write_end(&mut self) -> Result<()> {
         self.write_bytes(&CONTINUATION)?;
         self.write_bytes(&[0; 4])
     }
 
-    /// Gives back what was written to, flushed.
+    /// Flushes the output and returns it.
     pub(crate) fn finish(mut self) -> Result<W> {
         self.to.flush().map_err(not_written)?;
         Ok(self.to)

@@ -1,4 +1,17 @@
 //! [`Piece`]: the bytes of a buffer of a body, and how they are written.
+//!
+//! A piece is empty, owns its bytes, names bytes of an array's buffer, or says how the numbers of
+//! one or two buffers are changed while they are written. Bytes of the host are written from where
+//! they lie. Bytes of a device pass through two windows of host memory:
+//!
+//! 1. [`Cursor::window`] goes along the pieces until a window is full, and starts one read of all
+//!    parts of it.
+//! 2. While the device fills that window, the bytes of the one before are changed and written.
+//!
+//! This is fast because a window has parts of many buffers, and the device works while the host
+//! writes. What must stay true: a window ends between two elements of what is written. Where bits
+//! are shifted, an element is a byte, and the window also has the byte behind it, whose low bits
+//! are needed.
 
 use std::io::Write;
 use std::ops::Range;
@@ -15,16 +28,16 @@ use crate::source::{Place, Source, Staged};
 pub(crate) enum Piece {
     Nothing,
     Own(Vec<u8>),
-    /// Some of the bytes of a buffer of an array.
+    /// A range of the bytes of an array's buffer.
     Of {
         source: Source,
         range: Range<u64>,
     },
-    /// Some of the elements of a buffer, or of two, changed because the array is a slice.
+    /// Elements of a buffer, or of two, which change because the array is a slice.
     Changed(Box<Changed>),
 }
 
-/// Numbers or bytes that are made of those of one buffer or of two, one by one.
+/// Numbers or bytes that are made one by one, each from an element of one buffer or of two.
 pub(crate) struct Changed {
     pub(crate) first: Input,
     pub(crate) second: Option<Input>,
@@ -32,27 +45,29 @@ pub(crate) struct Changed {
     pub(crate) change: Change,
 }
 
-/// A buffer that something is made of.
+/// A buffer whose elements are read for a change.
 pub(crate) struct Input {
     pub(crate) source: Source,
-    /// Where in the buffer the first element begins, in bytes.
+    /// The byte of the buffer at which the first element begins.
     pub(crate) start: u64,
-    /// How many bytes of the buffer one number or byte is made of.
+    /// How many bytes of the buffer are read for one number or byte.
     pub(crate) width: u64,
 }
 
 /// How a buffer is changed.
 pub(crate) enum Change {
-    /// Bits move down by so many, which leaves the first byte. `end` is where the bytes end.
+    /// Bits move down by `by`, so that the array's first bit becomes the lowest of its byte. `end`
+    /// is where the bytes end.
     Shift { by: u32, end: u64 },
-    /// Offsets, of which the first one becomes 0.
+    /// Offsets become smaller by `first`, the first one.
     Offsets { wide: Wide, first: i64 },
-    /// Where lists begin, of a child of which so many elements are cut off. An empty list may begin
-    /// anywhere, also in what is cut off.
+    /// The starts of lists become smaller by `low`, the number of elements that are cut off the
+    /// child. An empty list may begin anywhere, also in what is cut off, and then begins at 0.
     Starts { wide: Wide, low: i64 },
-    /// Places in the children of a dense union, of which so many elements are cut off, by type id.
+    /// Places in the children of a dense union become smaller by what is cut off the child. `lows`
+    /// is indexed by type id.
     Places { lows: Vec<i64> },
-    /// Ends of runs, of a slice.
+    /// Run ends become smaller by `offset`, and at most `len`.
     Runs { wide: Wide, offset: i64, len: i64 },
 }
 
@@ -69,7 +84,8 @@ impl Piece {
         }
     }
 
-    /// The bytes, compressed. Those of a device are in host memory meanwhile, all of this buffer.
+    /// Returns the bytes, compressed. The whole buffer is in host memory meanwhile, also where a
+    /// device has it.
     pub(crate) fn packed(&self, compression: Compression) -> Result<Vec<u8>> {
         match self {
             Self::Own(bytes) => compression.pack(bytes),
@@ -91,7 +107,7 @@ impl Piece {
         }
     }
 
-    /// What reads the bytes, if a device has them.
+    /// Returns the reader of the device that has the bytes, `None` where the host has them.
     fn staged(&self) -> Option<&Staged> {
         let source = match self {
             Self::Nothing | Self::Own(_) => return None,
@@ -104,7 +120,7 @@ impl Piece {
         }
     }
 
-    /// How many there are of what is written one by one, and how many bytes one needs.
+    /// Returns how many elements are written one by one, and how many bytes are read for each.
     fn steps(&self) -> (u64, u64) {
         match self {
             Self::Nothing | Self::Own(_) | Self::Of { .. } => (self.len(), 1),
@@ -115,7 +131,7 @@ impl Piece {
         }
     }
 
-    /// Which parts of buffers of a device are needed for some of them.
+    /// Returns the parts of a device's buffers that are read for the elements of `which`.
     fn parts(&self, which: &Range<u64>) -> Vec<(&ReadableBuffer, Range<u64>)> {
         let part = |source, range| match Source::place(source) {
             Place::Device { buffer, .. } => Some((buffer, range)),
@@ -138,18 +154,18 @@ impl Piece {
 }
 
 impl Changed {
-    /// The bytes of an input that are needed for some.
+    /// Returns the bytes of an input that are read for the elements of `which`.
     fn range(&self, input: &Input, which: &Range<u64>) -> Range<u64> {
         let place = |number: u64| input.start + number * input.width;
         let end = match self.change {
-            // The bits at the end are in the next byte.
+            // The last bits of the last element are in the byte behind it.
             Change::Shift { end, .. } => end.min(place(which.end) + 1),
             _ => place(which.end),
         };
         place(which.start)..end
     }
 
-    /// Writes so many, of which these are the inputs.
+    /// Writes `count` elements that are made from these inputs.
     fn write(
         &self,
         count: usize,
@@ -179,7 +195,7 @@ impl Changed {
 }
 
 impl Change {
-    /// How many bytes one has.
+    /// Returns how many bytes a written element has.
     fn width(&self) -> u64 {
         match self {
             Self::Shift { .. } => 1,
@@ -190,7 +206,7 @@ impl Change {
         }
     }
 
-    /// Appends so many. Nothing where an input is too short.
+    /// Appends `count` elements. `None` where an input is too short.
     fn apply(&self, count: usize, first: &[u8], second: &[u8], to: &mut Vec<u8>) -> Option<()> {
         match self {
             Self::Shift { by, .. } => {
@@ -201,7 +217,7 @@ impl Change {
             }
             Self::Offsets { wide, first: begin } => {
                 for index in 0..count {
-                    // Nonsense in between stays nonsense, and fits.
+                    // Offsets in between may be nonsense. They stay nonsense, and fit the width.
                     wide.write(wide.read(first, index)?.wrapping_sub(*begin), to);
                 }
             }
@@ -229,19 +245,20 @@ impl Change {
     }
 }
 
-/// A part of a body that is read from a device at once, and what lies between on the host.
+/// The part of a body that is read from a device with one request, and the host's pieces in
+/// between.
 struct Window {
     stretches: Vec<Stretch>,
     reading: Option<Reading>,
 }
 
-/// A part of a piece that one window brings.
+/// The part of a piece that lies in one window.
 struct Stretch {
     piece: usize,
     which: Range<u64>,
-    /// How many bytes were read for it, of the first input and of the second one.
+    /// How many bytes the window has for the first input and for the second one.
     read: [u64; 2],
-    /// Whether the piece ends with it.
+    /// Whether the piece ends with this part.
     is_last: bool,
 }
 
@@ -253,7 +270,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// The next window, whose bytes are on their way; nothing at the end.
+    /// Starts to read the next window and returns it, `None` at the end.
     fn window(&mut self, pieces: &[Piece]) -> Result<Option<Window>> {
         let (mut stretches, mut parts, mut used) = (Vec::new(), Vec::new(), 0_u64);
         let mut reads: Option<&Staged> = None;
@@ -261,7 +278,7 @@ impl Cursor {
             let (count, width) = piece.steps();
             let mut which = self.done..count;
             if let Some(staged) = piece.staged() {
-                // One for the byte behind that bits are taken of.
+                // Keeps room for one byte more, which a shift of bits needs.
                 let room = staged.window.saturating_sub(used + 1) / width;
                 if room < count - self.done {
                     let room = if room > 64 { room - room % 64 } else { room };
@@ -296,9 +313,7 @@ impl Cursor {
     }
 }
 
-/// Writes pieces one behind the other, each padded to a multiple of the alignment. What the host
-/// has is written from where it lies. What a device has passes through two windows of host memory:
-/// the device fills one, while the other one is written.
+/// Writes pieces one behind the other, each padded to a multiple of the alignment.
 pub(crate) fn write_pieces(pieces: &[Piece], alignment: u64, to: &mut impl Write) -> Result<()> {
     let mut cursor = Cursor::default();
     let mut room = Vec::new();
@@ -357,7 +372,7 @@ fn write_stretch(
     }
 }
 
-/// At most 64 bytes of padding.
+/// Writes at most 64 bytes of padding.
 pub(crate) fn write_zeros(to: &mut impl Write, count: u64) -> Result<()> {
     let zeros = [0; 64];
     let count = usize::try_from(count).unwrap_or(0);

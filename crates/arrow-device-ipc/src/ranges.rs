@@ -1,4 +1,4 @@
-//! [`Body`]: the bytes of a message, all of them or those that are needed.
+//! [`Body`]: the body of a message, whole or only the parts that are needed.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use arrow_device::{Buffer, Result};
 
 use crate::problem::malformed;
 
-/// Ranges that are no further apart are read together.
+/// Ranges whose distance is at most this many bytes are read together.
 const GAP: u64 = 64 << 10;
 
 /// The body of a message.
 pub(crate) enum Body {
     Whole(Buffer),
-    /// Parts of a body of this length, by where they begin.
+    /// Parts of a body of `len` bytes, each with the place where it begins, in order.
     Parts {
         len: u64,
         parts: Vec<(u64, Buffer)>,
@@ -27,7 +27,7 @@ impl Body {
         }
     }
 
-    /// Some of the bytes, where they lie.
+    /// Returns some of the bytes without copying them.
     pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Buffer> {
         let end = offset.checked_add(len).filter(|end| *end <= self.len());
         let outside = || {
@@ -50,7 +50,7 @@ impl Body {
     }
 }
 
-/// Ranges in order, those together that are near each other.
+/// Sorts ranges, and joins those that are near each other.
 pub(crate) fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);

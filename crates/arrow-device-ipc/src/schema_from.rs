@@ -1,4 +1,4 @@
-//! Reading the schema of a stream or a file.
+//! Reads the schema of a stream or a file.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::shape::{MOST_FIELDS, Shape};
 
 type KnownPairs<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<fb::KeyValue<'a>>>;
 
-/// The columns of a schema, and the schema's own metadata.
+/// Returns the columns of a schema, and the schema's own metadata.
 pub(crate) fn columns(schema: fb::Schema<'_>) -> Result<(Vec<Shape>, Metadata)> {
     if !schema.endianness().equals_to_target_endianness() {
         return Err(unsupported(
@@ -26,14 +26,14 @@ pub(crate) fn columns(schema: fb::Schema<'_>) -> Result<(Vec<Shape>, Metadata)> 
     Ok((columns, metadata(schema.custom_metadata())?))
 }
 
-/// How much may still be made of a header. Tables of a header may share what is below them, and
-/// texts as well, so that a few hundred bytes can stand for any number of fields: they are counted
-/// before anything is made of them.
+/// How many fields and how much text may still be made from a header. Tables of a header may share
+/// what is below them, and texts too, so that a few hundred bytes can stand for any number of
+/// fields. So fields and texts are counted before anything is made of them.
 struct Left {
-    /// Each field counts once for itself and once for each field around it, whose schemas repeat
-    /// it.
+    /// How many fields may still come. A field counts once for itself and once for each field
+    /// around it, whose schema repeats it.
     fields: usize,
-    /// Bytes of names and metadata.
+    /// How many bytes of names and metadata may still come.
     text: usize,
 }
 
@@ -44,7 +44,7 @@ impl Left {
         Self { fields: MOST_FIELDS, text: MOST_SHARED_TEXT.max(len) }
     }
 
-    /// Takes a field, within so many levels with its own, and what is below it.
+    /// Counts a field on this level, and all that is below it. The outermost field has level 1.
     fn take(&mut self, field: fb::Field<'_>, level: usize) -> Result<()> {
         let too_much = |what: &str, most: usize| {
             limited(format!("the header of a schema stands for more than {most} {what}"))
@@ -56,7 +56,7 @@ impl Left {
         let pairs = pairs.map(|pair| len(pair.key()) + len(pair.value()));
         let zone = field.type_as_timestamp().map_or(0, |timestamp| len(timestamp.timezone()));
         let text = pairs.fold(len(field.name()) + zone, usize::saturating_add);
-        // The schemas of the fields around it repeat the text as well.
+        // The schemas of the fields around this field repeat its text too.
         let text = self.text.checked_sub(text.saturating_mul(level));
         self.text = text.ok_or_else(|| too_much("bytes of text", MOST_SHARED_TEXT))?;
         let mut children = field.children().into_iter().flatten();
@@ -64,7 +64,7 @@ impl Left {
     }
 }
 
-/// The schema of batches of these columns.
+/// Returns the schema of batches with these columns.
 pub(crate) fn batch_schema<'a>(
     columns: impl IntoIterator<Item = &'a Shape>,
     metadata: Metadata,
@@ -94,7 +94,8 @@ fn shape(field: fb::Field<'_>) -> Result<Shape> {
     if encoding.dictionaryKind() != fb::DictionaryKind::DenseArray {
         return Err(unsupported(format!("the dictionary of `{name}` is of an unknown kind")));
     }
-    // Where nothing is said, "the type of the indices is assumed to be int32".
+    // The specification says where the type is missing: "the type of the indices is assumed to be
+    // int32".
     let index = encoding.indexType().map_or(Ok(IndexType::Int32), integer)?;
     let mut encoded = DataType::dictionary(index, data_type);
     let DataType::Dictionary { values, ordered, .. } = &mut encoded else {

@@ -1,4 +1,4 @@
-//! Writing the schema of a stream or a file.
+//! Writes the schema of a stream or a file.
 
 use arrow_device::{
     DataType, ErrorKind, Field, IntervalUnit, Metadata, Result, TimeUnit, UnionMode,
@@ -12,11 +12,11 @@ use crate::shape::{Shape, ShapeKind};
 type Builder<'a> = FlatBufferBuilder<'a>;
 type WrittenPairs<'a> = WIPOffset<Vector<'a, ForwardsUOffset<fb::KeyValue<'a>>>>;
 
-/// The order of bytes here.
+/// The byte order of this machine.
 const ENDIANNESS: fb::Endianness =
     if cfg!(target_endian = "little") { fb::Endianness::Little } else { fb::Endianness::Big };
 
-/// The columns and the schema's own metadata.
+/// Writes the columns and the schema's own metadata.
 pub(crate) fn schema<'a>(
     builder: &mut Builder<'a>,
     columns: &[Shape],
@@ -34,7 +34,7 @@ pub(crate) fn schema<'a>(
     Ok(fb::Schema::create(builder, &args))
 }
 
-/// Pairs of texts. IPC has no place for other bytes.
+/// Writes pairs of texts. Pairs of other bytes are an error, because IPC has no place for them.
 pub(crate) fn pairs<'a>(
     builder: &mut Builder<'a>,
     metadata: &Metadata,
@@ -61,7 +61,7 @@ pub(crate) fn pairs<'a>(
 
 fn field<'a>(builder: &mut Builder<'a>, shape: &Shape) -> Result<WIPOffset<fb::Field<'a>>> {
     let described = shape.field();
-    // In IPC the type of a column with a dictionary is that of the values.
+    // In IPC the type of a column with a dictionary is the type of the values.
     let (below, dictionary) = match (&shape.kind, shape.data_type()) {
         (ShapeKind::Dictionary { id, values }, DataType::Dictionary { index, ordered, .. }) => {
             let index = integer(builder, index.data_type())?;
@@ -137,7 +137,7 @@ fn data_type<'a>(
     b: &mut Builder<'a>,
     field: &Field,
 ) -> Result<(fb::Type, WIPOffset<UnionWIPOffset>)> {
-    /// A type that is no more than its name.
+    /// A type without parameters.
     macro_rules! plain {
         ($type:ident, $args:ident) => {
             (fb::Type::$type, fb::$type::create(b, &fb::$args {}).as_union_value())

@@ -1,16 +1,16 @@
-//! [`Shape`]: a field as IPC sees it. A dictionary has a number there, by which its values travel
-//! in messages of their own.
+//! [`Shape`]: a field as IPC describes it. A dictionary has a number in IPC, and its values travel
+//! under this number in messages of their own.
 
 use arrow_device::{DataType, ErrorKind, Field, Result, Schema};
 
 use crate::problem::refused;
 
-/// A schema stands for no more fields than this, where each counts once for itself and once for
-/// each field around it, whose schemas repeat it. Fields may share what is below them, so that a
-/// few can stand for any number.
+/// The most fields that a schema may stand for. A field counts once for itself and once for each
+/// field around it, whose schema repeats it. Fields may share what is below them, so a few can
+/// stand for any number.
 pub(crate) const MOST_FIELDS: usize = 1 << 20;
 
-/// A field, what it is made of, and which dictionary its values are in.
+/// A field with its children, or with the dictionary that its values are in.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// The schema of an array of this field alone.
@@ -22,7 +22,7 @@ pub(crate) struct Shape {
 pub(crate) enum ShapeKind {
     /// A column with these children.
     Plain(Vec<Shape>),
-    /// Indices into the dictionary of this number.
+    /// Indices into the dictionary with the number `id`.
     Dictionary { id: i64, values: Box<Shape> },
 }
 
@@ -44,8 +44,8 @@ impl Shape {
         self.schema.data_type()
     }
 
-    /// The shapes of the columns that are to be written. Dictionaries get numbers, those inside of
-    /// others first.
+    /// Returns the shapes of columns that are to be written. Gives dictionaries their numbers, to a
+    /// dictionary inside of another one first.
     pub(crate) fn of_columns(columns: &[Field]) -> Result<Vec<Self>> {
         let mut left = MOST_FIELDS;
         if columns.iter().any(|column| take_fields(column, 1, &mut left).is_none()) {
@@ -70,7 +70,7 @@ impl Shape {
         Self::plain(field.clone(), children)
     }
 
-    /// The dictionaries in here, those inside of others first.
+    /// Adds the dictionaries of this shape, a dictionary inside of another one first.
     pub(crate) fn dictionaries<'a>(&'a self, found: &mut Vec<(i64, &'a Shape)>) {
         match &self.kind {
             ShapeKind::Plain(children) => {
@@ -84,8 +84,8 @@ impl Shape {
     }
 }
 
-/// Takes a field within so many levels with its own, and what is below it, of the fields that are
-/// left. Nothing where there are not as many.
+/// Counts a field on this level, and all that is below it, against the fields that are left. `None`
+/// where too few are left. The outermost field has level 1.
 fn take_fields(field: &Field, level: usize, left: &mut usize) -> Option<()> {
     *left = left.checked_sub(level)?;
     match field.data_type() {

@@ -1,7 +1,8 @@
-//! [`Node`]: an array that is written, on the host or on a device; [`Source`]: a buffer of one.
+//! [`Node`]: an array that is written, on the host or on a device; [`Source`]: a buffer of such an
+//! array.
 //!
-//! The bytes of a host array are looked at where they lie. Those of a device pass through host
-//! memory, so much at a time as the writer's options say.
+//! The bytes of a host array are read where they lie. The bytes of a device's array pass through
+//! host memory, in windows whose size the writer's options set.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,10 +19,10 @@ pub(crate) enum Node {
     Device { array: Array, reader: Arc<Staged> },
 }
 
-/// Reads a device, a window of bytes at a time.
+/// Reads from a device, a window of bytes at a time.
 pub(crate) struct Staged {
     pub(crate) reader: BufferReader,
-    /// The most bytes of a window, of which two are used in turn.
+    /// The most bytes of a window. Two windows are used in turn.
     pub(crate) window: u64,
 }
 
@@ -63,7 +64,7 @@ impl Node {
         }
     }
 
-    /// The dictionary, wherever it lies.
+    /// Returns the dictionary, on whatever device it lies.
     pub(crate) fn dictionary(&self) -> Option<Array> {
         self.array().dictionary()
     }
@@ -82,7 +83,7 @@ impl Node {
         }
     }
 
-    /// A buffer has less than its array needs.
+    /// An error: a buffer has fewer bytes than its array needs.
     #[cold]
     pub(crate) fn short(&self, index: usize) -> Error {
         let (data_type, len) = (self.data_type(), self.len());
@@ -91,7 +92,7 @@ impl Node {
     }
 }
 
-/// A buffer, of which the length is known.
+/// A buffer whose length is known.
 #[derive(Clone)]
 pub(crate) struct Source {
     len: u64,
@@ -119,7 +120,7 @@ impl Source {
         &self.place
     }
 
-    /// Shows some bytes at once: of a device, no more than go into a window.
+    /// Calls `look` with some bytes. From a device these are at most a window.
     pub(crate) fn show<T>(&self, range: Range<u64>, look: impl FnOnce(&[u8]) -> T) -> Result<T> {
         match &self.place {
             Place::Host { array, index } => {
@@ -134,16 +135,16 @@ impl Source {
     }
 }
 
-/// Elements of one buffer or of two, which are looked at together.
+/// Elements of one buffer, or of two whose elements are looked at together.
 pub(crate) struct Elements<'a> {
     pub(crate) first: (&'a Source, u64),
-    /// Where there is one more: the buffer, and the width of an element.
+    /// The second buffer, if there is one, and the width of its elements.
     pub(crate) second: Option<(&'a Source, u64)>,
 }
 
 impl Elements<'_> {
-    /// Shows a range of elements in order, a stretch at a time, until the look is enough. Nothing
-    /// where they are not all there.
+    /// Calls `look` with stretches of a range of elements, in order, until it returns `false`.
+    /// `None` where a buffer is too short for the range.
     pub(crate) fn walk(
         &self,
         elements: Range<usize>,

@@ -12,8 +12,8 @@ use crate::problem::malformed;
 
 /// Reads the stream format: an iterator of batches.
 ///
-/// The buffers of a batch lie in the body of its message, in host memory, and keep it. An error
-/// ends the stream.
+/// The buffers of a batch lie in the body of its message, in host memory, and keep that body alive.
+/// An error ends the stream.
 ///
 /// ```no_run
 /// use std::fs::File;
@@ -46,8 +46,8 @@ impl StreamReader {
         Self::of(Box::new(ReadMessages(input)), options)
     }
 
-    /// Reads a stream that lies in host memory: a mapped file, a packet. Nothing is copied, and the
-    /// memory is kept as long as an array of it is there.
+    /// Reads a stream that lies in host memory, for example a mapped file or a packet. Nothing is
+    /// copied. The memory is kept as long as an array that uses it.
     pub fn in_memory(bytes: Buffer, options: ReadOptions) -> Result<Self> {
         Self::of(Box::new(MessagesInMemory { memory: HostMemory::new(bytes)?, at: 0 }), options)
     }
@@ -66,23 +66,23 @@ impl StreamReader {
         Ok(Self { messages, decoder, options, schema, metadata, is_at_end: false })
     }
 
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// What the message of the latest batch said besides.
+    /// Returns the custom metadata of the latest batch's message.
     pub fn batch_metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// The batches as a stream, in host memory.
+    /// Returns the batches as a stream in host memory.
     pub fn into_stream(self) -> ArrayStream {
         ArrayStream::new(self.schema.clone(), DeviceType::CPU, self)
     }
 
-    /// The batches as a stream of the device of this queue. Each is copied when it is asked for: in
-    /// one allocation, by one submission, straight from the body.
+    /// Returns the batches as a stream on the device of this queue. Each batch is copied when it is
+    /// asked for, straight from the body, in one allocation and one submission.
     pub fn on(self, queue: &Queue) -> ArrayStream {
         let (schema, queue) = (self.schema.clone(), queue.clone());
         let device_type = queue.device().id().device_type;
@@ -110,7 +110,8 @@ impl Iterator for StreamReader {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Until the input has answered: one that panics leaves the rest of a message behind.
+        // Ended until the input has answered: an input that panics has read only a part of a
+        // message.
         if std::mem::replace(&mut self.is_at_end, true) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! [`Encoder`]: batches in, messages out. [`StreamWriter`]: the stream format.
+//! [`Encoder`]: makes messages from batches. [`StreamWriter`]: the stream format.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,21 +19,21 @@ use crate::schema_to;
 use crate::shape::{Shape, ShapeKind};
 use crate::source::{Node, Staged};
 
-/// Makes messages of batches, for those who send them by a way of their own, as Flight does.
+/// Makes messages from batches for a protocol that carries them by itself, such as Flight.
 ///
 /// See [`Decoder`](crate::Decoder) for an example.
 pub struct Encoder {
     columns: Vec<Shape>,
     schema: Schema,
     options: WriteOptions,
-    /// What was written of each dictionary.
+    /// The values that were written of each dictionary.
     written: HashMap<i64, Array>,
-    /// Whether a dictionary may be replaced by another.
+    /// Whether a dictionary may be replaced by other values.
     replaces: bool,
 }
 
-/// A message that was made and not yet sent. It keeps the arrays whose bytes it has, wherever they
-/// lie.
+/// A message that was made and not yet sent. It keeps the arrays whose bytes it will write, on
+/// whatever device they lie.
 pub struct EncodedMessage {
     header: Vec<u8>,
     pieces: Vec<Piece>,
@@ -42,28 +42,28 @@ pub struct EncodedMessage {
     is_dictionary: bool,
 }
 
-/// The dictionaries that a batch brings: their messages, and all values by the number of the
-/// dictionary, of which each has one place in a schema.
+/// The dictionaries that have to be written before a batch: their messages, and all values by the
+/// number of the dictionary. Each dictionary has one place in a schema, and so comes once.
 #[derive(Default)]
 struct NewDictionaries {
     messages: Vec<EncodedMessage>,
     values: Vec<(i64, Array)>,
 }
 
-/// What a message has besides its pieces.
+/// The content of a message besides its pieces.
 enum Content<'a> {
     Batch(&'a Metadata),
     Dictionary { id: i64, is_delta: bool },
 }
 
 impl Encoder {
-    /// For batches of this schema.
+    /// Returns an encoder for batches of this schema.
     ///
     /// # Errors
-    /// * [`Unsupported`](ErrorKind::Unsupported): the schema has what IPC has no place for, which
-    ///   is a dictionary of a dictionary and metadata that is no text.
+    /// * [`Unsupported`](ErrorKind::Unsupported): IPC has no place for something of the schema,
+    ///   which is a dictionary of a dictionary, or metadata that is not text.
     /// * [`LimitExceeded`](ErrorKind::LimitExceeded): the schema has more than 1,048,576 fields,
-    ///   where each counts once for itself and once for each field around it.
+    ///   where each field counts once for itself and once for each field around it.
     pub fn new(schema: &Schema, options: WriteOptions) -> Result<Self> {
         let columns = Shape::of_columns(schema.columns())?;
         let (schema, written) = (schema.clone(), HashMap::new());
@@ -72,12 +72,13 @@ impl Encoder {
         Ok(encoder)
     }
 
-    /// For a file, which has one dictionary for a column, which only grows.
+    /// Returns an encoder for a file, which has one dictionary for a column. That dictionary can
+    /// only grow.
     pub(crate) fn for_file(schema: &Schema, options: WriteOptions) -> Result<Self> {
         Ok(Self { replaces: false, ..Self::new(schema, options.deltas(true))? })
     }
 
-    /// The header of the first message, which has no body.
+    /// Returns the header of the first message, which has no body.
     pub fn schema_message(&self) -> Result<Vec<u8>> {
         let mut builder = FlatBufferBuilder::new();
         let schema = self.write_schema(&mut builder)?;
@@ -100,23 +101,23 @@ impl Encoder {
         schema_to::schema(builder, &self.columns, self.schema.metadata())
     }
 
-    /// The messages of a batch: dictionaries that are new or that have changed, then the batch.
+    /// Returns the messages of a batch: dictionaries that are new or have changed, then the batch.
     ///
-    /// Of a batch that the host cannot read, only live elements travel. A batch that fits into
-    /// [`WriteOptions::staging`] is copied to the host at once. A larger one stays where it is: the
-    /// few numbers that a header needs are read here, and the bytes when a body is written, through
-    /// no more host memory than that. Two things are in host memory as a whole: dictionaries, which
-    /// are compared with those of later batches, and what was compressed, because a header tells
-    /// how long that is.
+    /// From a batch that the host cannot read, only live elements are copied. A batch that fits
+    /// into [`WriteOptions::staging`] is copied to the host at once. A larger batch stays on its
+    /// device: this call reads the few numbers that a header needs, and the bytes are read when a
+    /// body is written, through no more host memory than `staging` allows. Two things are always in
+    /// host memory as a whole: dictionaries, which are compared with those of later batches, and
+    /// compressed buffers, because a header contains their length.
     ///
     /// # Errors
     /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch): the batch is of another type.
-    /// * [`InvalidData`](ErrorKind::InvalidData): offsets lead outside.
+    /// * [`InvalidData`](ErrorKind::InvalidData): offsets lead outside of a buffer or a child.
     pub fn encode(&mut self, batch: &Batch) -> Result<Vec<EncodedMessage>> {
         self.encode_with_metadata(batch, &Metadata::EMPTY)
     }
 
-    /// [`encode`](Self::encode), and what the message of the batch says besides.
+    /// [`encode`](Self::encode) with custom metadata for the message of the batch.
     pub fn encode_with_metadata(
         &mut self,
         batch: &Batch,
@@ -137,12 +138,12 @@ impl Encoder {
         let rows = batch.row_count();
         let NewDictionaries { mut messages, values } = new;
         messages.push(self.message(pieces, rows, &Content::Batch(metadata))?);
-        // Not before all of it is there: after an error nobody gets the messages.
+        // Not noted before all messages are made: after an error the caller gets none of them.
         self.written.extend(values);
         Ok(messages)
     }
 
-    /// The columns, and how their bytes are reached.
+    /// Returns the columns, each with the way in which its bytes are read.
     fn nodes(&self, batch: &Batch) -> Result<Vec<Node>> {
         let on_host = |batch: &Batch| {
             let columns = batch.columns()?;
@@ -164,7 +165,8 @@ impl Encoder {
         Ok(columns.map(|array| Node::Device { array, reader: reader.clone() }).collect())
     }
 
-    /// Tells whether a dictionary in here was written, other than more values of it.
+    /// Makes the messages of the dictionaries of a column and of all that is below it. Returns
+    /// whether one of them was written whole, and not only extended.
     fn write_dictionaries(
         &self,
         shape: &Shape,
@@ -192,7 +194,7 @@ impl Encoder {
             other => other,
         };
         let here = values_of(&dictionary)?;
-        // The values may point into dictionaries of their own, which come first.
+        // The values may point into dictionaries of their own, whose messages come first.
         let has_changed = self.write_dictionaries(values, &Node::Host(here.clone()), new)?;
         let before = self.written.get(&id);
         let mut start = 0;
@@ -299,28 +301,28 @@ impl fmt::Debug for Encoder {
 }
 
 impl EncodedMessage {
-    /// The header, as it is verified and read by the other side.
+    /// Returns the header in the form in which the reader verifies it.
     pub fn header(&self) -> &[u8] {
         &self.header
     }
 
-    /// How many bytes the body has.
+    /// Returns how many bytes the body has.
     pub fn body_len(&self) -> u64 {
         self.body_len
     }
 
-    /// Whether the message has values of a dictionary and no batch.
+    /// Whether the message has values of a dictionary, and not a batch.
     pub fn is_dictionary(&self) -> bool {
         self.is_dictionary
     }
 
-    /// Writes the body, buffer by buffer, from where the buffers lie. What lies on a device passes
-    /// through host memory, so much at a time as [`WriteOptions::staging`] says.
+    /// Writes the body, buffer by buffer, from where the buffers lie. Bytes on a device pass
+    /// through as much host memory as [`WriteOptions::staging`] allows.
     pub fn write_body(&self, to: &mut impl Write) -> Result<()> {
         write_pieces(&self.pieces, self.alignment, to)
     }
 
-    /// The body in one piece.
+    /// Returns the body in one piece.
     pub fn body_bytes(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(usize::try_from(self.body_len).unwrap_or(0));
         self.write_body(&mut bytes)?;
@@ -364,25 +366,24 @@ impl<W: Write> StreamWriter<W> {
         Ok(Self { output, encoder })
     }
 
-    /// Writes a batch, wherever it lies.
+    /// Writes a batch, on whatever device it lies.
     ///
     /// # Errors
-    /// As of [`Encoder::encode`], after which nothing of the batch was written; and those of the
-    /// output, and of a device from which a large batch is written, after which the stream is
-    /// broken: every later call is an error of the kind
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument).
+    /// Those of [`Encoder::encode`], after which nothing of the batch was written. An error of the
+    /// output, or of a device from which a large batch is written, breaks the stream: every later
+    /// call is an error of the kind [`InvalidArgument`](ErrorKind::InvalidArgument).
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
         self.write_with_metadata(batch, &Metadata::EMPTY)
     }
 
-    /// [`write`](Self::write), and what the message of the batch says besides.
+    /// [`write`](Self::write) with custom metadata for the message of the batch.
     pub fn write_with_metadata(&mut self, batch: &Batch, metadata: &Metadata) -> Result<()> {
         self.output.check()?;
         let messages = self.encoder.encode_with_metadata(batch, metadata)?;
         self.output.write_messages(messages, |_, _, _| {})
     }
 
-    /// Writes the end of the stream, and gives the output back.
+    /// Writes the end of the stream, and returns the output.
     pub fn finish(mut self) -> Result<W> {
         self.output.check()?;
         self.output.write_end()?;

@@ -15,7 +15,7 @@ use libloading::Library;
 pub(crate) type Handle = *mut c_void;
 /// `cl_int`, with 0 for success.
 pub(crate) type Code = i32;
-/// `clGetXInfo` of one object.
+/// The type of `clGetXInfo`, which answers questions about one object.
 pub(crate) type Info =
     unsafe extern "system" fn(Handle, u32, usize, *mut c_void, *mut usize) -> Code;
 type Release = unsafe extern "system" fn(Handle) -> Code;
@@ -42,10 +42,10 @@ pub(crate) struct BufferRegion {
     pub(crate) size: usize,
 }
 
-/// Everything that OpenCL 1.2 has and this crate calls.
+/// The functions of OpenCL 1.2 that this crate calls.
 #[derive(Clone)]
 pub(crate) struct Api {
-    /// Named here so that tools which look for leaks see that somebody knows of it.
+    /// Kept here so that tools which look for leaks find the library.
     pub(crate) _library: &'static Library,
     pub(crate) get_platform_ids: unsafe extern "system" fn(u32, *mut Handle, *mut u32) -> Code,
     pub(crate) get_platform_info: Info,
@@ -118,11 +118,11 @@ pub(crate) struct Api {
         *const Handle,
         *mut Handle,
     ) -> Code,
-    /// What OpenCL 2.0 added.
+    /// The functions of shared virtual memory, which OpenCL 2.0 added.
     pub(crate) svm: Option<SvmApi>,
 }
 
-/// Shared virtual memory.
+/// The functions of shared virtual memory.
 #[derive(Clone)]
 pub(crate) struct SvmApi {
     pub(crate) allocate: unsafe extern "system" fn(Handle, u64, usize, u32) -> *mut c_void,
@@ -151,19 +151,19 @@ pub(crate) struct SvmApi {
         unsafe extern "system" fn(Handle, *mut c_void, u32, *const Handle, *mut Handle) -> Code,
 }
 
-/// The functions, loaded by the first call. An error in a child of `fork` whose parent has called
-/// this: drivers hang there.
+/// Returns the functions. The first call loads them. In a child of `fork` whose parent has called
+/// this, every call is an error, because drivers hang there.
 pub(crate) fn load() -> Result<&'static Api> {
     const OPERATION: &str = "load OpenCL";
     static LIBRARY: LibraryUse = LibraryUse::new();
     static LOADED: OnceLock<Result<Api, String>> = OnceLock::new();
-    // Before anything that a thread of the parent may have been in the middle of.
+    // Comes first: a thread of the parent may have been in the middle of what follows.
     LIBRARY.enter().map_err(|error| error.during(OPERATION))?;
     let first = || {
         let api = open()?;
-        // Loaders and drivers begin their own lives in these calls, and not all of them can do so
-        // on two threads at once (Debian's loader with PoCL cannot). Whether it goes well is asked
-        // again by whoever needs a device.
+        // Loaders and drivers initialise themselves in these calls, and not all of them can do so
+        // on two threads at once (Debian's loader with PoCL cannot). The result does not matter
+        // here: callers that need a device ask again.
         let _ = api.devices();
         LIBRARY.loaded();
         Ok(api)
@@ -208,9 +208,9 @@ fn default_names() -> &'static [&'static str] {
     &["libOpenCL.so.1", "libOpenCL.so"]
 }
 
-/// Looks all functions up. The library is never unloaded.
+/// Looks up all functions. The library is never unloaded.
 fn find_all(library: Library) -> Result<Api, String> {
-    // Never dropped: memory that was handed out is released through it.
+    // Never dropped, because memory that was handed out is released through the library.
     let library: &'static Library = Box::leak(Box::new(library));
     #[allow(clippy::multiple_unsafe_ops_per_block)]
     // SAFETY: `symbol` asks that each name has the type of the field it goes to. The fields are

@@ -1,5 +1,4 @@
-//! The owners of OpenCL's objects that the driver itself keeps: a reference to a context, and a
-//! queue of its own.
+//! Owners of OpenCL objects that a driver keeps for itself: a reference to a context, and a queue.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -16,7 +15,7 @@ pub(crate) struct Context {
     handle: Handle,
 }
 
-/// A context of this crate's.
+/// A context that this crate made.
 #[derive(Clone, Copy)]
 struct Own {
     device: Handle,
@@ -27,12 +26,12 @@ struct Own {
 // those that modify the state of cl_kernel objects").
 unsafe impl Send for Own {}
 
-/// One for each device that was opened, kept until the process ends: all who open a device get the
-/// same context.
+/// The contexts that this crate made, one for each device that was opened, kept until the process
+/// ends. All who open a device get the same context.
 static OWN: Mutex<Vec<Own>> = Mutex::new(Vec::new());
 
 impl Context {
-    /// The context of this crate's for a device.
+    /// Returns this crate's context for a device.
     pub(crate) fn of_device(api: &'static Api, device: Handle) -> Result<Self> {
         let find = || {
             let known = OWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +58,7 @@ impl Context {
         let context = {
             let mut known = OWN.lock().unwrap_or_else(PoisonError::into_inner);
             match known.iter().find(|own| own.device == device) {
-                // Another thread was faster.
+                // Another thread has made the context meanwhile.
                 Some(own) => own.context,
                 None => {
                     known.push(Own { device, context: handle });
@@ -68,7 +67,8 @@ impl Context {
             }
         };
         if context == handle {
-            // The list's reference is the one that creating gave; what is returned has another.
+            // The list keeps the reference that creating the context gave. The result gets another
+            // one.
             std::mem::forget(made);
         }
         // SAFETY: the list keeps a reference to it.
@@ -103,7 +103,7 @@ unsafe impl Send for Context {}
 // changed.
 unsafe impl Sync for Context {}
 
-/// A queue that belongs to a driver, in order.
+/// An in-order queue that a driver owns.
 pub(crate) struct OwnQueue {
     api: &'static Api,
     handle: Handle,
@@ -124,7 +124,7 @@ impl OwnQueue {
         self.handle
     }
 
-    /// Gives the reference to the caller.
+    /// Gives the reference to the queue to the caller.
     pub(crate) fn into_handle(self) -> Handle {
         let handle = self.handle;
         std::mem::forget(self);

@@ -1,7 +1,7 @@
-//! The [`Driver`] of an OpenCL device: raw handles in, calls of OpenCL out.
+//! The [`Driver`] of an OpenCL device: translates operations on raw handles to calls of OpenCL.
 //!
-//! It holds a reference to its context, and a queue of its own on which the host maps memory. All
-//! else belongs to whoever has the handles.
+//! A driver holds a reference to its context, and owns a queue on which the host maps memory. All
+//! other handles belong to the caller.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -26,21 +26,22 @@ const IN_HOST_MEMORY: u64 = 1 << 4;
 const REGION: u32 = 0x1220;
 const MAP_TO_READ: u64 = 1;
 const MAP_TO_FILL: u64 = 1 << 2;
-/// How often `is_idle` looks whether an empty queue has noticed that it is empty.
+/// How often `is_idle` looks whether the driver has noticed that an empty queue is empty.
 const LOOKS: u32 = 200;
 
 pub(crate) struct OpenClDriver {
     api: &'static Api,
-    /// Shared virtual memory, where the device was opened for it.
+    /// The functions of shared virtual memory, where the device was opened for it.
     svm: Option<&'static SvmApi>,
-    /// For mapping. Never given anything that waits for another queue. Dropped before its context.
+    /// The queue for mappings. Nothing that waits for another queue is submitted to it. Dropped
+    /// before its context.
     maps: OwnQueue,
     context: Context,
     device: Handle,
     id: DeviceId,
     /// All devices of the context.
     reachable: Vec<DeviceId>,
-    /// Host and device share their memory.
+    /// Whether host and device share their memory.
     is_unified: bool,
     properties: Properties,
 }
@@ -97,8 +98,8 @@ impl OpenClDriver {
         check_on(code, operation, self.id)
     }
 
-    /// Keeps what was submitted before apart from what comes later, on a queue that does not by
-    /// itself.
+    /// Keeps commands that were submitted before in order with commands that come later, on a queue
+    /// that is not in order by itself.
     ///
     /// # Safety
     /// The queue is alive.
@@ -112,8 +113,8 @@ impl OpenClDriver {
         Ok(())
     }
 
-    /// A barrier behind these events or, without any, behind everything; and its event, if wanted,
-    /// else null.
+    /// Submits a barrier behind these events or, without any, behind all commands. Returns the
+    /// event of the barrier if it is wanted, otherwise null.
     ///
     /// # Safety
     /// The queue and the events are alive.
@@ -172,7 +173,8 @@ impl OpenClDriver {
                         (self.api.read)(queue, memory, NON_BLOCKING, at, len, host, 0, wait, event)
                     }
                 }
-                // Within a context memory belongs to no device, so that a peer's is like one's own.
+                // Within a context, memory belongs to no device, so a peer's memory is copied like
+                // the device's own.
                 _ => {
                     let (other, to_at) = (to.base.as_ptr(), to.offset as usize);
                     // SAFETY: UNS-21 and UNS-22, which the caller keeps, for both handles.
@@ -183,7 +185,7 @@ impl OpenClDriver {
         self.check(code, "copy")
     }
 
-    /// What lets this thread map and unmap this memory (see [`mapping`]).
+    /// Locks the mappings of this memory for this thread (see [`mapping`]).
     ///
     /// # Safety
     /// The memory object of the handle is alive.
@@ -242,7 +244,7 @@ impl OpenClDriver {
     }
 }
 
-/// Where a spot is that is an address.
+/// Returns the address of a spot that is an address.
 fn address(spot: Spot) -> *mut c_void {
     spot.base.as_ptr().cast::<u8>().wrapping_add(spot.offset as usize).cast()
 }
@@ -274,7 +276,7 @@ unsafe impl Driver for OpenClDriver {
     }
 
     fn reaches(&self, memory: DeviceId) -> Result<()> {
-        // Memory of another kind would be taken for a handle, or for an address.
+        // Memory of another kind would be mistaken for a handle, or for an address.
         let own = if self.svm.is_some() { Kind::Svm } else { Kind::Buffers };
         let is_peer = || self.reachable.contains(&memory) && kind_of(memory) == own;
         let reached = memory == self.id || is_peer();
@@ -312,7 +314,7 @@ unsafe impl Driver for OpenClDriver {
     }
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
-        // A part of a part is one of the root: OpenCL makes no others.
+        // A part of a part is made as a part of the root, because OpenCL has no parts of parts.
         // SAFETY: UNS-22, which the caller keeps: the memory is alive.
         let (root, begin) = unsafe { self.api.root_of(memory.as_ptr()) }?;
         let origin = begin.saturating_add(offset as usize);
@@ -346,7 +348,8 @@ unsafe impl Driver for OpenClDriver {
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
-        // The event behind everything tells whether it went well; `clFinish` only that it is over.
+        // `clFinish` tells only that all commands are over. The event behind all commands tells
+        // whether they went well.
         // SAFETY: UNS-22, which the caller keeps.
         let event = unsafe { self.barrier(queue, &[], true) }?;
         // SAFETY: UNS-22, which the caller keeps.
@@ -359,7 +362,7 @@ unsafe impl Driver for OpenClDriver {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        // OpenCL cannot be asked this. A barrier on a queue without work passes as soon as the
+        // OpenCL has no such question. A barrier on a queue without work passes as soon as the
         // driver gets to it.
         // SAFETY: UNS-22, which the caller keeps.
         let event = unsafe { self.barrier(queue, &[], true) }?;
@@ -379,7 +382,7 @@ unsafe impl Driver for OpenClDriver {
     }
 
     fn make_event(&self) -> Result<Raw<Event>> {
-        // OpenCL's come into being when they are recorded.
+        // In OpenCL, an event is made by recording it.
         Ok(Raw::NULL)
     }
 
@@ -394,7 +397,8 @@ unsafe impl Driver for OpenClDriver {
     unsafe fn record(&self, queue: Raw<Queue>, _event: Raw<Event>) -> Result<Raw<Event>> {
         // SAFETY: UNS-22, which the caller keeps.
         let event = unsafe { self.barrier(queue, &[], true) }?;
-        // Others may wait for it, which needs this ("the application must call a clFlush").
+        // Others may wait for the event, which requires a flush ("the application must call a
+        // clFlush").
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.flush(queue) }.inspect_err(|_| {
             // SAFETY: the reference is the one that the barrier gave.
@@ -479,8 +483,8 @@ unsafe impl Driver for OpenClDriver {
         let _turn = unsafe { self.mapping_turn(spot.base) };
         // SAFETY: UNS-22, which the caller keeps.
         if unsafe { self.unmap_on(self.maps.handle(), spot, address, &mut event) }.is_ok() {
-            // Whoever gets the memory next may write to it on any queue: the mapping has to be over
-            // by then.
+            // The next user of the memory may write to it on any queue, so the mapping has to be
+            // over before this returns.
             // SAFETY: the event was just made.
             let _ = unsafe { self.api.await_event(event, None) };
             // SAFETY: the reference is the one that the call above gave.
@@ -512,11 +516,12 @@ unsafe impl Driver for OpenClDriver {
         let mut event = ptr::null_mut();
         // SAFETY: UNS-22, which the caller keeps: the memory is alive.
         let turn = unsafe { self.mapping_turn(spot.base) };
-        // On the queue of what comes later, so that it comes later.
+        // Submitted to the queue itself, so that later work of that queue comes after the
+        // unmapping.
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.unmap_on(queue.as_ptr(), spot, address, &mut event) }?;
         drop(turn);
-        // Others may wait for the event, which needs the flush.
+        // Others may wait for the event, which requires the flush.
         // SAFETY: UNS-22, which the caller keeps: the queue is alive.
         let ordered = unsafe { self.fence(queue) }
             // SAFETY: UNS-22, which the caller keeps: the queue is alive.
@@ -531,7 +536,7 @@ unsafe impl Driver for OpenClDriver {
     }
 
     unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {
-        // With shared virtual memory nothing tells.
+        // With shared virtual memory, OpenCL has no such question.
         if self.svm.is_some() {
             return None;
         }

@@ -1,29 +1,29 @@
-//! OpenCL's error codes as this library's errors.
+//! Converts OpenCL's error codes to errors.
 
 use arrow_device::{DeviceId, Error, ErrorKind, Result};
 
 use crate::api::Code;
 
-/// The loader's code for no platform at all.
+/// The loader's code for having found no platform.
 const PLATFORM_NOT_FOUND: Code = -1001;
 
-/// Success, or the error with OpenCL's code and its name.
+/// Checks a code. The error has OpenCL's code and its name.
 pub(crate) fn check(code: Code, operation: &'static str) -> Result<()> {
     if code == 0 { Ok(()) } else { Err(error(code, operation)) }
 }
 
-/// The same, about a device.
+/// Checks a code. The error also has the device.
 pub(crate) fn check_on(code: Code, operation: &'static str, device: DeviceId) -> Result<()> {
     check(code, operation).map_err(|error| error.on_device(device))
 }
 
-/// The error for a code that is not success.
+/// Returns the error for a code that is not success.
 pub(crate) fn error(code: Code, operation: &'static str) -> Error {
     let (kind, message) = meaning(code);
     Error::new(kind, message).during(operation).from_vendor(code.into(), name(code))
 }
 
-/// The error of work that ended with this negative status.
+/// Returns the error of work that ended with this negative status.
 pub(crate) fn failed(status: Code, operation: &'static str) -> Error {
     let message = "the work behind the event failed; its results are not there";
     let kind = if status == -2 { ErrorKind::DeviceLost } else { ErrorKind::WorkFailed };
@@ -55,7 +55,7 @@ fn meaning(code: Code) -> (ErrorKind, &'static str) {
     }
 }
 
-/// The name of a code in the OpenCL headers.
+/// Returns the name that a code has in the OpenCL headers.
 fn name(code: Code) -> &'static str {
     let found = NAMES.iter().find(|(known, _)| *known == code);
     found.map_or("a code of the vendor's", |(_, name)| name)

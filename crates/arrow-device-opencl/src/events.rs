@@ -1,4 +1,4 @@
-//! Asking and awaiting a `cl_event`, whoever made it.
+//! Asks about `cl_event`s and waits for them, whoever made them.
 
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
@@ -9,29 +9,29 @@ use arrow_device::driver::EventNotice;
 use crate::api::{Api, Code, Handle};
 use crate::error::{check, failed};
 
-/// The status of work that its queue has not even been told to begin.
+/// The status of a command that was not yet submitted to the device.
 const QUEUED: Code = 3;
-/// The code of a wait for work that failed.
+/// The code of a wait for work that has failed.
 const FAILED_IN_WAIT_LIST: Code = -14;
-/// How often a wait with a limit asks again at once, before it begins to pause.
+/// How often a wait with a limit asks without a pause, before it begins to pause.
 const EAGER: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// `CL_COMPLETE`: the callback of this status is called for failed work, too.
+/// `CL_COMPLETE`. The callback of this status is called for failed work too.
 const COMPLETE: Code = 0;
 
-/// What the runtime calls on a thread of its own, where little may be called.
+/// Called by the runtime on a thread of its own, where few functions may be called.
 extern "system" fn passed(_event: Handle, _status: Code, notice: *mut c_void) {
     // SAFETY: UNS-35: `announce` gave the pointer to this callback, which the runtime calls once.
     unsafe { EventNotice::from_raw(notice) }.call();
 }
 
 impl Api {
-    /// Has an event that was made on a queue hold that queue, until
+    /// Keeps the queue alive on which an event was made, until
     /// [`release_own_event`](Self::release_own_event). On failure the event is released.
     ///
-    /// Nothing in OpenCL says that an event does so by itself, and whoever asks for an event's
-    /// queue to flush it would flush one that another thread has closed meanwhile.
+    /// OpenCL does not promise that an event keeps its queue alive. Without that, flushing an
+    /// event's queue could flush one that another thread has closed meanwhile.
     ///
     /// # Safety
     /// The queue and the event are alive, and the reference to the event is the caller's.
@@ -44,7 +44,7 @@ impl Api {
         })
     }
 
-    /// Releases an event that holds its queue.
+    /// Releases an event, and its queue with it.
     ///
     /// # Safety
     /// [`hold_queue`](Self::hold_queue) gave it, and the reference is the caller's.
@@ -59,8 +59,9 @@ impl Api {
         }
     }
 
-    /// The event's status, once its queue was told to get on with it: waits on another queue rely
-    /// on that, and whoever made the event may have left it out.
+    /// Returns the event's status. Flushes the event's queue first where its work was not submitted
+    /// to the device yet: waits on other queues need that, and the event's maker may have left it
+    /// out.
     ///
     /// # Safety
     /// The event is alive.
@@ -79,8 +80,8 @@ impl Api {
         Ok(status)
     }
 
-    /// Whether it has passed. Failed work is an error, which says that nothing of it runs any more
-    /// (DRV-27).
+    /// Whether the event has passed. Failed work is an error, which says that no part of it runs
+    /// any more (DRV-27).
     ///
     /// # Safety
     /// The event is alive.
@@ -90,8 +91,8 @@ impl Api {
         if status < 0 { Err(failed(status, "ask an event")) } else { Ok(status == 0) }
     }
 
-    /// Has the runtime call the notice when the event has passed or failed, and its queue get on
-    /// with it.
+    /// Has the runtime call the notice when the event has passed or failed, and flushes the event's
+    /// queue.
     ///
     /// # Safety
     /// The event is alive.
@@ -109,8 +110,8 @@ impl Api {
         unsafe { self.pushed_status_of(event) }.map(|_| true)
     }
 
-    /// Waits until it has passed or the time is over; returns whether it has passed. Failed work is
-    /// an error.
+    /// Waits until the event has passed or the time is over. Returns whether the event has passed.
+    /// Failed work is an error.
     ///
     /// # Safety
     /// The event is alive.

@@ -1,4 +1,4 @@
-//! Questions to the driver about its objects, and the devices it has.
+//! Asks the driver about its objects, and lists its devices.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -31,7 +31,7 @@ const EVENT_QUEUE: u32 = 0x11d0;
 const EVENT_STATUS: u32 = 0x11d3;
 const EVENT_CONTEXT: u32 = 0x11d4;
 
-/// A type for which any bytes are a value.
+/// A type of which any bytes are a value.
 trait Plain: Copy {
     const ZERO: Self;
 }
@@ -101,7 +101,7 @@ unsafe fn text(info: Info, object: Handle, what: u32, operation: &'static str) -
     Ok(String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).trim().to_owned())
 }
 
-/// What a device is like.
+/// The properties of a device that a driver needs.
 pub(crate) struct DeviceFacts {
     pub(crate) name: String,
     pub(crate) alignment: usize,
@@ -109,8 +109,8 @@ pub(crate) struct DeviceFacts {
     pub(crate) has_svm: bool,
 }
 
-/// What was found in all places together. A place that cannot be asked hides no other; what it said
-/// is the error where there is nothing else.
+/// Returns what was found in all places together. A place that cannot be asked does not hide the
+/// others. Its error is returned only where nothing is found.
 pub(crate) fn those_that_answer<T>(places: impl Iterator<Item = Result<Vec<T>>>) -> Result<Vec<T>> {
     let (mut found, mut first_error) = (Vec::new(), None);
     for place in places {
@@ -126,7 +126,7 @@ pub(crate) fn those_that_answer<T>(places: impl Iterator<Item = Result<Vec<T>>>)
 }
 
 impl Api {
-    /// All devices of all platforms, in the loader's order.
+    /// Returns all devices of all platforms, in the loader's order.
     pub(crate) fn devices(&self) -> Result<Vec<Handle>> {
         let mut count = 0;
         // SAFETY: with no room given only the count is written.
@@ -157,7 +157,8 @@ impl Api {
         check(code, "list devices").map(|()| devices)
     }
 
-    /// The number of a device in this process; -1 for one that is not listed, such as a sub-device.
+    /// Returns the number of a device in this process, -1 for a device that is not listed, such as
+    /// a sub-device.
     pub(crate) fn id_of(&self, device: Handle) -> Result<DeviceId> {
         let position = self.devices()?.iter().position(|known| *known == device);
         Ok(DeviceId::new(DeviceType::OPENCL, position.map_or(-1, |index| index as i64)))
@@ -192,7 +193,7 @@ impl Api {
         })
     }
 
-    /// How many bytes a device has, and the version of its driver.
+    /// Returns how many bytes a device has, and the version of its driver.
     ///
     /// # Safety
     /// The device is one of this process.
@@ -221,7 +222,7 @@ impl Api {
         Ok(properties & OUT_OF_ORDER != 0)
     }
 
-    /// The context of a `cl_mem` and its size.
+    /// Returns the context and the size of a `cl_mem`.
     ///
     /// # Safety
     /// The memory is alive.
@@ -234,7 +235,7 @@ impl Api {
         Ok((context, size))
     }
 
-    /// The root buffer of a `cl_mem` and where in it that begins.
+    /// Returns the root buffer of a `cl_mem`, and where in the root it begins.
     ///
     /// # Safety
     /// The memory is alive.
@@ -250,7 +251,8 @@ impl Api {
         Ok((root, offset))
     }
 
-    /// 0 for complete, positive for what is to come, negative for what failed.
+    /// Returns the status of an event: 0 for complete, positive for pending work, negative for
+    /// failed work.
     ///
     /// # Safety
     /// The event is alive.
@@ -266,7 +268,7 @@ impl Api {
         unsafe { value(self.get_event_info, event, EVENT_CONTEXT, "ask the event") }
     }
 
-    /// The queue of an event; null for a user event.
+    /// Returns the queue of an event, null for a user event.
     ///
     /// # Safety
     /// The event is alive.
@@ -281,7 +283,7 @@ mod tests {
     use super::*;
     use crate::api;
 
-    /// Platforms are numbers here, and the last one has what no other has.
+    /// Platforms are numbers in this test. Only the last one has a device.
     unsafe extern "system" fn platforms(room: u32, out: *mut Handle, count: *mut u32) -> Code {
         for number in 0..room as usize {
             // SAFETY: there is room for so many.

@@ -1,7 +1,7 @@
 //! OpenCL devices for [`arrow_device`]: Arrow data in `cl_mem` buffers, ordered by `cl_event`s.
 //!
 //! Nothing is linked. The OpenCL loader (`libOpenCL.so.1`, `OpenCL.dll`) is loaded by the first
-//! call, and a machine without one, or without a driver, gets an error that says what to install.
+//! call. A machine without a loader or without a driver gets an error that says what to install.
 //!
 //! ```
 //! if let Err(why) = arrow_device_opencl::is_available() {
@@ -26,40 +26,40 @@
 //! | `device_id` | the number of the device over all platforms, in the loader's order. A hint, since loaders order differently: the context of the handles decides, and [`open_for`] finds it |
 //! | `sync_event` | null, or a pointer to a `cl_event` |
 //!
-//! Both sides use one `cl_context`: memory and events of another one cannot be used by a queue.
-//! [`open`] gives everybody in this process the same context for a device; [`open_from`] and
-//! [`open_for`] take that of the application or the producer. Where several contexts of a device
-//! are open, a `cl_mem` tells which one it is of: an imported array is waited for, read and copied
-//! in its own context, whichever was opened last; a queue of another one gets
-//! [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to it goes through host
-//! memory. The same holds where a context reaches the number of a device that is open in another
-//! context. Nothing opens the context of a foreign handle unasked: that is what [`open_for`] is
-//! for.
+//! Both sides use one `cl_context`, because a queue cannot use memory and events of another
+//! context. [`open`] returns the same context for a device to all of this process. [`open_from`]
+//! and [`open_for`] take the context of the application or of the producer. Where several contexts
+//! of a device are open, the context of an array is found by its `cl_mem`. An imported array is
+//! waited for, read and copied in its own context, whichever context was opened last. A queue of
+//! another context gets [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to it
+//! goes through host memory. The same holds where the context of an array has a device whose number
+//! is open in another context. The context of a foreign handle is opened only by [`open_for`].
 //!
 //! The exporter holds one reference to each `cl_mem`, to the `cl_event` and to the queue of the
 //! event, until its release callback. (In most runtimes an event holds its queue by itself.) The
-//! importer retains nothing that it does not release. The exporter flushes the queue of its event;
-//! the importer flushes it once more where it was forgotten.
+//! importer releases every reference that it takes. The exporter flushes the queue of its event;
+//! the importer flushes it once more where that was forgotten.
 //!
 //! A consumer's queue waits by a barrier behind the event. For an event of another context the host
 //! waits. An event with a negative status is an [`ErrorKind::WorkFailed`] for everybody who asks or
-//! waits, with the status as the vendor's code.
+//! waits, and the status is the vendor's code of the error.
 //!
 //! # Queues
 //!
-//! Queues that are opened here are in order. One that is
+//! Queues that are opened here are in order. A queue that is
 //! [adopted](arrow_device::Device::adopt_queue) (a `cl_command_queue` of the device's context) may
-//! be out of order: then barriers stand around what this crate submits, and whoever submits kernels
-//! in between orders them among each other.
+//! be out of order. Then this crate puts barriers around the commands that it submits. The order of
+//! the application's own kernels among each other is left to the application.
 //!
 //! # Threads
 //!
-//! What OpenCL says holds: all its calls may be made on any thread, except that one kernel object's
-//! arguments are set by one thread at a time. The one exception is a runtime's: two threads that
-//! map and unmap one buffer at the same time crash in PoCL 3.1, which ends the mapping of the other
-//! thread. Mappings of one memory object that are made here therefore take turns, in whatever
-//! runtime. They still overlap in time: any number of threads read one array. An application that
-//! maps a `cl_mem` itself which it shares does so while nobody here reads that memory on the host.
+//! The rules of OpenCL hold: all its calls may be made on any thread, except that one kernel
+//! object's arguments are set by one thread at a time. One runtime makes an exception: in PoCL 3.1,
+//! two threads that map and unmap one buffer at the same time can crash, because PoCL ends the
+//! mapping of the other thread. So mappings of one memory object that this crate makes take turns,
+//! in all runtimes. They may still overlap in time: any number of threads read one array. An
+//! application that shares a `cl_mem` and maps it by itself has to do so while nobody reads that
+//! memory on the host through this crate.
 
 mod api;
 mod context;
@@ -80,14 +80,14 @@ use api::Api;
 use context::Context;
 use driver::OpenClDriver;
 
-/// What memory is made of.
+/// The kind of memory that a device is opened with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// `cl_mem` buffers: handles, which every OpenCL driver has.
     #[default]
     Buffers,
-    /// Shared virtual memory, coarse-grained: addresses. Both sides have to know, because nothing
-    /// in the C struct tells.
+    /// Shared virtual memory, coarse-grained: addresses. Both sides have to agree on this kind,
+    /// because nothing in the C struct tells it.
     Svm,
 }
 
@@ -95,25 +95,25 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listed {
-    /// What [`open`] takes.
+    /// The index for [`open`].
     pub index: usize,
-    /// Its name and its platform's, for people.
+    /// The names of the device and of its platform, for people.
     pub name: String,
-    /// Whether it can be opened with [`Kind::Svm`].
+    /// Whether the device can be opened with [`Kind::Svm`].
     pub has_svm: bool,
-    /// How many bytes of memory it has.
+    /// How many bytes of memory the device has.
     pub memory: u64,
-    /// The version of its driver, as that says it.
+    /// The version of the device's driver, in the driver's words.
     pub driver_version: String,
 }
 
-/// Whether there is a device; where not, the error says why and what to install.
+/// Checks whether there is a device. The error says why there is none and what to install.
 pub fn is_available() -> Result<()> {
     if devices()?.is_empty() { Err(no_device(0)) } else { Ok(()) }
 }
 
-/// The devices of all platforms. Those that cannot be asked are left out; where all of them are,
-/// this is the error of the first.
+/// Lists the devices of all platforms. A device that cannot be asked is left out. If none can be
+/// asked, the error of the first is returned.
 pub fn devices() -> Result<Vec<Listed>> {
     let api = api::load()?;
     let list = |(index, device)| {
@@ -127,15 +127,16 @@ pub fn devices() -> Result<Vec<Listed>> {
     info::those_that_answer(api.devices()?.into_iter().enumerate().map(list))
 }
 
-/// Opens a device, with buffers. All who open it in this process share one context, which is kept.
+/// Opens a device with buffers. All who open a device in this process share one context, which is
+/// kept.
 pub fn open(index: usize) -> Result<Device> {
     open_with(index, Kind::Buffers)
 }
 
-/// Opens a device, as [`open`] does, with a choice of memory: [`ErrorKind::Unsupported`] where the
-/// device does not have it.
+/// Opens a device, as [`open`] does, with this kind of memory. It is [`ErrorKind::Unsupported`]
+/// where the device does not have this kind.
 ///
-/// The first choice holds for the device in this process; another one later is
+/// The first choice holds for the device in this process. Opening it with another kind later is
 /// [`ErrorKind::InvalidArgument`].
 pub fn open_with(index: usize, kind: Kind) -> Result<Device> {
     let api = api::load()?;
@@ -145,7 +146,7 @@ pub fn open_with(index: usize, kind: Kind) -> Result<Device> {
     unsafe { open_in(api, context, device, kind) }
 }
 
-/// Opens a device of a context that somebody else made. The context is retained as long as the
+/// Opens a device of a context that the application made. The context is retained as long as the
 /// device is open.
 ///
 /// # Safety
@@ -169,9 +170,9 @@ pub unsafe fn open_from(
     unsafe { open_in(api, context, device.as_ptr(), kind) }
 }
 
-/// Opens the device of a foreign `cl_mem`, such as one from the `buffers` of an `ArrowDeviceArray`:
-/// in the memory's context, the device with that number where it is one of the context's, and the
-/// first of them otherwise.
+/// Opens the device of a foreign `cl_mem`, such as one from the `buffers` of an `ArrowDeviceArray`.
+/// The device is one of the memory's context: the device with this number if the context has it,
+/// otherwise the first one.
 ///
 /// # Safety
 /// `memory` is a `cl_mem` that is alive, made by the OpenCL loader of this process (UNS-29).
@@ -205,17 +206,18 @@ unsafe fn open_in(
     Ok(Device::new(driver))
 }
 
-/// The kind of memory of each number that was opened.
+/// The kind of memory of each device number that was opened.
 static OPENED: Mutex<Vec<(DeviceId, Kind)>> = Mutex::new(Vec::new());
 
-/// The kind of memory that arrays with this number have: buffers, unless somebody chose otherwise.
+/// Returns the kind of memory that arrays with this device number have: buffers, unless the device
+/// was opened with another kind.
 pub(crate) fn kind_of(id: DeviceId) -> Kind {
     let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     opened.iter().find(|(known, _)| *known == id).map_or(Kind::Buffers, |(_, kind)| *kind)
 }
 
-/// One number means one kind of memory in this process: an array says only the number, and an
-/// address that is taken for a handle is a crash.
+/// Makes sure that a device number means one kind of memory in this process. An array tells only
+/// the number, and an address that is taken for a handle is a crash.
 fn settle_kind(id: DeviceId, kind: Kind) -> Result<()> {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     match opened.iter().find(|(known, _)| *known == id) {

@@ -1,4 +1,5 @@
-//! The functions of HIP, found in its library at run time, and what HIP does in its own way.
+//! The functions of HIP, found in its library at run time, and the operations that HIP does in its
+//! own way.
 //!
 //! The declarations are those of `hip_runtime_api.h`. `ARROW_DEVICE_HIP_LIBRARY` names another
 //! library to load.
@@ -14,7 +15,7 @@ use arrow_device_gpu::{
     Api, Code, FunctionNames, Handle, Loaded, ReadyDevice, Vendor, functions, ok, text,
 };
 
-/// What HIP calls things.
+/// HIP's names and numbers.
 static VENDOR: Vendor = Vendor {
     name: "ROCm",
     runtime: "hip",
@@ -24,7 +25,7 @@ static VENDOR: Vendor = Vendor {
     install: "install ROCm 5 or later, whose HIP runtime is libamdhip64.so (Debian: libamdhip64-5)",
     concurrent_managed_access: 9,
     managed_memory: 24,
-    // HIP writes four bytes for the size of a range, whatever the size is.
+    // HIP writes only four bytes for the size of a range, however large the range is.
     ranges_are_attributes: false,
     batches_break_on: None,
     library_variable: "ARROW_DEVICE_HIP_LIBRARY",
@@ -81,8 +82,8 @@ static VENDOR: Vendor = Vendor {
 
 const INVALID_DEVICE: Code = 101;
 const BY_ADDRESS: i32 = 4;
-/// From this version on host memory is 1 and device memory 2, as with CUDA; before, they were 0 and
-/// 1.
+/// The first version in which the memory type of host memory is 1 and that of device memory 2, as
+/// with CUDA. In older versions they are 0 and 1.
 const RENUMBERED: i32 = 60_000_000;
 
 functions! {
@@ -100,14 +101,14 @@ functions! {
     }
 }
 
-/// HIP. It has no contexts to name: its devices are numbers that were found to be there.
+/// HIP. It has no contexts to name: a device is a number that was found to exist.
 #[derive(Debug)]
 pub(crate) struct Hip {
     loaded: Loaded,
     own: HipFunctions,
 }
 
-/// HIP, loaded by the first call. An error stays one for the life of the process.
+/// Loads HIP on the first call. An error stays for the life of the process.
 pub(crate) fn load() -> Result<&'static Hip> {
     static HIP: OnceLock<Result<Hip, String>> = OnceLock::new();
     // SAFETY: these are the functions of `hip_runtime_api.h`, declared after it.
@@ -133,7 +134,7 @@ impl Hip {
 }
 
 impl Api for Hip {
-    /// The device that was current, if it was another one.
+    /// The device that was current before, if it was another one.
     type Saved = Option<i32>;
 
     fn loaded(&self) -> &Loaded {

@@ -1,8 +1,8 @@
 //! ROCm devices for [`arrow_device`]: Arrow data in device and pinned memory, ordered by HIP
 //! events.
 //!
-//! Nothing is linked. HIP's library (`libamdhip64.so.7`, `.6` or `.5`) is loaded by the first call,
-//! and a machine without one, or without a GPU, gets an error that says what to do.
+//! Nothing is linked. HIP's library (`libamdhip64.so.7`, `.6` or `.5`) is loaded by the first call.
+//! A machine without the library, or without a GPU, gets an error that says what to do.
 //!
 //! ```
 //! if let Err(why) = arrow_device_rocm::is_available() {
@@ -27,46 +27,46 @@
 //! | `device_id` | the HIP ordinal. For pinned memory -1 and 0 are accepted, too |
 //! | `sync_event` | null, or a pointer to a `hipEvent_t` |
 //!
-//! Each call makes the device the current one of the thread that calls, and gives the thread its
-//! own back.
+//! Each call makes the device the current one of the calling thread, and makes the thread's former
+//! device current again.
 //!
 //! # Streams
 //!
-//! A queue that is opened here is a stream that does not wait for the default stream. One of the
-//! caller's is [adopted](arrow_device::Device::adopt_queue): its raw handle is the `hipStream_t`,
-//! and null is the device's default stream. `hipStreamPerThread` means another stream on each
-//! thread, so a queue made of it, and all that is used on it, is to be used and dropped on the
-//! thread that it was made on.
+//! A queue that is opened here is a stream that does not wait for the default stream. A stream of
+//! the caller's can be [adopted](arrow_device::Device::adopt_queue): its raw handle is the
+//! `hipStream_t`, and null is the device's default stream. `hipStreamPerThread` means another
+//! stream on each thread, so a queue made of it, and all that is used on that queue, is to be used
+//! and dropped on the thread on which the queue was made.
 //!
 //! A stream that is capturing a graph is refused with
-//! [`Unsupported`](arrow_device::ErrorKind::Unsupported): there, an event would never pass. Other
-//! calls leave captures of other threads alone.
+//! [`Unsupported`](arrow_device::ErrorKind::Unsupported), because an event on it would never pass.
+//! Other calls do not disturb captures of other threads.
 //!
 //! # Memory
 //!
 //! Memory that is allocated on a queue is allocated in its order, where HIP can, from a pool of
-//! this library's own that keeps a bounded part of the device's memory; [`Options`] choose another
+//! this library's own that keeps a bounded part of the device's memory. [`Options`] choose another
 //! bound, the pool that is current to the device, or none. Data from the host is gathered in pinned
-//! memory and goes over in few large pieces, several in one call where HIP can, unless
+//! memory and copied in few large pieces, several of them in one call where HIP can, unless
 //! [`Options::with_batched_copies`] says otherwise. Pinned memory is read and written by the host
 //! in place. Managed memory of HIP has no type in Arrow. Another GPU's memory is reached where HIP
-//! lets the two be peers, that of pools included if it comes from the pool that was current to that
-//! GPU when it was reached first, or from this library's. Otherwise it is
-//! [`NotReachable`](arrow_device::ErrorKind::NotReachable) and copied by way of the host.
+//! lets the two be peers. This includes memory of pools if it comes from this library's pool, or
+//! from the pool that was current to that GPU when it was first reached. Otherwise the memory is
+//! [`NotReachable`](arrow_device::ErrorKind::NotReachable), and copies pass through the host.
 //!
 //! # The last error
 //!
-//! HIP keeps the code of a thread's last call that failed, for `hipGetLastError`. A failed call of
-//! this crate is taken away again, so that the program is not told of it. What the program had not
-//! asked for before such a call is taken away as well, since HIP keeps one code.
+//! HIP keeps the code of a thread's last failed call, for `hipGetLastError`. This crate takes the
+//! code of its own failed calls away again, so that the program does not see it. HIP keeps one code
+//! only, so an earlier code that the program had not asked for is lost as well.
 //!
 //! # Threads, `fork` and the end of the process
 //!
 //! Everything may be used on any thread. In a child of `fork` whose parent has loaded the driver,
-//! and once the process has begun to exit, no driver is called any more and memory is left to the
-//! system: calls are [`Unsupported`](arrow_device::ErrorKind::Unsupported) there, and
-//! [`ShutDown`](arrow_device::ErrorKind::ShutDown) here. A child opens devices itself where its
-//! parent has not loaded the driver.
+//! calls are [`Unsupported`](arrow_device::ErrorKind::Unsupported). Once the process has begun to
+//! exit, they are [`ShutDown`](arrow_device::ErrorKind::ShutDown). In both cases no driver is
+//! called any more, and memory is left to the system. A child opens devices itself where its parent
+//! has not loaded the driver.
 
 mod api;
 
@@ -75,36 +75,36 @@ pub use arrow_device_gpu::{Diagnosis, Kind, Listed, Options, Pool};
 use arrow_device::{Device, Result};
 use arrow_device_gpu::GpuDriver;
 
-/// Whether there is a device; where not, the error says why and what to do.
+/// Checks whether there is a device. The error says why there is none and what to do.
 pub fn is_available() -> Result<()> {
     devices().map(drop)
 }
 
-/// The devices.
+/// Lists the devices.
 pub fn devices() -> Result<Vec<Listed>> {
     arrow_device_gpu::list(api::load()?)
 }
 
-/// Opens a device, with its own memory.
+/// Opens a device with its own memory.
 pub fn open(ordinal: usize) -> Result<Device> {
     open_with(ordinal, Kind::Device)
 }
 
-/// Opens a device, as [`open`] does, with this kind of memory. The queues are streams of the same
-/// device, and reach all kinds. [`Kind::Managed`] is
+/// Opens a device, as [`open`] does, with this kind of memory. Queues of each kind are streams of
+/// the same device, and reach the memory of all kinds. [`Kind::Managed`] is
 /// [`Unsupported`](arrow_device::ErrorKind::Unsupported), because Arrow has no type for it.
 pub fn open_with(ordinal: usize, kind: Kind) -> Result<Device> {
     open_as(ordinal, Options::new().with_kind(kind))
 }
 
-/// Opens a device, as [`open`] does, with a choice of the pool that memory comes from and of how
-/// copies are submitted.
+/// Opens a device, as [`open`] does, with options: the kind of memory, the pool that memory comes
+/// from, and how copies are submitted.
 pub fn open_as(ordinal: usize, options: Options) -> Result<Device> {
     Ok(Device::new(GpuDriver::open(api::load()?, ordinal, options)?))
 }
 
-/// Which library was found, its version, which functions it lacks, and which devices there are: to
-/// be printed.
+/// Describes which library was found, its version, which functions it lacks, and which devices
+/// there are, to be printed.
 ///
 /// ```
 /// println!("{}", arrow_device_rocm::diagnose());

@@ -1,4 +1,4 @@
-//! Allocations: made, found by address, mapped, shared, freed.
+//! Allocations: how they are made, found by address, mapped, shared and freed.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ use crate::site::RawSite;
 use crate::span::Span;
 use crate::track::{History, What};
 
-/// Fresh memory holds garbage up to here, because on a device it does; the rest of a large
+/// How many bytes of fresh memory hold garbage, as they do on a device. The rest of a large
 /// allocation is zero.
 const GARBAGE: u64 = 64 * 1024;
 
@@ -142,12 +142,12 @@ impl State {
         self.give_back(number);
     }
 
-    /// How long an allocation is of which so many bytes are asked for.
+    /// Returns the length of an allocation for which `len` bytes are asked.
     fn whole_units(&self, len: u64) -> u64 {
         len.checked_next_multiple_of(self.kind.copy_unit()).unwrap_or(len)
     }
 
-    /// The device has these bytes again.
+    /// Gives the bytes of an allocation back to its device.
     pub(crate) fn give_back(&mut self, number: usize) {
         let Allocation { device, placement, len, .. } = self.allocations[number];
         if placement != Placement::Pinned {
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// Whether a device has a way to an allocation.
+    /// Whether a device can reach an allocation.
     pub(crate) fn reaches(&self, device: usize, number: usize) -> bool {
         let Allocation { device: home, placement, .. } = self.allocations[number];
         home == device
@@ -164,7 +164,7 @@ impl State {
             || self.peers.contains(&(device, home, placement))
     }
 
-    /// From now on nobody writes to these bytes.
+    /// Marks bytes as shared: from now on nobody may write to them.
     pub(crate) fn share(&mut self, memory: Raw<Memory>, len: u64, site: RawSite) {
         let site = self.sites.add(site);
         if let Some((number, offset, end)) = self.inside(memory) {
@@ -172,7 +172,8 @@ impl State {
         }
     }
 
-    /// Takes `share` back. Who was told the bytes before matters no more.
+    /// Takes `share` back. Owners that were told the bytes before and are gone do not count any
+    /// more.
     pub(crate) fn reuse(&mut self, memory: Raw<Memory>, len: u64) {
         if let Some((number, offset, end)) = self.inside(memory) {
             let bytes = offset..end.min(offset + len);
@@ -181,7 +182,8 @@ impl State {
         }
     }
 
-    /// The allocation that an address or a handle is in, how far, and how much there is of it.
+    /// Returns the allocation that an address or a handle lies in, with the offset there, and where
+    /// the allocation or the part ends.
     pub(crate) fn inside(&self, memory: Raw<Memory>) -> Option<(usize, u64, u64)> {
         if let Some(part) = self.parts.get(&memory.bits()) {
             return Some((part.allocation, part.offset, part.offset + part.len));
@@ -193,7 +195,8 @@ impl State {
         is_there.then_some((*number, offset, allocation.len))
     }
 
-    /// The bytes that a spot names, for a device, or `None` where it names none: that is reported.
+    /// Returns the bytes that a spot names for a device. A spot that names none is reported, and
+    /// the result is `None`.
     pub(crate) fn find(
         &mut self,
         device: usize,
@@ -309,8 +312,8 @@ impl State {
         }
     }
 
-    /// Whether an address or a handle is one of this simulator: also where an allocation has no
-    /// bytes, and at the end of an allocation, as far as its pages go.
+    /// Whether an address or a handle is one of this simulator. This includes allocations without
+    /// bytes, and addresses at the end of an allocation, as far as its pages go.
     pub(crate) fn holds(&self, memory: Raw<Memory>) -> bool {
         if self.parts.contains_key(&memory.bits()) {
             return true;
@@ -323,7 +326,8 @@ impl State {
         })
     }
 
-    /// Bytes from an address to the end of its allocation, and on which device.
+    /// Returns the device of an address, and how many bytes there are from the address to the end
+    /// of its allocation.
     pub(crate) fn locate(&self, memory: Raw<Memory>) -> Option<(usize, u64)> {
         let (number, offset, end) = self.inside(memory)?;
         Some((self.allocations[number].device, end - offset))

@@ -1,4 +1,4 @@
-//! What is known of an allocation, and of the handles for parts of one.
+//! The records of allocations, and of the handles for parts of them.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -9,17 +9,17 @@ use crate::memory::DeviceBytes;
 use crate::site::SiteId;
 use crate::track::History;
 
-/// Where an allocation is, and who besides its device has a way to it.
+/// Where an allocation lies, and who can reach it besides its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// On the device. The host cannot read it.
     Device,
-    /// On the device, from the pool of this number: whoever was given access to the pool has it,
-    /// too.
+    /// On the device, from the pool of this number. Devices that were given access to the pool can
+    /// reach it too.
     Pooled(usize),
-    /// In the host's memory, and in reach of all devices.
+    /// In host memory. All devices can reach it.
     Pinned,
-    /// In reach of the host and of all devices, and never too much of it.
+    /// In memory that the host and all devices can reach, and never more than a device has.
     Managed,
 }
 
@@ -30,29 +30,29 @@ impl Placement {
     }
 }
 
-/// An allocation. Kept after it was freed, to say what a late use was of.
+/// An allocation. The record is kept after the allocation was freed, to describe a late use.
 pub(crate) struct Allocation {
     pub(crate) device: usize,
     pub(crate) placement: Placement,
     pub(crate) address: usize,
     pub(crate) len: u64,
-    /// `None` once it is freed.
+    /// The bytes, `None` once the allocation is freed.
     pub(crate) block: Option<DeviceBytes>,
     pub(crate) history: History,
     pub(crate) made: SiteId,
     pub(crate) freed: Option<SiteId>,
-    /// What was shared: from then on nobody writes.
+    /// The bytes that were shared: nobody may write to them any more.
     pub(crate) shared: Marks,
-    /// Which views, arrays and memories were told places in the allocation.
+    /// The views, arrays and memories that were told places in the allocation.
     pub(crate) custody: Custody,
-    /// The queues whose work it was made for or used by.
+    /// The queues that the allocation was made for, or whose work used it.
     pub(crate) used_on: BTreeSet<usize>,
     pub(crate) mappings: Vec<(Range<u64>, SiteId)>,
-    /// What the host has mapped to fill it.
+    /// The bytes that the host has mapped to fill them.
     pub(crate) fillings: Vec<(Range<u64>, SiteId)>,
 }
 
-/// A part that has a handle.
+/// A part of an allocation that has a handle.
 #[derive(Clone, Copy)]
 pub(crate) struct PartHandle {
     pub(crate) allocation: usize,

@@ -1,4 +1,4 @@
-//! [`Builder`]: what a simulator is to be like.
+//! [`Builder`]: the settings of a simulator.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use arrow_device::driver::{Addressing, EventNotices, HostAccess, Properties, Rea
 use crate::Sim;
 use crate::fault::Effect;
 
-/// The shape of a device: what its memory is to the host and to callers.
+/// The shape of a device: how the host and callers see its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -19,31 +19,30 @@ pub enum Kind {
     /// Memory that the host can read in place once it is ready, after `map`: pinned and managed
     /// memory.
     HostReadable,
-    /// Memory behind handles that nothing can be added to: OpenCL, Vulkan.
+    /// Memory behind handles, which know no offsets: OpenCL, Vulkan.
     Handles,
     /// Memory behind handles on a device that has one queue, in whose order arrays are ready:
     /// WebGPU, and Metal as many use it.
     ///
-    /// `open_queue` gives the one queue each time, and a close gives back one of these openings.
+    /// `open_queue` returns the one queue each time, and each close ends one of these openings.
     /// There are events between the library and the driver, and none to show to others:
     /// `sync_event` and `read_sync_event` are
     /// [`ErrorKind::Unsupported`](arrow_device::ErrorKind::Unsupported), and the `sync_event` of an
     /// exported array is null. An array is ready in the order of the queue: the host and the queues
     /// of other devices wait for an event of the library's.
     OneQueue,
-    /// Memory at addresses that the host can read in place, on a device that has one queue as
-    /// [`OneQueue`](Self::OneQueue) has: Metal, where host and device share memory.
+    /// Memory at addresses that the host can read in place, on a device that has one queue, as with
+    /// [`OneQueue`](Self::OneQueue): Metal, where host and device share memory.
     OneQueueReadable,
     /// Memory behind handles on a device that copies whole units of four bytes, between two
     /// allocations only: WebGPU without a shader for copies.
-    ///
-    /// The driver reports regions that such a device does not take, and writes garbage to what is
-    /// behind a destination up to the next unit. Allocations have whole units.
+    /// The driver reports regions that such a device cannot copy, and writes garbage behind a
+    /// destination up to the next unit. The length of an allocation is a multiple of the unit.
     WholeUnits,
 }
 
 impl Kind {
-    /// All of them, for tests that have to hold for each.
+    /// All kinds, for tests that have to hold for each of them.
     pub const ALL: [Self; 6] = [
         Self::Discrete,
         Self::HostReadable,
@@ -53,7 +52,7 @@ impl Kind {
         Self::WholeUnits,
     ];
 
-    /// Whether nothing can be added to what names memory.
+    /// Whether memory is named by handles, to which no offset can be added.
     pub(crate) fn has_handles(self) -> bool {
         matches!(self, Self::Handles | Self::OneQueue | Self::WholeUnits)
     }
@@ -68,7 +67,7 @@ impl Kind {
         matches!(self, Self::HostReadable | Self::OneQueueReadable)
     }
 
-    /// How many bytes a device copies at least, and at multiples of what.
+    /// Returns the unit in which a device copies: lengths and places are multiples of it.
     pub(crate) fn copy_unit(self) -> u64 {
         if self == Self::WholeUnits { 4 } else { 1 }
     }
@@ -100,20 +99,21 @@ impl Kind {
     }
 }
 
-/// When work runs. All orders of all schedules are legal; each shows other mistakes.
+/// When work runs. All orders of both schedules are legal, and each schedule shows other mistakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Schedule {
-    /// When somebody waits for it: results come as late as the order allows, and memory that is
-    /// given up stays as long as it can.
+    /// When somebody waits for the work: results come as late as the order allows, and memory that
+    /// is given up stays as long as it can.
     #[default]
     Late,
-    /// In the call that submits it, as far as nothing has to be waited for: memory that is given up
-    /// goes at once. The host learns of it as always, when it waits or asks.
+    /// In the call that submits the work, unless the work has to wait for something: memory that is
+    /// given up goes at once. The host learns of finished work only when it waits or asks, as
+    /// always.
     Eager,
 }
 
-/// Says what a simulator is to be like, and makes it. Begun by [`Sim::builder`].
+/// Takes the settings of a simulator, and makes it. [`Sim::builder`] returns one.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
@@ -124,12 +124,12 @@ pub struct Builder {
 pub(crate) struct Settings {
     pub(crate) kind: Kind,
     pub(crate) seed: u64,
-    /// `None` is late, and in a sweep the seed's choice.
+    /// `None` is late, except in a sweep, where the seed chooses.
     pub(crate) schedule: Option<Schedule>,
     pub(crate) parts: bool,
     pub(crate) separate: bool,
     pub(crate) devices: usize,
-    /// The ids of the first devices. The other ones have ids that no device has.
+    /// The ids of the first devices. The other devices get ids that no device has.
     pub(crate) ids: Vec<DeviceId>,
     pub(crate) peer_access: bool,
     pub(crate) memory_limit: u64,
@@ -168,133 +168,134 @@ impl Builder {
         }
     }
 
-    /// What a simulator is like unless told otherwise.
+    /// Returns the default settings.
     pub(crate) fn settings() -> Settings {
         Self::new().settings
     }
 
-    /// The shape of its devices. Without it they are discrete.
+    /// Sets the shape of the devices. The default is discrete.
     pub fn kind(mut self, kind: Kind) -> Self {
         self.settings.kind = kind;
         self
     }
 
-    /// Handles can be had for parts of an allocation, as OpenCL and Vulkan give them. Only where
-    /// there are handles, and copies inside one allocation.
+    /// Sets whether parts of an allocation can get handles, as with OpenCL and Vulkan. This has an
+    /// effect only on kinds with handles that copy inside one allocation.
     pub fn parts(mut self, parts: bool) -> Self {
         self.settings.parts = parts;
         self
     }
 
-    /// Every buffer of an array needs an allocation of its own, although there are addresses, as on
-    /// Hexagon, whose memory travels by file descriptors. Work that names a place by an address
-    /// inside an allocation is a mistake, and so is an array that shows such an address to others.
+    /// Sets whether every buffer of an array needs an allocation of its own although there are
+    /// addresses, as on Hexagon, whose memory travels by file descriptors. Work that names a place
+    /// by an address inside an allocation is then a mistake, and so is an array that shows such an
+    /// address to others.
     pub fn separate(mut self, separate: bool) -> Self {
         self.settings.separate = separate;
         self
     }
 
-    /// Which of the legal orders work runs in. Without it that is 0.
+    /// Sets the seed, which chooses in which of the legal orders work runs. The default is 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
         self
     }
 
-    /// When work runs. Without it work runs late, and in a [`sweep`](Self::sweep) eagerly on every
-    /// other seed.
+    /// Sets when work runs. By default work runs late, and in a [`sweep`](Self::sweep) eagerly on
+    /// every other seed.
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.settings.schedule = Some(schedule);
         self
     }
 
-    /// So many devices of one runtime, that cannot reach each other's memory. At least one.
+    /// Makes several devices of one runtime, at least one, that cannot reach each other's memory.
     pub fn devices(mut self, devices: usize) -> Self {
         self.settings.devices = devices.max(1);
         self
     }
 
-    /// So many devices of one runtime, each with access to the memory of all.
+    /// Makes several devices of one runtime, each with access to the memory of all.
     pub fn peers(mut self, devices: usize) -> Self {
         self.settings.peer_access = true;
         self.devices(devices)
     }
 
-    /// Each device has the id of the device with the same number in another simulator, as far as
-    /// there is one: two runtimes are open by one id, as two OpenCL contexts of one device are.
-    /// Both simulators have to be of one [`Kind`]: an array tells the id of its device, and not
-    /// what its buffers are.
+    /// Gives each device the id of the device with the same number in another simulator, as far as
+    /// there is one: two runtimes are open under one id, as two OpenCL contexts of one device are.
+    /// Both simulators have to be of one [`Kind`], because an array tells the id of its device, and
+    /// not what its buffers are.
     ///
-    /// From then on, until the process ends, the library asks the drivers whose memory is whose.
+    /// From then on, until the process ends, the library asks the drivers which memory belongs to
+    /// which of them.
     pub fn ids_of(mut self, other: &Sim) -> Self {
         self.settings.ids = other.ids().collect();
         self
     }
 
-    /// So many bytes can be allocated on each device.
+    /// Sets how many bytes can be allocated on each device.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.settings.memory_limit = bytes;
         self
     }
 
-    /// Each piece of work takes so long, for waits with a time limit: those run out although no
-    /// real time passes.
+    /// Sets how long each piece of work takes, for waits with a time limit: such a wait can run out
+    /// of time although no real time passes.
     pub fn work_time(mut self, time: Duration) -> Self {
         self.settings.work_time = time;
         self
     }
 
-    /// Whether the host may wait for work. Without that, as on the thread of a browser's page,
-    /// waits for what is not finished are
-    /// [`ErrorKind::NotReady`](arrow_device::ErrorKind::NotReady), and
-    /// work runs in [`Sim::run_until_idle`], in a [`Sim::pump`], or eagerly.
+    /// Sets whether the host may wait for work. If not, as on the thread of a browser's page,
+    /// waiting for unfinished work is [`ErrorKind::NotReady`](arrow_device::ErrorKind::NotReady),
+    /// and work runs in [`Sim::run_until_idle`], in a [`Sim::pump`], or eagerly.
     pub fn may_wait(mut self, may_wait: bool) -> Self {
         self.settings.may_wait = may_wait;
         self
     }
 
-    /// Whether a copy from the host reads its sources when it is submitted, as WebGPU's
-    /// `writeBuffer` does, or in its turn on the queue. Callers have to bear both (UNS-21): a
-    /// source that unfinished work has still to write is a mistake on every device. Unless told
-    /// otherwise copies read in their turn, so that a source that goes or changes too early shows.
+    /// Sets whether a copy from the host reads its sources when it is submitted, as WebGPU's
+    /// `writeBuffer` does, or in its turn on the queue. Callers have to allow for both (UNS-21): a
+    /// source that unfinished work has still to write is a mistake on every device. By default
+    /// copies read in their turn, so that a source that goes or changes too early shows.
     pub fn host_sources_at_submission(mut self, at_submission: bool) -> Self {
         self.settings.host_sources_at_submission = at_submission;
         self
     }
 
-    /// Whether the device announces events that somebody awaits, and what may be done there. Unless
-    /// told otherwise it announces none, and a thread of the library waits for them.
+    /// Sets whether the device announces events that somebody awaits, and what may be done there.
+    /// By default it announces none, and a thread of the library waits for the events.
     ///
-    /// A device that announces has a thread that runs what is awaited. Where the host may not wait
-    /// ([`may_wait`](Self::may_wait)) there is none, and [`Sim::run_until_idle`] announces.
+    /// A device that announces has a thread that runs the awaited work. Where the host may not wait
+    /// ([`may_wait`](Self::may_wait)) there is no such thread, and [`Sim::run_until_idle`]
+    /// announces.
     pub fn event_notices(mut self, event_notices: EventNotices) -> Self {
         self.settings.event_notices = event_notices;
         self
     }
 
-    /// Whether calls that come through the library look at the stack to learn where in the program
-    /// they are. They do, unless told otherwise; it is most of what a call costs.
+    /// Sets whether calls that come through the library look at the stack to learn where in the
+    /// program they are. The default is yes. Looking is most of what a call costs.
     pub fn backtraces(mut self, on: bool) -> Self {
         self.settings.backtraces = on;
         self
     }
 
-    /// Whether a log of what has run is kept, for [`Sim::log`].
+    /// Sets whether a log of what has run is kept, for [`Sim::log`].
     pub fn log(mut self, on: bool) -> Self {
         self.settings.log = on;
         self
     }
 
-    /// Makes it.
+    /// Makes the simulator.
     pub fn build(self) -> Sim {
         Sim::new(&self.settings)
     }
 
-    /// Runs a test once for each seed, each time with a new simulator, which is dropped after it.
-    /// Unless a [`schedule`](Self::schedule) was chosen, work runs late on even seeds and eagerly
-    /// on odd ones.
+    /// Runs a test once for each seed, each time with a new simulator, which is dropped after the
+    /// run. Unless a [`schedule`](Self::schedule) was chosen, work runs late on even seeds and
+    /// eagerly on odd ones.
     ///
-    /// A panic is followed by a line that names the seed: `sweep([seed], test)` runs that
-    /// one again.
+    /// A panic is followed by a line that names the seed. `sweep([seed], test)` repeats that run.
     pub fn sweep(self, seeds: impl IntoIterator<Item = u64>, mut test: impl FnMut(&Sim)) {
         for seed in seeds {
             let _named = Named(format!("with seed {seed}"));
@@ -309,11 +310,11 @@ impl Builder {
         self.seed(seed).schedule(schedule)
     }
 
-    /// Runs a test once for each call in it that can fail, and makes that call fail; then once for
-    /// each again, and loses the device there. The test ends well, with errors as values, when it
-    /// leaks nothing and makes no mistake in any of them.
+    /// Runs a test once for each call in it that can fail, and makes that call fail. Then runs it
+    /// once more for each such call, and loses the device in that call. The test passes if every
+    /// run leaks nothing, makes no mistake, and returns errors as values.
     ///
-    /// Returns how many runs that were. A panic is followed by a line that names the call.
+    /// Returns the number of runs. A panic is followed by a line that names the call.
     pub fn for_each_fault(self, mut test: impl FnMut(&Sim)) -> usize {
         let mut runs = 0;
         for effect in [Effect::FailOnce, Effect::LoseDevice] {
@@ -335,10 +336,10 @@ impl Builder {
 
 impl Builder {
     /// Runs a test once for each piece of work in it, and makes that piece fail after it was
-    /// accepted: see [`Sim::fail_later`]. The test ends well as in
+    /// accepted: see [`Sim::fail_later`]. The test passes as in
     /// [`for_each_fault`](Self::for_each_fault).
     ///
-    /// Returns how many runs that were, the last of which had no failure.
+    /// Returns the number of runs. The last run had no failure.
     pub fn for_each_late_failure(self, mut test: impl FnMut(&Sim)) -> usize {
         for nth in 1.. {
             let _named = Named(format!("with work {nth} failing after it was accepted"));
@@ -355,7 +356,7 @@ impl Builder {
     }
 }
 
-/// Says what was tried when a panic passes by.
+/// Prints what was tried when a panic unwinds past it.
 struct Named(String);
 
 impl Drop for Named {

@@ -2,7 +2,7 @@
 
 use crate::Mistake;
 
-/// All of them, in the order of this page.
+/// All mistakes, in the order of this page.
 pub const ALL: &[Mistake] = &[
     Mistake::UnorderedRead,
     Mistake::UnorderedWrite,

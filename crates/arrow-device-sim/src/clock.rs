@@ -1,17 +1,20 @@
 //! Vector clocks: what is known to be finished before something starts.
 //!
-//! Each queue has a lane, and work on it is numbered. A clock says, lane by lane, up to which
-//! number everything is finished. The host has a clock and no lane: what it does happens at once,
-//! before anything that is submitted later.
+//! Each queue has a lane, and the work on it is numbered. A clock has a number for each lane: all
+//! work of the lane up to this number is finished. Two pieces of work are in order if the clock of
+//! the later one covers the earlier one; if neither covers the other, a device may run them in any
+//! order. The host has a clock and no lane: what it does happens at once, before anything that is
+//! submitted later.
 
-/// One piece of work: a lane and the number in it.
+/// One piece of work: its lane, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) lane: u32,
     pub(crate) number: u64,
 }
 
-/// What is known to be finished. Numbers begin at 1, so a lane that is not mentioned is at 0.
+/// The work that is known to be finished, by lane. Numbers begin at 1, so a lane that is missing is
+/// at 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock(Vec<u64>);
 
@@ -20,7 +23,7 @@ impl Clock {
         self.0.get(lane as usize).copied().unwrap_or(0)
     }
 
-    /// Whether that work is finished, for whoever has this clock.
+    /// Whether this work is finished, according to this clock.
     pub(crate) fn covers(&self, point: Point) -> bool {
         self.of(point.lane) >= point.number
     }
@@ -35,7 +38,7 @@ impl Clock {
         }
     }
 
-    /// Adds what the other knows; returns whether that was news.
+    /// Adds what another clock covers. Returns whether this clock changed.
     pub(crate) fn join(&mut self, other: &Self) -> bool {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);

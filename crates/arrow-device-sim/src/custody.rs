@@ -1,12 +1,13 @@
-//! Who was told which bytes, as far as the library says so.
+//! The owners of places: which views and memories were told which bytes, as far as the library
+//! reports it.
 //!
 //! The library tells a driver that watches when a view or a memory tells a place for a queue, and
-//! when that view or memory is gone ([`Driver::watch`](arrow_device::driver::Driver::watch)). Work
-//! on a place of which the last owner for the queue is gone is a mistake, even where the memory
-//! still waits for earlier work.
+//! when that view or memory is gone ([`Driver::watch`](arrow_device::driver::Driver::watch)). For
+//! each place and queue this module counts the owners. Work on a place whose last owner for the
+//! queue is gone is a mistake, even where the memory still waits for earlier work.
 //!
-//! Nothing is said of memory that nobody told through the library, and of memory that somebody
-//! outside of the library may have.
+//! Nothing is reported about memory that was told without the library, or that somebody outside of
+//! the library may have.
 
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ use crate::site::{RawSite, SiteId};
 use crate::span::Span;
 use crate::track::Access;
 
-/// What is known of who has the bytes of an allocation.
+/// The owners of the bytes of one allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Custody {
     told: Vec<Told>,
@@ -31,11 +32,11 @@ struct Told {
     bytes: Range<u64>,
     queue: usize,
     by: PlaceOwner,
-    /// Which call of the library told it last: a view tells all its places at once.
+    /// The call of the library that told the place. A view tells all its places in one call.
     call: u64,
-    /// How many owners of the place there are.
+    /// How many owners the place has.
     owners: usize,
-    /// Where it was told first, and where the last owner went.
+    /// Where the place was told to the first of its present owners, and where the last owner went.
     told: SiteId,
     gone: SiteId,
 }
@@ -44,12 +45,12 @@ struct Told {
 #[derive(Debug)]
 struct Outside {
     bytes: Range<u64>,
-    /// How often they were, and did not come back.
+    /// How often the bytes were handed out and did not come back.
     count: usize,
     exported: SiteId,
 }
 
-/// More of these than that, and closed queues are forgotten.
+/// The number of records above which those of closed queues are forgotten.
 const MANY: usize = 16;
 
 impl Custody {
@@ -66,7 +67,7 @@ impl Custody {
         self.told.push(told);
     }
 
-    /// A place is known by where it begins: the length of text is told as it is known.
+    /// Finds a place by where it begins, because the length of text may become known later.
     fn of(&mut self, start: u64, queue: usize, by: PlaceOwner) -> Option<&mut Told> {
         let known =
             |told: &&mut Told| told.bytes.start == start && told.queue == queue && told.by == by;
@@ -87,7 +88,8 @@ impl Custody {
         }
     }
 
-    /// What was exported may have come back. An import knows the length of no text.
+    /// Notes that exported bytes may have come back. Only where they begin is compared, because an
+    /// import does not know the length of text.
     fn imported(&mut self, start: u64) {
         let known = |known: &Outside| known.bytes.start == start;
         if let Some(index) = self.outside.iter().position(known)
@@ -100,18 +102,19 @@ impl Custody {
         }
     }
 
-    /// Where bytes were exported that have not come back.
+    /// Returns where bytes were exported that have not come back.
     pub(crate) fn exported_at(&self) -> Option<SiteId> {
         self.outside.first().map(|outside| outside.exported)
     }
 
-    /// Whoever owns the bytes has them again, and nobody of those that are gone matters.
+    /// Forgets the owners of these bytes that are gone, because the bytes belong to one owner
+    /// again.
     pub(crate) fn released(&mut self, bytes: &Range<u64>) {
         self.told.retain(|told| told.owners > 0 || !overlap(&told.bytes, bytes));
     }
 
-    /// Where the last owner of bytes went that were told for this queue, and are used on it all the
-    /// same. Who was told them for another queue is no reason to use them on this one.
+    /// Returns the place whose last owner for this queue is gone, if these bytes touch one. An
+    /// owner for another queue does not make use on this queue right.
     fn is_gone(&self, bytes: &Range<u64>, queue: usize) -> Option<&Told> {
         let of_queue = |told: &&Told| told.queue == queue && overlap(&told.bytes, bytes);
         let mut of_queue = self.told.iter().filter(of_queue);
@@ -121,18 +124,19 @@ impl Custody {
         (!is_had).then_some(gone)
     }
 
-    /// The places that views have not given up: which call told them, where, and for which queue.
+    /// Returns the places that views have not given up: the call that told each, where that was,
+    /// the queue, and the bytes.
     pub(crate) fn viewed(&self) -> impl Iterator<Item = (u64, SiteId, usize, &Range<u64>)> {
         let viewed = |told: &&Told| told.owners > 0 && told.by == PlaceOwner::OfView;
         self.told.iter().filter(viewed).map(|told| (told.call, told.told, told.queue, &told.bytes))
     }
 
-    /// The queues that somebody was told places for.
+    /// Returns the queues that places were told for.
     pub(crate) fn queues(&self) -> impl Iterator<Item = usize> {
         self.told.iter().map(|told| told.queue)
     }
 
-    /// Whether somebody was told a place at all.
+    /// Whether any place was told.
     pub(crate) fn is_known(&self) -> bool {
         !self.told.is_empty()
     }
@@ -185,8 +189,8 @@ impl State {
         }
     }
 
-    /// Reports an array that is shown to others with a buffer inside an allocation, where others
-    /// know memory by where its allocation begins.
+    /// Reports an array that is shown to others with a buffer inside an allocation, on a device
+    /// whose memory is known to others by where its allocation begins.
     fn judge_names(&mut self, places: &[WatchedPlace], site: SiteId) {
         if !self.separate {
             return;
@@ -198,8 +202,8 @@ impl State {
         self.report(report.second(here));
     }
 
-    /// The bytes of a place. Where only the device has the length, they are all that was shared
-    /// with the first one, or all to the end.
+    /// Returns the bytes of a place. Where only the device knows the length, these are all bytes
+    /// that were shared together with the first one, or all up to the end.
     pub(crate) fn watched_bytes(&self, place: &WatchedPlace) -> Option<(usize, Range<u64>)> {
         let WatchedPlace { memory, len } = *place;
         let (number, offset, end) = self.inside(memory)?;
@@ -209,7 +213,7 @@ impl State {
         Some((number, offset..end))
     }
 
-    /// Whether the last owner of bytes is gone that work is to use. That is reported.
+    /// Whether the last owner of bytes is gone that this work uses. If so, that is reported.
     pub(crate) fn is_withdrawn(&mut self, part: Span, access: &Access, writes: bool) -> bool {
         let Span { allocation: number, offset, len } = part;
         let bytes = offset..offset + len;

@@ -1,4 +1,5 @@
-//! The [`Driver`] of a software device: raw handles in, judged calls out.
+//! The [`Driver`] of a software device: passes operations on raw handles to the engine, which
+//! judges them.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -17,13 +18,13 @@ use crate::engine::Engine;
 
 /// The driver of one device of a simulator.
 ///
-/// Applications take [`Sim::device`](crate::Sim::device). A test that wants to see its own mistakes
-/// caught wraps this in a driver that leaves out a wait, and makes a
-/// [`Device`](arrow_device::Device) of that.
+/// Applications use [`Sim::device`](crate::Sim::device). A test that wants to see its own mistakes
+/// caught wraps this driver in another one that leaves out a wait, and makes a
+/// [`Device`](arrow_device::Device) of the wrapper.
 #[derive(Clone)]
 pub struct SimDriver {
     engine: Arc<Engine>,
-    /// Which device of the simulator, from 0.
+    /// The number of the device in the simulator, from 0.
     device: usize,
     id: DeviceId,
     properties: Properties,
@@ -39,7 +40,8 @@ impl SimDriver {
         Self { engine, device, id, properties }
     }
 
-    /// An error where arrays are ready in the order of one queue.
+    /// Returns an error where arrays are ready in the order of one queue, and events cannot be
+    /// shown.
     fn require_events(&self, operation: &'static str) -> Result<()> {
         if self.properties.readiness == Readiness::Event {
             return Ok(());
@@ -56,7 +58,7 @@ impl fmt::Debug for SimDriver {
     }
 }
 
-/// Handles of queues are numbers that no other queue of the process has.
+/// Returns a handle for a queue: a number that no other queue of the process has.
 fn new_queue_handle() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0x5100);
     NEXT.fetch_add(16, Ordering::Relaxed)

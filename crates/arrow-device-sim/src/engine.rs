@@ -1,8 +1,8 @@
 //! The engine: everything that a simulator knows, behind one lock.
 //!
-//! Calls are judged when they are made, in the order in which they take the lock. Nothing foreign
-//! runs while the lock is held: kernels run between two locks, and what is thrown away is dropped
-//! after it.
+//! Calls are judged when they are made, in the order in which they take the lock. No foreign code
+//! runs while the lock is held: kernels run between two periods of holding it, and work that is
+//! thrown away is dropped after the lock is released.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -29,37 +29,37 @@ use crate::site::{RawSite, SiteId, Sites};
 use crate::table::Table;
 use crate::track::{Access, What};
 
-/// More reports than this are counted and not kept.
+/// The most reports that are kept. Further reports are counted only.
 const MOST_REPORTS: usize = 1000;
 
 pub(crate) struct Engine {
     state: ForkMutex<State>,
-    /// The process that the simulator began in.
+    /// The process that made the simulator.
     home: LibraryUse,
-    /// Told when work has run, or the thread that runs it has stopped.
+    /// Notified when work has run, or the thread that runs it has stopped.
     pub(crate) turn: Condvar,
-    /// Told when there is something to announce.
+    /// Notified when there is an event to announce.
     pub(crate) expects: Condvar,
     /// Whether work runs when it is submitted.
     is_eager: bool,
-    /// Which simulator of the process this is.
+    /// The number of this simulator in the process.
     pub(crate) number: usize,
     backtraces: bool,
-    /// Code that is never where a mistake was made.
+    /// The code of this library, which is never reported as the place of a mistake.
     own_code: Range<usize>,
 }
 
-/// See the [module](self).
+/// The state behind the engine's lock.
 pub(crate) struct State {
     pub(crate) kind: Kind,
-    /// Whether memory is known by where its allocation begins.
+    /// Whether others know memory by where its allocation begins.
     pub(crate) separate: bool,
     pub(crate) peer_access: bool,
-    /// Which device was given access to which other one's memory of which kind, where not all have
-    /// it.
+    /// Which device was given access to which other device's memory of which placement, where not
+    /// all devices have access.
     pub(crate) peers: HashSet<(usize, usize, Placement)>,
-    /// Events may be recorded again, and be waited for before they are: what drivers allow and the
-    /// library's trait does not.
+    /// Whether events may be recorded again, and be waited for before they are recorded. Drivers
+    /// allow both; the library's trait allows neither.
     pub(crate) loose_events: bool,
     /// Whether the host may wait for work.
     pub(crate) may_wait: bool,
@@ -68,28 +68,29 @@ pub(crate) struct State {
     pub(crate) devices: Table<DeviceState>,
     pub(crate) queues: Table<QueueState>,
     pub(crate) queue_handles: BTreeMap<usize, usize>,
-    /// Queues that stay open and leak nothing.
+    /// The queues that may stay open without being a leak.
     pub(crate) permanent: HashSet<usize>,
-    /// Queues that are open, or have work that the host does not know to be finished. Some others,
-    /// until somebody looks.
+    /// Contains all queues that are open, or have work that the host does not know to be finished.
+    /// Other queues may be in it until somebody looks.
     pub(crate) live: BTreeSet<usize>,
-    /// Queues with work that has not run.
+    /// The queues with work that has not run.
     pub(crate) busy: BTreeSet<usize>,
     pub(crate) lanes: Lanes,
     pub(crate) allocations: Table<Allocation>,
-    /// Allocations by their address, freed ones included until the address is used again.
+    /// Allocations by their address. A freed allocation stays until its address is used again.
     pub(crate) by_address: BTreeMap<usize, usize>,
-    /// Handles for parts of allocations, by their number.
+    /// The handles for parts of allocations, by their number.
     pub(crate) parts: BTreeMap<usize, PartHandle>,
     pub(crate) events: Events,
     pub(crate) host_bytes: HostBytes,
-    /// The arrays that are there, as far as the library tells.
+    /// The arrays that exist, as far as the library tells.
     pub(crate) arrays: Arrays,
-    /// How often the library told something.
+    /// How many reports the library has made to `watch`.
     pub(crate) watched: u64,
-    /// What the host knows to be finished: what it has waited for. One clock for all its threads.
+    /// The work that the host knows to be finished, because it has waited for it. All threads of
+    /// the host share this clock.
     pub(crate) host: Clock,
-    /// What the host knows to be over: that, and work that has failed.
+    /// The work that the host knows to be over: finished or failed.
     pub(crate) over: Clock,
     pub(crate) sites: Sites,
     pub(crate) names: Table<String>,
@@ -99,22 +100,22 @@ pub(crate) struct State {
     /// Whether the work that is submitted next is to fail when its turn comes.
     pub(crate) next_fails: bool,
     pub(crate) random: Random,
-    /// The thread that runs a kernel at the moment.
+    /// The thread that runs a kernel at present.
     pub(crate) running: Option<ThreadId>,
-    /// How many threads wait for that to end.
+    /// How many threads wait until that kernel has run.
     pub(crate) waiting: usize,
-    /// Whether a device was lost and nobody was woken yet.
+    /// Whether a device was lost and the waiting threads were not notified yet.
     pub(crate) has_lost: bool,
-    /// What is to be dropped once the lock is open.
+    /// Work to be dropped once the lock is released.
     pub(crate) discarded: Vec<Work>,
     pub(crate) log: Option<Vec<Step>>,
-    /// How long a piece of work takes, and how much of it was waited for already. No real time
+    /// How long a piece of work takes, and how much of that was waited for already. No real time
     /// passes.
     pub(crate) work_time: Duration,
     pub(crate) waited: Duration,
     /// The notices that are to be called.
     pub(crate) expected: Vec<Expected>,
-    /// A thread calls them.
+    /// Whether a thread calls the notices.
     pub(crate) has_announcer: bool,
 }
 
@@ -128,7 +129,7 @@ pub(crate) struct DeviceState {
 }
 
 impl Engine {
-    /// An engine whose events have no functions yet: see [`start`](Self::start).
+    /// Makes an engine whose events have no functions yet: see [`start`](Self::start).
     pub(crate) fn new(number: usize, settings: &Settings, ids: &[DeviceId]) -> Self {
         let mut devices = Table::default();
         for id in ids {
@@ -183,7 +184,7 @@ impl Engine {
             has_announcer: false,
         };
         let home = LibraryUse::new();
-        // The process that a first call comes from is kept.
+        // Remembers this process, in which the simulator was made.
         let _ = home.enter();
         Self {
             state: ForkMutex::new(state),
@@ -197,22 +198,22 @@ impl Engine {
         }
     }
 
-    /// Locks. A panic cannot leave the state half changed where it matters: nothing in this crate
-    /// panics under the lock.
+    /// Takes the lock. A panic cannot leave the state half changed where it matters, because
+    /// nothing in this crate panics under the lock.
     ///
     /// # Panics
-    /// In a child of `fork`, where a thread of the parent had the lock at the fork.
+    /// Panics in a child of `fork`, where a thread of the parent had the lock at the fork.
     #[expect(clippy::panic, reason = "a lock that is never given back would hang the child")]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|error| panic!("the software device: {error}"))
     }
 
-    /// Whether this is a child of the process that the simulator began in.
+    /// Whether this process is a child of `fork` of the process that made the simulator.
     pub(crate) fn is_of_a_parent(&self) -> bool {
         self.home.enter().is_err_and(|error| error.kind() == ErrorKind::Unsupported)
     }
 
-    /// Does something under the lock; what it throws away is dropped after.
+    /// Calls `act` under the lock, and drops what it threw away after the lock is released.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let result = act(&mut state);
@@ -220,11 +221,11 @@ impl Engine {
         result
     }
 
-    /// Submits something under the lock, and runs it on an eager device.
+    /// Calls `act`, which submits work, under the lock. An eager device then runs the work.
     pub(crate) fn submit<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let result = act(&mut state);
-        // What a kernel submits, and what is submitted beside a kernel, waits for its time.
+        // Work that a kernel submits, or that is submitted beside a kernel, runs later.
         if self.is_eager && state.running.is_none() {
             state = self.run_all(state);
         }
@@ -232,18 +233,18 @@ impl Engine {
         result
     }
 
-    /// Opens the lock and drops what was thrown away under it.
+    /// Releases the lock, and drops what was thrown away under it.
     pub(crate) fn unlock(&self, mut state: MutexGuard<'_, State>) {
         let discarded = std::mem::take(&mut state.discarded);
         if std::mem::take(&mut state.has_lost) {
-            // Whoever waits for work of a lost device waits no longer.
+            // Wakes the threads that wait for work of a lost device.
             self.turn.notify_all();
         }
         drop(state);
         drop(discarded);
     }
 
-    /// Where the user's program is now.
+    /// Returns where the user's program is now.
     pub(crate) fn site(&self) -> RawSite {
         if self.backtraces { RawSite::stack(&self.own_code) } else { RawSite::Unknown }
     }
@@ -267,12 +268,12 @@ impl State {
         std::mem::take(&mut self.reports)
     }
 
-    /// How many reports there were beyond those that are kept.
+    /// Returns how many reports there were beyond those that are kept.
     pub(crate) fn more_reports(&self) -> usize {
         self.more_reports
     }
 
-    /// Counts a call that can fail, and fails it where that was planned or the device is lost.
+    /// Counts a call that can fail. Fails it where that was planned, or where the device is lost.
     pub(crate) fn attempt(&mut self, call: Call, device: usize) -> Result<()> {
         let id = self.devices[device].id;
         match self.faults.count(call) {
@@ -292,7 +293,7 @@ impl State {
         Err(Error::new(ErrorKind::DeviceLost, "the device was told to be lost").on_device(*id))
     }
 
-    /// The host has waited for all that this clock covers.
+    /// Notes that the host has waited for all that this clock covers.
     pub(crate) fn host_knows(&mut self, clock: &Clock) {
         self.host.join(clock);
         self.over.join(clock);
@@ -324,7 +325,7 @@ impl State {
     }
 }
 
-/// The error of a call that was reported as a mistake and cannot go on.
+/// Returns the error of a call that was reported as a mistake and cannot go on.
 pub(crate) fn misuse(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }

@@ -1,7 +1,7 @@
-//! Events: made, recorded behind the work of a queue, waited for, destroyed.
+//! Events: how they are made, recorded behind the work of a queue, waited for and destroyed.
 //!
-//! A wait takes the queue and the work that the event stands for at that moment. What becomes of
-//! the event afterwards does not matter to it.
+//! A wait notes the queue and the work that the event stands for at that moment. Later changes of
+//! the event do not affect the wait.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -66,7 +66,8 @@ impl State {
         Ok(())
     }
 
-    /// Makes a queue wait. For an event of another party the host has to.
+    /// Makes a queue wait for an event. The host has to wait instead for an event of another
+    /// library.
     fn wait(&mut self, queue: Raw<Queue>, event: Raw<Event>, site: RawSite) -> Result<Waiting> {
         let site = self.sites.add(site);
         let queue = self.open_one(queue, "wait", site)?;
@@ -81,14 +82,16 @@ impl State {
         else {
             return Ok(Waiting::Queued);
         };
-        // On the queue itself, and for what it waited for already, the order is there.
+        // An event of the same queue, or one that the queue has waited for already, is in order
+        // without a wait.
         if other != queue && self.queues[queue].clock.join(&clock) {
             self.submit_wait(queue, other, work);
         }
         Ok(Waiting::Queued)
     }
 
-    /// What an event stands for. One that stands for nothing is reported and `None`.
+    /// Returns what an event stands for. An event that was not recorded is reported, and the result
+    /// is `None`.
     fn recorded(
         &mut self,
         event: Raw<Event>,
@@ -106,7 +109,7 @@ impl State {
         Ok(recorded)
     }
 
-    /// Whether it has passed, and what the host knows then.
+    /// Whether an event has passed. If so, the host knows that its work is finished.
     fn is_complete(&mut self, event: Raw<Event>, site: RawSite) -> Result<bool> {
         let site = self.sites.add(site);
         self.usable(event, "ask an event", site)?;
@@ -118,8 +121,8 @@ impl State {
         Ok(true)
     }
 
-    /// The queue of an event, and the work that it stands for; nothing for an event of another
-    /// party, or one that stands for nothing.
+    /// Returns the queue of an event and the work that it stands for. `None` for an event of
+    /// another library, and for one that was not recorded.
     pub(crate) fn point_of(
         &mut self,
         event: Raw<Event>,
@@ -134,7 +137,7 @@ impl State {
         Ok(recorded.map(|recorded| (recorded.queue, recorded.work)))
     }
 
-    /// Reports what is no event of ours, or none any more.
+    /// Reports a handle that is not an event of this simulator, or not any more.
     fn usable(&mut self, event: Raw<Event>, what: &'static str, site: SiteId) -> Result<()> {
         let Some(slot) = self.events.slot(event) else {
             let here = self.host_action(what, site);
@@ -154,7 +157,7 @@ impl State {
 }
 
 impl Engine {
-    /// Takes an event that an array shows.
+    /// Takes over an event that an array shows.
     ///
     /// # Safety
     /// UNS-5, as [`Driver::read_sync_event`](arrow_device::driver::Driver::read_sync_event) has it.
@@ -292,7 +295,7 @@ impl Engine {
 }
 
 impl State {
-    /// An error where this would have to be waited for, and may not.
+    /// Returns an error where the host would have to wait for this work, and may not wait.
     fn require_wait(&self, device: usize, queue: usize, work: u64) -> Result<()> {
         if self.may_wait || self.queues[queue].done >= work {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The functions in the table of an event of ours, which call the engine.
+//! The functions in the table of a simulator's event. They call the engine.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::event_table::EventTable;
 
 impl Engine {
-    /// An engine whose events have these functions.
+    /// Makes an engine whose events have these functions.
     pub(crate) fn start(number: usize, settings: &Settings, ids: &[DeviceId]) -> Arc<Self> {
         let engine = Arc::new(Self::new(number, settings, ids));
         let context = Arc::as_ptr(&engine).cast_mut().cast();
@@ -22,7 +22,7 @@ impl Engine {
     }
 }
 
-/// The engine and the handle of an event of ours.
+/// Returns the engine and the handle of an event.
 ///
 /// # Safety
 /// `event` is a table of an engine that [`Engine::start`] gave, and the engine is alive.

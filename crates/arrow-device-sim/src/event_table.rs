@@ -1,8 +1,7 @@
-//! What `sync_event` points to: a table of functions that any program can call, without this
-//! library.
+//! The target of `sync_event`: a table of functions that any program can call without this library.
 //!
-//! `include/arrow_device/sim.h` declares the same for C. The table is the producer's: it lives as
-//! long as the event, which is as long as the array that shows it.
+//! `include/arrow_device/sim.h` declares the table for C. The table belongs to the producer. It
+//! lives as long as the event, which lives as long as the array that shows it.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -26,23 +25,22 @@ pub(crate) type QueueWait =
 #[repr(C)]
 #[derive(Debug)]
 pub struct EventTable {
-    /// [`EventTable::MAGIC`]: whoever finds another value does not have an event of a software
-    /// device.
+    /// [`EventTable::MAGIC`]. With any other value this is not an event of a software device.
     pub magic: u64,
     /// [`EventTable::VERSION`]. A later version only adds members at the end.
     pub version: u32,
     /// The size of the table in bytes.
     pub size: u32,
-    /// Whether the event has passed: 0 if so, `EAGAIN` if not yet. Does not wait.
+    /// Asks whether the event has passed: 0 if so, `EAGAIN` if not yet. Does not wait.
     pub query: Option<unsafe extern "C" fn(event: *const EventTable) -> c_int>,
-    /// Waits on the host until the event has passed, at most so many nanoseconds; a negative number
-    /// is no limit. 0 if it has passed, `ETIMEDOUT` if not.
+    /// Waits on the host until the event has passed, for at most `nanoseconds`. A negative number
+    /// is no limit. Returns 0 if the event has passed, `ETIMEDOUT` if not.
     pub wait: Option<unsafe extern "C" fn(event: *const EventTable, nanoseconds: i64) -> c_int>,
-    /// Makes a queue of the same simulator wait for the event. `EXDEV` for any other queue: wait on
-    /// the host for it.
+    /// Makes a queue of the same simulator wait for the event. Returns `EXDEV` for any other queue;
+    /// then wait on the host.
     pub queue_wait:
         Option<unsafe extern "C" fn(event: *const EventTable, queue: *mut c_void) -> c_int>,
-    /// The producer's own.
+    /// A pointer for the producer's own use.
     pub context: *mut c_void,
 }
 
@@ -51,10 +49,10 @@ impl EventTable {
     pub const MAGIC: u64 = u64::from_be_bytes(*b"ARROWSIM");
     /// The version of this declaration.
     pub const VERSION: u32 = 1;
-    /// What [`magic`](Self::magic) is once the event is destroyed.
+    /// The value of [`magic`](Self::magic) once the event is destroyed.
     const GONE: u64 = u64::from_be_bytes(*b"DESTROYD");
 
-    /// What the table of an event has while the event is alive.
+    /// Returns the contents of an event's table while the event is alive.
     pub(crate) fn alive(
         query: Option<Query>,
         wait: Option<Wait>,
@@ -69,12 +67,12 @@ impl EventTable {
         Self::alive(other.query, other.wait, other.queue_wait, other.context)
     }
 
-    /// A table like another one, on the heap. Its address is the event's handle.
+    /// Allocates a table with the contents of another one. Its address is the event's handle.
     pub(crate) fn allocate(alive: &Self) -> NonNull<Self> {
         NonNull::from(Box::leak(Box::new(Self::like(alive))))
     }
 
-    /// Makes a table that was [`end`](Self::end)ed alive again.
+    /// Makes a table alive again that was marked with [`end`](Self::end).
     ///
     /// # Safety
     /// `allocate` gave the table, and nobody else uses it.
@@ -83,7 +81,7 @@ impl EventTable {
         unsafe { table.write(Self::like(alive)) }
     }
 
-    /// Marks the event as destroyed, for whoever still looks.
+    /// Marks the event as destroyed, for a caller that still uses the table.
     ///
     /// # Safety
     /// `allocate` gave the table, and nobody else uses it.
@@ -101,7 +99,7 @@ impl EventTable {
     }
 }
 
-/// Checks that something is a table, of whatever library.
+/// Checks that an address is that of a table, of this or of another library.
 ///
 /// # Safety
 /// `sync_event` points to the start of one, or at least to a readable `u64`.
@@ -128,7 +126,7 @@ pub(crate) unsafe fn check(sync_event: NonNull<c_void>) -> Result<()> {
     Ok(())
 }
 
-/// Asks another party's event.
+/// Asks whether an event of another library has passed.
 ///
 /// # Safety
 /// `check` accepted the table, and the array that shows it is alive.
@@ -145,7 +143,7 @@ pub(crate) unsafe fn query_foreign(event: Raw<Event>) -> Result<bool> {
     }
 }
 
-/// Waits for another party's event.
+/// Waits for an event of another library.
 ///
 /// # Safety
 /// `check` accepted the table, and the array that shows it is alive.

@@ -1,4 +1,5 @@
-//! The events of an engine: their tables, what they stand for, and those of other parties.
+//! The events of an engine: their tables, the work that they stand for, and the events of other
+//! libraries.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ptr::NonNull;
@@ -10,18 +11,18 @@ use crate::clock::Clock;
 use crate::event_table::EventTable;
 use crate::site::SiteId;
 
-/// So many destroyed events are remembered before their tables are used again.
+/// How many destroyed events are remembered before their tables are used again.
 const REMEMBERED: usize = 1024;
 
 /// All events of an engine.
 pub(crate) struct Events {
     slots: Vec<EventSlot>,
     pub(crate) by_table: HashMap<usize, usize>,
-    /// Destroyed ones, oldest first.
+    /// The numbers of destroyed events, the oldest first.
     pub(crate) retired: VecDeque<usize>,
-    /// Tables of other parties that were looked at and are events.
+    /// The addresses of other libraries' tables that were checked.
     pub(crate) foreign: HashSet<usize>,
-    /// What the table of an event has while it is alive.
+    /// The contents of an event's table while the event is alive.
     alive: EventTable,
     made: u64,
 }
@@ -32,7 +33,7 @@ unsafe impl Send for Events {}
 /// An event.
 pub(crate) struct EventSlot {
     pub(crate) table: NonNull<EventTable>,
-    /// The event's number, for people, from 1.
+    /// The number of the event in reports, from 1.
     pub(crate) number: u64,
     pub(crate) device: usize,
     pub(crate) made: SiteId,
@@ -40,7 +41,7 @@ pub(crate) struct EventSlot {
     pub(crate) destroyed: Option<SiteId>,
 }
 
-/// What an event stands for.
+/// The work that an event stands for.
 #[derive(Clone)]
 pub(crate) struct Recorded {
     pub(crate) queue: usize,
@@ -50,8 +51,7 @@ pub(crate) struct Recorded {
 }
 
 impl Events {
-    /// No event yet. The functions of those that are made are set by
-    /// [`set_table`](Self::set_table).
+    /// Contains no event yet. [`set_table`](Self::set_table) sets the functions of later events.
     pub(crate) fn new() -> Self {
         Self {
             slots: Vec::new(),
@@ -63,14 +63,13 @@ impl Events {
         }
     }
 
-    /// What the tables of events have from now on.
+    /// Sets the contents of the tables of later events.
     pub(crate) fn set_table(&mut self, alive: EventTable) {
         self.alive = alive;
     }
 
-    /// The events that are not destroyed: their numbers and where they were made.
-    /// The events that are not destroyed, by number: where each was made, and the queue that it was
-    /// recorded on.
+    /// Returns the events that are not destroyed: for each number, where the event was made, and
+    /// the queue that it was recorded on.
     pub(crate) fn alive(&self) -> impl Iterator<Item = (u64, (SiteId, Option<usize>))> {
         let alive = self.slots.iter().filter(|slot| slot.destroyed.is_none());
         let queue = |slot: &EventSlot| slot.recorded.as_ref().map(|recorded| recorded.queue);

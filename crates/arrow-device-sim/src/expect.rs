@@ -1,9 +1,5 @@
-//! What pending copies expect of the host's memory, once a copy that is ordered before them has
+//! Tells pending copies what their host memory holds once a copy that is ordered before them has
 //! written there.
-//!
-//! A copy notes what its host side holds when it is submitted, to see whether the host changes it
-//! meanwhile. What a copy before it writes is no such change. Without an order between the two it
-//! is one, and is left to be reported.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +8,7 @@ use crate::engine::State;
 use crate::queue::{Piece, Side, Work};
 
 impl Side {
-    /// The addresses of the host's side of a piece.
+    /// Returns the addresses of the host's side of a piece.
     pub(crate) fn host_range(self, len: u64) -> Option<Range<usize>> {
         let start = self.host()?.0.addr();
         Some(start..start.saturating_add(len as usize))
@@ -20,7 +16,7 @@ impl Side {
 }
 
 impl State {
-    /// The work of this queue that runs now has written to the host's memory.
+    /// Notes that the work of this queue that runs now has written to host memory.
     pub(crate) fn expect_written(&mut self, queue: usize, mut written: Vec<Range<usize>>) {
         if written.is_empty() || !self.is_expected(&written) {
             return;
@@ -37,7 +33,7 @@ impl State {
         }
     }
 
-    /// Whether any pending copy has its host side there.
+    /// Whether any pending copy has its host side in one of these ranges.
     fn is_expected(&self, written: &[Range<usize>]) -> bool {
         let pending = self.busy.iter().flat_map(|queue| &self.queues[*queue].pending);
         let mut pieces = pending.flat_map(|work| match work {
@@ -50,12 +46,12 @@ impl State {
             .any(|piece| host_side(piece).is_some_and(|host| host.start < end && start < host.end))
     }
 
-    /// For each queue the number of the first work that is behind what this queue runs now, by
-    /// waits.
+    /// Returns for each queue the first work that is ordered by waits behind the work that this
+    /// queue runs now.
     fn works_behind(&self, queue: usize) -> BTreeMap<usize, u64> {
         let none = |queue: &usize| (*queue, self.queues[*queue].submitted + 1);
         let mut first: BTreeMap<usize, u64> = self.busy.iter().map(none).collect();
-        // What runs now is taken out of the queue already, and not counted as done yet.
+        // The running work was taken out of the queue already, and is not counted as done yet.
         let now = self.queues[queue].done + 1;
         let is_behind = |first: &BTreeMap<usize, u64>, queue: usize, work: u64| {
             first.get(&queue).is_some_and(|first| work >= *first)
@@ -84,13 +80,13 @@ impl State {
     }
 }
 
-/// The host's side of a piece whose bytes were noted.
+/// Returns the host's side of a piece if its contents were noted.
 fn host_side(piece: &Piece) -> Option<Range<usize>> {
     let side = if piece.to.host().is_some() { piece.to } else { piece.from };
     side.host_range(piece.len).filter(|_| !matches!(piece.from, Side::Staged))
 }
 
-/// Notes what was written of what the piece has noted; the ranges are in order and do not overlap.
+/// Updates the notes of a piece where it was written. The ranges are in order and do not overlap.
 fn expect(piece: &mut Piece, written: &[Range<usize>]) {
     let Some(host) = host_side(piece) else { return };
     let first = written.partition_point(|range| range.end <= host.start);

@@ -1,4 +1,4 @@
-//! Faults on demand: calls that fail, memory that runs out, a device that is lost.
+//! Faults on demand: failing calls, lack of memory, and lost devices.
 
 use arrow_device::{Error, ErrorKind};
 
@@ -43,7 +43,7 @@ impl Call {
     }
 }
 
-/// What a planned fault does.
+/// The effect of a planned fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// The call fails once.
@@ -54,19 +54,19 @@ pub(crate) enum Effect {
     FailLater,
 }
 
-/// The plan, and how far it is carried out.
+/// The planned faults, and which of them have happened.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     plans: Vec<PlannedFault>,
-    /// What was made to fail, in order.
+    /// The calls that were made to fail, in order.
     fired: Vec<&'static str>,
 }
 
 #[derive(Debug)]
 struct PlannedFault {
-    /// `None` counts every call.
+    /// The calls that count; `None` counts every call.
     call: Option<Call>,
-    /// How many calls still succeed.
+    /// How many calls still succeed before the fault.
     left: u64,
     effect: Effect,
 }
@@ -76,7 +76,7 @@ impl Faults {
         self.plans.push(PlannedFault { call, left: nth.saturating_sub(1), effect });
     }
 
-    /// Counts a call; returns what is to happen to it.
+    /// Counts a call. Returns the fault that happens in it, if one does.
     pub(crate) fn count(&mut self, call: Call) -> Option<Effect> {
         let mut effect = None;
         self.plans.retain_mut(|plan| {
@@ -101,7 +101,7 @@ impl Faults {
     }
 }
 
-/// The error of a call that was told to fail.
+/// Returns the error of a call that was planned to fail.
 pub(crate) fn planned(call: Call) -> Error {
     let kind = match call {
         Call::Allocate => ErrorKind::OutOfMemory,

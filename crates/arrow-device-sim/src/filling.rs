@@ -1,7 +1,8 @@
-//! Memory that the host maps to fill it, in place of a copy: only where the host can read it.
+//! Memory that the host maps to fill it, instead of copying. Only kinds whose memory the host can
+//! read do that.
 //!
-//! What the host wrote is there in the order of the queue that the mapping was for, and no sooner:
-//! until then the memory holds what a pending copy leaves in its destination.
+//! What the host wrote arrives in the order of the queue that the mapping was for. Until then, the
+//! memory looks like the destination of a pending copy.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -38,7 +39,8 @@ impl State {
             return Err(misuse("there is no such memory").during("map to fill"));
         };
         let bytes = part.offset..part.offset + len;
-        // What this queue allocated is its own to fill.
+        // Memory that this queue has allocated may be filled before the host has waited for the
+        // allocation.
         let is_ours = |access: &Access| access.what == What::Allocate && access.queue == queue;
         let is_unknown = |access: &Access| !self.over.covers(access.point) && !is_ours(access);
         let history = &self.allocations[part.allocation].history;
@@ -77,7 +79,7 @@ impl State {
             self.report(Report::new(Mistake::NotMapped).about(subject).second(here));
             return Err(misuse("the memory is not mapped").during("unmap"));
         }
-        // The mapping is over, whatever becomes of the device.
+        // The mapping has ended even if the device is lost.
         self.check_alive(device)?;
         let block = self.allocations[part.allocation].block.as_mut();
         let host_bytes = block.map(|block| {
@@ -99,7 +101,7 @@ impl State {
         Ok(Filled::InOrder)
     }
 
-    /// Whether there was such a mapping, which is over.
+    /// Ends a mapping of these bytes. Returns whether there was one.
     fn end_filling(&mut self, part: Span, bytes: &Range<u64>) -> bool {
         let allocation = &mut self.allocations[part.allocation];
         let Some(index) = allocation.fillings.iter().position(|(mapped, _)| mapped == bytes) else {

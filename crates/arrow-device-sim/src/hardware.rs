@@ -1,7 +1,6 @@
-//! The engine with another face: what a vendor's driver needs of it, by addresses and numbers.
+//! The engine with another interface: simulated drivers of vendors use it by addresses and numbers.
 //!
-//! Simulated drivers are built on this, and nothing else is: it is no part of the crate's
-//! interface.
+//! Only the simulated drivers use this module. It is not a part of the crate's interface.
 
 use std::sync::Arc;
 
@@ -18,34 +17,34 @@ use crate::{Builder, memory, site};
 pub use crate::allocation::Placement;
 pub use crate::transfer::{Reading, Stretch, Whose};
 
-/// Devices of one driver, and everything that they saw.
+/// The devices of one driver, and all that happened on them.
 #[derive(Clone)]
 pub struct Hardware {
     engine: Arc<Engine>,
 }
 
-/// A queue of [`Hardware`].
+/// A queue of a [`Hardware`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane(usize);
 
-/// An event of [`Hardware`].
+/// An event of a [`Hardware`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(Raw<Event>);
 
-/// What is known of an address.
+/// The allocation that an address lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// The device whose allocation it is in, from 0.
+    /// The number of the allocation's device, from 0.
     pub device: usize,
     /// The number of the allocation, from 0.
     pub number: usize,
-    /// Where the allocation begins, and how long it is.
+    /// Where the allocation begins.
     pub base: usize,
     /// How long the allocation is.
     pub len: u64,
-    /// Where it is.
+    /// Where the allocation lies.
     pub placement: Placement,
-    /// Whether it was freed.
+    /// Whether the allocation was freed.
     pub freed: bool,
 }
 
@@ -61,13 +60,13 @@ impl Lane {
     }
 }
 
-/// Device memory takes no more address space than this in the process, if it has taken none so far.
+/// Limits the address space that device memory takes in this process, if none was taken yet.
 pub fn limit_address_space(bytes: usize) {
     memory::limit_address_space(bytes);
 }
 
 impl Hardware {
-    /// Devices with so many bytes each, that run work in the order of a seed.
+    /// Makes devices with `memory` bytes each. The seed chooses the order in which work runs.
     pub fn new(devices: usize, memory: u64, seed: u64) -> Self {
         let settings = Settings {
             devices: devices.max(1),
@@ -84,7 +83,7 @@ impl Hardware {
 
     // ---- memory
 
-    /// Allocates; with a queue, in its order.
+    /// Allocates memory. With a queue, it is there in the order of the queue.
     pub fn allocate(
         &self,
         device: usize,
@@ -100,21 +99,21 @@ impl Hardware {
         Ok(self.engine.with(allocate)?.bits())
     }
 
-    /// Frees at once. What submitted work may still use is reported.
+    /// Frees memory at once. If submitted work may still use it, that is reported.
     pub fn free(&self, address: usize) {
         let site = self.engine.site();
         let len = self.locate(address).map_or(0, |found| found.len);
         self.engine.with(|state| state.free(Raw::from_bits(address), len, site));
     }
 
-    /// Frees in the order of a queue.
+    /// Frees memory in the order of a queue.
     pub fn free_in_order(&self, lane: Lane, address: usize) -> Result<()> {
         let site = self.engine.site();
         self.engine.with(|state| state.free_in_order(lane.raw(), address, site))
     }
 
-    /// What an address is in: an allocation, freed ones included until their addresses are used
-    /// again.
+    /// Returns the allocation that an address lies in. Freed allocations are found until their
+    /// addresses are used again.
     pub fn locate(&self, address: usize) -> Option<Located> {
         self.engine.with(|state| match state.whose(address) {
             Whose::Allocation(number) => {
@@ -132,12 +131,12 @@ impl Hardware {
         })
     }
 
-    /// Whether an address is the device's, allocated or not.
+    /// Whether an address belongs to device memory, allocated or not.
     pub fn is_device_address(&self, address: usize) -> bool {
         memory::is_device_address(address)
     }
 
-    /// Bytes that are allocated on a device, and how many there can be.
+    /// Returns how many bytes are allocated on a device, and how many there can be.
     pub fn used_and_limit(&self, device: usize) -> (u64, u64) {
         let of = |state: &mut crate::engine::State| {
             (state.devices[device].allocated, state.devices[device].limit)
@@ -145,12 +144,12 @@ impl Hardware {
         self.engine.with(of)
     }
 
-    /// From now on so many bytes can be allocated on each device.
+    /// Sets how many bytes can be allocated on each device.
     pub fn set_limit(&self, bytes: u64) {
         self.engine.with(|state| state.devices.iter_mut().for_each(|device| device.limit = bytes));
     }
 
-    /// Gives a device access to memory of another one: what it allocated itself, or what comes from
+    /// Gives a device access to memory of another device: to its own allocations, or to those of
     /// its pool.
     pub fn give_access(&self, device: usize, to: usize, placement: Placement) {
         self.engine.with(|state| state.peers.insert((device, to, placement)));
@@ -158,7 +157,7 @@ impl Hardware {
 
     // ---- queues and events
 
-    /// Opens a queue. One that is permanent leaks nothing when it stays open.
+    /// Opens a queue. A permanent queue may stay open without being a leak.
     pub fn open(&self, device: usize, handle: usize, permanent: bool) -> Result<Lane> {
         let site = self.engine.site();
         self.engine.with(|state| {
@@ -170,13 +169,13 @@ impl Hardware {
         })
     }
 
-    /// Closes a queue. What was submitted still runs.
+    /// Closes a queue. Submitted work still runs.
     pub fn close(&self, lane: Lane) {
         let site = self.engine.site();
         self.engine.with(|state| state.close_queue(lane.raw(), site));
     }
 
-    /// Puts all later work of a queue behind all that another one was given so far.
+    /// Orders all later work of a queue behind all work that another queue was given so far.
     pub fn order(&self, lane: Lane, after: Lane) {
         self.engine.with(|state| {
             let number = |lane: Lane| state.queue_handles.get(&lane.0).copied();
@@ -186,7 +185,7 @@ impl Hardware {
         });
     }
 
-    /// Whether all that a queue was given has run. The host knows it then.
+    /// Whether all work of a queue has run. If so, the host knows it.
     pub fn is_idle(&self, lane: Lane) -> Result<bool> {
         self.engine.is_idle(lane.raw())
     }
@@ -201,14 +200,14 @@ impl Hardware {
         self.engine.synchronize_device(device)
     }
 
-    /// Runs everything that was submitted. The host does not learn of it.
+    /// Runs all submitted work. The host does not learn of that.
     pub fn run_all(&self) {
         let state = self.engine.lock();
         let state = self.engine.run_all(state);
         self.engine.unlock(state);
     }
 
-    /// Makes an event, not recorded.
+    /// Makes an event, which is not recorded yet.
     pub fn make_event(&self, device: usize) -> Result<Mark> {
         let site = self.engine.site();
         self.engine.with(|state| state.make_event(device, site)).map(Mark)
@@ -220,18 +219,18 @@ impl Hardware {
         self.engine.with(|state| state.destroy_event(mark.0, site));
     }
 
-    /// Records an event behind all that a queue was given.
+    /// Records an event behind all work that a queue was given.
     pub fn record(&self, lane: Lane, mark: Mark) -> Result<()> {
         let site = self.engine.site();
         self.engine.with(|state| state.record(lane.raw(), mark.0, site))
     }
 
-    /// Makes a queue wait for an event. One that was never recorded has passed.
+    /// Makes a queue wait for an event. An event that was never recorded counts as passed.
     pub fn wait(&self, lane: Lane, mark: Mark) -> Result<()> {
         self.engine.wait(lane.raw(), mark.0).map(|_| ())
     }
 
-    /// Whether an event has passed. One that was never recorded has.
+    /// Whether an event has passed. An event that was never recorded counts as passed.
     pub fn is_complete(&self, mark: Mark) -> Result<bool> {
         self.engine.is_complete(mark.0)
     }
@@ -243,7 +242,7 @@ impl Hardware {
 
     // ---- work
 
-    /// Submits copies that have no order among each other.
+    /// Submits copies that are in no order among each other.
     ///
     /// # Safety
     /// What is no device address and no allocation is host memory that may be read or written; a
@@ -255,14 +254,14 @@ impl Hardware {
         self.engine.with(|state| unsafe { state.transfer(lane.raw(), stretches, site) })
     }
 
-    /// Submits work that sets bytes.
+    /// Submits work that fills bytes with one value.
     pub fn fill(&self, lane: Lane, address: usize, len: u64, byte: u8) -> Result<()> {
         let site = self.engine.site();
         let spot = Spot { base: Raw::from_bits(address), offset: 0 };
         self.engine.with(|state| state.fill(lane.raw(), spot, len, byte, site))
     }
 
-    /// Submits work of the caller's own that reads and writes these bytes.
+    /// Submits work of the caller, which reads and writes these bytes.
     pub fn launch(
         &self,
         lane: Lane,
@@ -282,27 +281,28 @@ impl Hardware {
         self.engine.with(|state| state.launch(lane.raw(), launch, site))
     }
 
-    /// The host reads memory that it shares with the devices: reported where it has not waited for
-    /// what writes there.
+    /// Notes that the host reads memory that it shares with the devices. Reports it if the host has
+    /// not waited for the work that writes there.
     pub fn host_reads(&self, address: usize, len: u64) {
         let site = self.engine.site();
         self.engine.with(|state| state.host_reads(address, len, site));
     }
 
-    /// Keeps the host from managed memory of a device while that has work which the host does not
-    /// know to be finished, as devices do that share it with the host in turns.
+    /// Hides managed memory of a device from the host while the device has work that the host does
+    /// not know to be finished, as on devices that share it with the host in turns.
     pub fn take_turns(&self, device: usize) {
         self.engine.with(|state| state.take_turns(device));
     }
 
     // ---- the end
 
-    /// Loses a device, and those that wait for it. What was submitted and has not run never will.
+    /// Loses a device, and all devices that wait for it. Submitted work that has not run never
+    /// runs.
     pub fn lose(&self, device: usize) {
         self.engine.with(|state| state.lose(device));
     }
 
-    /// The place in the program that is in the simulator now.
+    /// Returns the place in the program that called the simulator.
     pub fn here(&self) -> Site {
         let site = self.engine.site();
         self.engine.with(|state| {
@@ -311,12 +311,12 @@ impl Hardware {
         })
     }
 
-    /// The mistakes since the last call of this.
+    /// Returns the mistakes since the last call of this function.
     pub fn take_reports(&self) -> Vec<Report> {
         self.engine.with(|state| state.take_reports())
     }
 
-    /// What is still there and should not be.
+    /// Returns what still exists and should not.
     pub fn leaks(&self) -> Vec<Report> {
         self.engine.with(|state| state.leaks())
     }

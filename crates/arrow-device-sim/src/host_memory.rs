@@ -1,7 +1,7 @@
-//! Host memory that copies read and write.
+//! Judges the host memory that copies read and write.
 //!
-//! A copy uses its host side when it runs, so two copies of one stretch of host memory need an
-//! order as two accesses to memory of the device do. What the host itself reads is not seen.
+//! A copy uses its host side when it runs, so two copies of one range of host memory need an order,
+//! as two accesses to device memory do. The host's own reads are not seen.
 
 use std::ops::Range;
 
@@ -10,14 +10,15 @@ use crate::queue::{Piece, Side, Work};
 use crate::report::{Mistake, Report};
 use crate::track::{Access, Behind, Conflict, History};
 
-/// Which copies use which bytes of the host. An address stands for the byte there.
+/// The accesses of copies to host memory. A place in the history is an address.
 pub(crate) struct HostBytes {
     history: History,
     /// How many stretches `history` had after finished copies were last forgotten.
     left: usize,
 }
 
-/// Below this nothing is forgotten, because it costs more than it saves.
+/// Nothing is forgotten while there are fewer stretches than this, because forgetting costs more
+/// than it saves then.
 const FEW: usize = 64;
 
 impl HostBytes {
@@ -31,8 +32,8 @@ fn addresses(bytes: Range<usize>) -> Range<u64> {
 }
 
 impl State {
-    /// Judges the host sides of a copy that is about to be submitted. Pieces of which the order is
-    /// wrong are not watched for changes any more: the one mistake is told once.
+    /// Judges the host sides of a copy that is about to be submitted. Pieces whose order is wrong
+    /// are not watched for changes any more, so that one mistake is reported once.
     pub(crate) fn judge_host_sides(&mut self, pieces: &mut [Piece], access: Access) {
         for writes in [false, true] {
             for index in 0..pieces.len() {
@@ -47,14 +48,14 @@ impl State {
         }
     }
 
-    /// Judges the sources in host memory of a copy that is about to be submitted: it may read them
-    /// in the call, so the host has to have waited for what writes there. A device that does so
-    /// takes the bytes now.
+    /// Judges the sources in host memory of a copy that is about to be submitted. A copy may read
+    /// them in the call, so the host has to have waited for the work that writes there. If the
+    /// device reads in the call, the bytes are taken now.
     pub(crate) fn judge_host_sources(&mut self, pieces: &mut [Piece], access: Access) {
         for index in 0..pieces.len() {
             let bytes = pieces.get(index).and_then(|piece| piece.from.host_range(piece.len));
             let Some(bytes) = bytes else { continue };
-            // What was reported is not judged once more.
+            // A source that is reported here is not judged again by its order.
             let found = self.host_bytes.history.unfinished_write(&addresses(bytes), &self.over);
             if let Some(conflict) = found {
                 self.report_host_conflict(&conflict, &access, false);
@@ -76,7 +77,7 @@ impl State {
     ) -> Vec<Conflict> {
         let mut found = Vec::new();
         let clock = &self.queues[access.queue].clock;
-        // What failed work was to write here may be somebody else's memory by now.
+        // Memory that failed work was to write may have another owner by now.
         let behind = Behind { clock, host: &self.over, twice: false };
         let HostBytes { history, left } = &mut self.host_bytes;
         if history.stretches() > 2 * *left + FEW {
@@ -119,7 +120,7 @@ impl State {
         self.report(report);
     }
 
-    /// Which of these bytes a copy uses that has not run yet, from the first on.
+    /// Returns which of these bytes are used by a copy that has not run yet, in order.
     pub(crate) fn host_bytes_to_be_used(&self, bytes: Range<usize>) -> Vec<Range<usize>> {
         let is_to_run = |access: &Access| self.queues[access.queue].done < access.work;
         let used = self.host_bytes.history.used(&addresses(bytes), is_to_run);
@@ -127,7 +128,7 @@ impl State {
     }
 }
 
-/// Changes of these bytes were reported as what they are.
+/// Stops watching these bytes for changes, because their mistake was reported.
 fn stop_watching(pieces: &mut [Piece], bytes: &Range<u64>) {
     pieces.iter_mut().for_each(|piece| piece.watched &= !touches(piece, bytes));
 }

@@ -1,4 +1,4 @@
-//! Kernels: a closure that stands for work on the device, and says what it reads and writes.
+//! Kernels: closures that stand for work on the device, and declare what they read and write.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use crate::Sim;
 use crate::kernel_work::{KernelMemory, Launch};
 use crate::site::Site;
 
-/// Work of the user's own, to be launched on a queue. Made by [`Sim::kernel`].
+/// Work of the user, to be launched on a queue. [`Sim::kernel`] makes it.
 ///
-/// It says what it reads and what it writes, and gets just that when it runs. It runs when somebody
-/// waits for it, on that thread, so it must not wait for this device itself.
+/// A kernel declares what it reads and what it writes, and gets only that when it runs. It runs
+/// when somebody waits for it, on the waiting thread, so it must not wait for this device itself.
 #[must_use = "nothing happens until it is launched"]
 pub struct Kernel<'sim> {
     sim: &'sim Sim,
@@ -26,23 +26,23 @@ impl<'sim> Kernel<'sim> {
         Self { sim, name, reads: Vec::new(), writes: Vec::new() }
     }
 
-    /// It reads these bytes. It finds them as [`KernelMemory::input`] with the number of this call,
-    /// from 0.
+    /// Declares that the kernel reads these bytes. It finds them as [`KernelMemory::input`] with
+    /// the number of this call, from 0.
     pub fn reads(mut self, spot: Spot, len: u64) -> Self {
         self.reads.push((spot, len));
         self
     }
 
-    /// It writes these bytes. It finds them as [`KernelMemory::output`] with the number of this
-    /// call, from 0.
+    /// Declares that the kernel writes these bytes. It finds them as [`KernelMemory::output`] with
+    /// the number of this call, from 0.
     ///
-    /// To change bytes in place, name them here and in [`reads`](Self::reads).
+    /// To change bytes in place, declare them here and with [`reads`](Self::reads).
     pub fn writes(mut self, spot: Spot, len: u64) -> Self {
         self.writes.push((spot, len));
         self
     }
 
-    /// Submits it to a queue of this simulator.
+    /// Submits the kernel to a queue of this simulator.
     #[track_caller]
     pub fn launch(
         self,

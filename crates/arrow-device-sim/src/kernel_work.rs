@@ -1,4 +1,4 @@
-//! Kernels as the engine has them: to be launched, launched, and the bytes of one that runs.
+//! Kernels in the engine: before the launch, after it, and their bytes while they run.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::track::Access;
 
 pub(crate) type Run = Box<dyn FnOnce(&mut KernelMemory) + Send>;
 
-/// A kernel that is to be launched.
+/// A kernel that is about to be launched.
 pub(crate) struct Launch {
     pub(crate) name: String,
     pub(crate) reads: Vec<(Spot, u64)>,
@@ -21,25 +21,25 @@ pub(crate) struct Launch {
 /// A kernel that was launched.
 pub(crate) struct KernelWork {
     pub(crate) access: Access,
-    /// `None` for what was reported as no memory.
+    /// The bytes that are read. A place that was reported as no memory is `None`.
     pub(crate) reads: Vec<(Option<Span>, u64)>,
     pub(crate) writes: Vec<(Option<Span>, u64)>,
     pub(crate) run: Run,
 }
 
-/// The bytes that a kernel said it uses, while it runs.
+/// The bytes that a kernel declared, while it runs.
 pub struct KernelMemory {
     pub(crate) inputs: Vec<Vec<u8>>,
     pub(crate) outputs: Vec<Vec<u8>>,
 }
 
 impl KernelMemory {
-    /// The bytes of the n-th `reads`. Empty where there was no such call.
+    /// Returns the bytes of the n-th `reads`, and nothing if there was no such call.
     pub fn input(&self, number: usize) -> &[u8] {
         self.inputs.get(number).map_or(&[], Vec::as_slice)
     }
 
-    /// The values of the n-th `reads`. Bytes behind the last whole value are left out.
+    /// Returns the values of the n-th `reads`. Bytes behind the last whole value are left out.
     pub fn values<T: Plain>(&self, number: usize) -> Vec<T> {
         let bytes = self.input(number);
         let read = |chunk: &[u8]| {
@@ -50,7 +50,8 @@ impl KernelMemory {
         bytes.chunks_exact(size_of::<T>()).map(read).collect()
     }
 
-    /// The bytes of the n-th `writes`, as they are now. Empty where there was no such call.
+    /// Returns the bytes of the n-th `writes`, as they are now, and nothing if there was no such
+    /// call.
     pub fn output(&mut self, number: usize) -> &mut [u8] {
         self.outputs.get_mut(number).map_or(&mut [], Vec::as_mut_slice)
     }

@@ -1,7 +1,10 @@
-//! What is left behind when a simulator ends, each thing by what nobody let go of.
+//! Finds what is left behind when a simulator ends, and reports it by its cause.
 //!
-//! A view that is forgotten keeps its array, the array its memory, the memory the queues that it
-//! was used on. That is one mistake. A [`Cause`] is told with what stays because of it.
+//! A forgotten view keeps its array, the array its memory, and the memory the queues that it was
+//! used on. That is one mistake, so it is one report. The search collects all that is left, and all
+//! possible causes. It then takes the cause that keeps the most, reports it together with
+//! everything that stays because of it, removes all of that, and goes on with the next cause. What
+//! no cause explains is reported by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,7 +16,8 @@ use crate::engine::State;
 use crate::report::{Mistake, Report};
 use crate::site::SiteId;
 
-/// The arrays that the library told of and that are not dropped, by where their first place begins.
+/// The arrays that the library reported and that are not dropped, by where their first place
+/// begins.
 #[derive(Default)]
 pub(crate) struct Arrays(BTreeMap<usize, Vec<OpenArray>>);
 
@@ -46,36 +50,36 @@ impl Arrays {
 /// An array that is not dropped, and its memory.
 struct FoundArray<'a> {
     array: &'a OpenArray,
-    /// The first bytes of the array: the number of the allocation, and which bytes.
+    /// The first bytes of the array: the number of the allocation, and the range.
     bytes: (usize, Range<u64>),
     allocations: BTreeSet<usize>,
 }
 
-/// What nobody let go of.
+/// A forgotten thing that keeps others.
 struct Cause {
     kind: Mistake,
-    /// The bytes to tell of, the first of them where there are several.
+    /// The bytes to report. If there are several ranges, the first.
     bytes: Option<(usize, Range<u64>)>,
-    /// The allocations that stay because of it.
+    /// The allocations that stay because of this cause.
     allocations: BTreeSet<usize>,
     queue: Option<usize>,
     what: String,
     site: SiteId,
 }
 
-/// What is left and was not told yet.
+/// Everything that is left and was not reported yet.
 struct Left {
     arrays: Vec<BTreeSet<usize>>,
     allocations: BTreeSet<usize>,
-    /// By their handles: the allocation that they are part of.
+    /// Parts by their handles, with the allocation that each is part of.
     parts: BTreeMap<usize, usize>,
     queues: BTreeSet<usize>,
-    /// By number: where it was made, and on which queue it was recorded.
+    /// Events by number: where each was made, and the queue that it was recorded on.
     events: BTreeMap<u64, (SiteId, Option<usize>)>,
 }
 
 impl State {
-    /// What is still there and should not be, each thing by itself.
+    /// Reports everything that still exists and should not, each thing by itself.
     pub(crate) fn leaks(&self) -> Vec<Report> {
         let mut left = self.left();
         left.arrays.clear();
@@ -88,7 +92,8 @@ impl State {
         leaks
     }
 
-    /// All leaks, each cause as one report that names what stays because of the cause.
+    /// Reports all leaks, one report for each cause. A report names what stays because of its
+    /// cause.
     pub(crate) fn grouped_leaks(&self) -> Vec<Report> {
         let mut left = self.left();
         let mut leaks = Vec::new();
@@ -136,7 +141,7 @@ impl State {
         }
     }
 
-    /// The arrays that are not dropped, with their first bytes and all their allocations.
+    /// Returns the arrays that are not dropped, with their first bytes and all their allocations.
     fn open_arrays(&self) -> Vec<FoundArray<'_>> {
         let mut open = Vec::new();
         for array in self.arrays.0.values().flatten() {
@@ -149,7 +154,7 @@ impl State {
         open
     }
 
-    /// Everything that may be a cause: what keeps the most comes first.
+    /// Returns all possible causes. A cause that keeps more comes first.
     fn causes(&self, left: &Left) -> Vec<Cause> {
         let mut causes = Vec::new();
         let mut views: BTreeMap<u64, Cause> = BTreeMap::new();
@@ -179,7 +184,7 @@ impl State {
         }
         causes.extend(views.into_values());
         let mut arrays = self.open_arrays();
-        // An array that came later may have been made of one that was there.
+        // A later array may have been made from an earlier one, and so is looked at first.
         arrays.reverse();
         arrays.sort_by_key(|found| std::cmp::Reverse(found.allocations.len()));
         causes.extend(arrays.into_iter().map(|found| Cause {
@@ -193,7 +198,7 @@ impl State {
         causes
     }
 
-    /// Takes what stays because of a cause, and says what that is.
+    /// Removes what stays because of a cause, and returns it in words.
     fn take_with(&self, left: &mut Left, cause: &Cause) -> Vec<String> {
         let mut stay = Vec::new();
         let arrays = left.arrays.len();
@@ -212,7 +217,7 @@ impl State {
             }
             let allocation = &self.allocations[*number];
             left.parts.retain(|_, of| of != number);
-            // What the library never saw is its owner's business, piece by piece.
+            // Memory that the library never saw is reported piece by piece.
             if allocation.custody.is_known() || !allocation.shared.is_empty() {
                 queues.extend(&allocation.used_on);
                 queues.extend(allocation.custody.queues());
@@ -271,7 +276,7 @@ impl State {
         })
     }
 
-    /// What stays because of nothing else.
+    /// Reports what no cause explains.
     fn tell_the_rest(&self, left: &Left, leaks: &mut Vec<Report>) {
         for part in left.parts.keys().filter_map(|handle| self.parts.get(handle)) {
             let first = self.host_action("part", part.made);

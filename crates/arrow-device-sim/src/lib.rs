@@ -39,38 +39,37 @@
 //!   Record an event on queue 1 behind the first and make the second's queue wait for it ...
 //! ```
 //!
-//! With `compute.wait(&load.record()?)?` before the launch it passes, on every seed.
+//! With `compute.wait(&load.record()?)?` before the launch the test passes, on every seed.
 //!
 //! # How it works
 //!
 //! * **Memory** is address space that the host cannot read: a read through a leaked address ends
-//!   the process at that line. The engine has its own way to the same bytes. See [`Protection`] for
-//!   other systems. Fresh memory holds garbage, and the destination of a copy looks like no result
-//!   until the copy has run.
-//! * **Queues are virtual.** What may run before what is decided by what was submitted, so it is
-//!   judged at submission: each access carries a vector clock, and one that is not ordered behind
-//!   the write it reads, or that races another, is reported at once, whether or not the bytes come
-//!   out right. Host memory that copies read and write is judged in the same way. All threads of
-//!   the host have one clock together: races between them are for other tools.
+//!   the process at that line. The engine reaches the same bytes in another way. See [`Protection`]
+//!   for other systems. Fresh memory holds garbage, and the destination of a copy holds bytes that
+//!   look like no result until the copy has run.
+//! * **Queues are virtual.** The order of work follows from what was submitted, so each access is
+//!   judged when it is submitted. It carries a vector clock. An access that is not ordered behind
+//!   the write it reads, or that races with another access, is reported at once, whether or not the
+//!   bytes come out right. Host memory that copies read and write is judged in the same way. All
+//!   threads of the host share one clock: races between them are left to other tools.
 //! * **Work runs when somebody waits for it**, as late as the order allows, in an order that the
 //!   seed chooses, or at once on an eager device: see [`Schedule`]. The same seed gives the same
 //!   run; [`sweep`] runs many, with both schedules. Code that asks and never waits needs
 //!   [`Sim::run_until_idle`], a [`pump`](Sim::pump), or a wait until all is released
 //!   ([`wait_until_released`](arrow_device::deferred::wait_until_released)).
-//! * **Places have owners.** The library tells which view, or memory that is being filled, has told
-//!   a place for which queue, and when that is gone. Work that is submitted later is reported, also
-//!   where the memory still waits for earlier work.
+//! * **Places have owners.** The library tells when a view, or memory that is being filled, has
+//!   told a place for a queue, and when that view or memory is gone. Work that is submitted later
+//!   is reported, even where the memory still waits for earlier work.
 //! * **Reports** are values: [`Sim::take_reports`]. A simulator that is dropped with reports that
-//!   nobody took panics, and so does one that finds arrays, views, memory, events or queues left
-//!   behind. What stays because of a forgotten view or array is told with it and not beside it.
-//!   Reports print numbers and lines, never addresses. A function that submits work for others is
-//!   named by the line of its caller where it is `#[track_caller]`.
+//!   nobody took panics, and so does a simulator that finds arrays, views, memory, events or queues
+//!   left behind. What stays because of a forgotten view or array is part of the report about that
+//!   view or array. Reports print numbers and lines, never addresses. A function that submits work
+//!   for others is named by the line of its caller if it is `#[track_caller]`.
 //! * **Faults** come on demand: [`Sim::fail`], work that fails after it was accepted
 //!   ([`Sim::fail_later`]), [`Builder::memory_limit`], [`Sim::lose_device`], a slow device
 //!   ([`Builder::work_time`]); [`for_each_fault`] makes every call of a test fail in turn.
-//! * **Kinds**: each shape of a real device is met here first, one with a single queue in whose
-//!   order everything is ready among them. See [`Kind`], [`Builder::devices`]
-//!   and [`Builder::peers`].
+//! * **Kinds** stand for the shapes of real devices, including a device with a single queue in
+//!   whose order everything is ready. See [`Kind`], [`Builder::devices`] and [`Builder::peers`].
 //!
 //! The [`catalogue`] has every mistake that is known, with an example that fails.
 //!
@@ -116,12 +115,12 @@
 //!
 //! # What it does not do
 //!
-//! * It finds mistakes in the orders and lifetimes of a program that ran, not in paths that were
-//!   not taken.
-//! * A kernel gets just the bytes it names; whether a real kernel keeps to what it names is for the
-//!   device's own tools.
-//! * A place is followed through the library. What a C program does with an exported struct that it
-//!   holds is judged for order and bounds, and not for how long it holds the struct.
+//! * It finds mistakes in the orders and lifetimes of the code that ran, not in paths that were not
+//!   taken.
+//! * A kernel gets only the bytes that it declares. Whether a real kernel keeps to its declaration
+//!   has to be checked with the device's own tools.
+//! * A place is followed only through the library. When a C program uses an exported struct, order
+//!   and bounds are judged, but not how long the program holds the struct.
 //! * Reads of host memory by the host are not seen. A pending copy to the host leaves `0xd5` in its
 //!   destination, so that a result that was read too early looks wrong.
 

@@ -1,16 +1,16 @@
-//! [`Marks`]: stretches of bytes that something was said of.
+//! [`Marks`]: ranges of bytes, each with the place in the program where it was marked.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::site::SiteId;
 
-/// Stretches of bytes, each with the place in the program where it was marked.
+/// Ranges of bytes, each with the place in the program where it was marked.
 #[derive(Debug, Default)]
 pub(crate) struct Marks(BTreeMap<u64, (u64, SiteId)>);
 
 impl Marks {
-    /// Marks bytes. Those that are marked already stay as they are where they are the whole mark.
+    /// Marks bytes. An existing mark of exactly these bytes stays as it is.
     pub(crate) fn set(&mut self, bytes: Range<u64>, site: SiteId) {
         if bytes.is_empty() || self.0.get(&bytes.start).is_some_and(|(end, _)| *end == bytes.end) {
             return;
@@ -19,7 +19,7 @@ impl Marks {
         self.0.insert(bytes.start, (bytes.end, site));
     }
 
-    /// Takes the mark of these bytes back.
+    /// Removes the mark from these bytes.
     pub(crate) fn clear(&mut self, bytes: &Range<u64>) {
         while let Some((marked, site)) = self.find(bytes) {
             self.0.remove(&marked.start);
@@ -32,12 +32,12 @@ impl Marks {
         }
     }
 
-    /// Whether nothing is marked.
+    /// Whether no bytes are marked.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A mark that these bytes touch.
+    /// Returns a mark that these bytes touch.
     pub(crate) fn find(&self, bytes: &Range<u64>) -> Option<(Range<u64>, SiteId)> {
         let (start, (end, site)) = self.0.range(..bytes.end).next_back()?;
         (*end > bytes.start && !bytes.is_empty()).then_some((*start..*end, *site))

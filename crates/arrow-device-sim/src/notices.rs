@@ -1,8 +1,8 @@
-//! Announcements of events: the device calls back when an event has passed.
+//! Announces events: the device calls back when an event has passed.
 //!
-//! A device that announces goes on by itself where somebody is to be told: a thread of its own runs
-//! the work that is waited for, and calls the notices. Where the host may not wait, as on the page
-//! of a browser, there is no such thread, and [`Sim::run_until_idle`](crate::Sim) calls them.
+//! A device that announces makes progress by itself where somebody is to be told: a thread runs the
+//! work that is awaited, and calls the notices. Where the host may not wait, as on the page of a
+//! browser, there is no such thread, and [`Sim::run_until_idle`](crate::Sim) calls the notices.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use arrow_device::{Event, Result};
 
 use crate::engine::{Engine, State};
 
-/// How long the thread stays when there is nothing more to announce.
+/// How long the thread stays when there is nothing to announce any more.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// What is to be called once a queue has done so much work.
+/// A notice to call once a queue has done so much work.
 pub(crate) struct Expected {
     queue: usize,
     work: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Expected {
 }
 
 impl Engine {
-    /// Takes a notice, and says whether it did.
+    /// Takes a notice, and returns whether it was taken.
     pub(crate) fn notify(self: &Arc<Self>, event: Raw<Event>, notice: EventNotice) -> Result<bool> {
         let site = self.site();
         let mut state = self.lock();
@@ -42,7 +42,8 @@ impl Engine {
             let engine = self.clone();
             let thread = std::thread::Builder::new().name("software-device-events".into());
             if thread.spawn(move || engine.announce()).is_err() {
-                // Dropped outside of the lock: the library asks by itself.
+                // The notices are dropped after the lock is released. The library then asks by
+                // itself.
                 let dropped = self.with(|state| {
                     state.has_announcer = false;
                     std::mem::take(&mut state.expected)
@@ -53,13 +54,14 @@ impl Engine {
         Ok(true)
     }
 
-    /// Calls what is due. Not in an operation of the driver: whoever is woken may call one.
+    /// Calls the notices that are due. Not called inside an operation of the driver, because the
+    /// one that is woken may call such an operation.
     pub(crate) fn call_notices(&self) {
         let due = self.with(State::take_due);
         due.into_iter().for_each(|expected| expected.notice.call());
     }
 
-    /// Runs what somebody is to be told of, and tells.
+    /// Runs the work that somebody is to be told of, and calls the notices.
     fn announce(&self) {
         loop {
             let mut state = self.lock();
@@ -71,7 +73,7 @@ impl Engine {
                     return;
                 }
             }
-            // One after the other, so that a long one does not keep what is due before it.
+            // One after the other, so that long work does not delay notices that are due before it.
             let first =
                 state.expected.iter().map(|one| (one.queue, one.work)).min_by_key(|one| one.1);
             let goals: Vec<(usize, u64)> = first.into_iter().collect();

@@ -1,4 +1,5 @@
-//! Handles for parts of an allocation: sub-buffers, as devices of handles have them.
+//! Handles for parts of an allocation, such as sub-buffers, on devices whose memory is named by
+//! handles.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,15 +13,15 @@ use crate::report::{Action, Mistake, Report};
 use crate::site::RawSite;
 use crate::span::Span;
 
-/// Handles of parts are numbers that no other part of the process has, far below the addresses of
-/// device memory.
+/// Returns a handle for a part: a number that no other part of the process has, far below the
+/// addresses of device memory.
 fn new_part_handle() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0x0700);
     NEXT.fetch_add(16, Ordering::Relaxed)
 }
 
 impl State {
-    /// Makes a handle. What it is part of must be an allocation, and no part itself.
+    /// Makes a handle for a part of an allocation. A part of a part is not possible.
     pub(crate) fn part(
         &mut self,
         device: usize,
@@ -53,7 +54,7 @@ impl State {
         }
     }
 
-    /// The bytes that a spot in a part names.
+    /// Returns the bytes that a spot in a part names.
     pub(crate) fn find_in_part(
         &mut self,
         device: usize,

@@ -1,4 +1,4 @@
-//! A thread that gives a simulator progress, for code that asks and never waits.
+//! A thread that runs a simulator's work, for code that asks and never waits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 
-/// How long the thread pauses between two looks.
+/// How long the thread pauses between two rounds.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// A thread that runs what is submitted to a simulator. Made by [`Sim::pump`](crate::Sim::pump);
-/// stops when dropped.
+/// A thread that runs what is submitted to a simulator. [`Sim::pump`](crate::Sim::pump) starts it.
+/// It stops when this value is dropped.
 pub struct Pump {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -40,8 +40,8 @@ impl Pump {
 impl Drop for Pump {
     fn drop(&mut self) {
         if self.engine.is_of_a_parent() {
-            // A child of `fork` has no such thread, and the channel may be in the middle of
-            // anything.
+            // A child of `fork` has no such thread, and the channel may have been in the middle of
+            // an operation.
             std::mem::forget((self.stop.take(), self.thread.take()));
             return;
         }

@@ -1,4 +1,4 @@
-//! Virtual queues: work that was submitted and has not run yet.
+//! Virtual queues: the work that was submitted and has not run yet.
 
 use std::collections::VecDeque;
 
@@ -8,24 +8,27 @@ use crate::site::SiteId;
 use crate::span::Span;
 use crate::track::Access;
 
-/// A queue, open or closed. Never removed: work that was submitted before the close still finishes.
+/// A queue, open or closed. The record is never removed, because work that was submitted before the
+/// close still runs.
 pub(crate) struct QueueState {
     pub(crate) device: usize,
-    /// Its lane in the clocks. A lane is used again once the host knows everything in it to be
+    /// The queue's lane in the clocks. A lane is used again once the host knows all its work to be
     /// finished.
     pub(crate) lane: u32,
-    /// The number in the lane that this queue's first work comes after.
+    /// The last number of the lane before this queue's first work.
     base: u64,
     /// How many pieces of work were submitted, and how many of them have run.
     pub(crate) submitted: u64,
     pub(crate) done: u64,
-    /// What the next work is ordered behind, beside what the host has waited for.
+    /// The work that the next work is ordered behind, besides the work that the host has waited
+    /// for.
     pub(crate) clock: Clock,
     pub(crate) pending: VecDeque<Work>,
-    /// From this piece of work on nothing is done: that one fails, or waits for work that does.
+    /// The first piece of work that fails, or waits for work that fails. From it on nothing is
+    /// done.
     pub(crate) failed_from: Option<u64>,
     pub(crate) opened: SiteId,
-    /// How often it is open: the one queue of a device may be several times.
+    /// How often the queue is open. Only the one queue of a device can be open several times.
     pub(crate) openings: usize,
     pub(crate) closed: Option<SiteId>,
 }
@@ -47,7 +50,7 @@ impl QueueState {
         }
     }
 
-    /// The point of the work that was submitted last.
+    /// Returns the point of the work that was submitted last.
     pub(crate) fn last(&self) -> Point {
         Point { lane: self.lane, number: self.base + self.submitted }
     }
@@ -56,7 +59,7 @@ impl QueueState {
         self.done == self.submitted
     }
 
-    /// Whether what was submitted up to this piece of work fails, or has failed.
+    /// Whether work up to this piece fails, or has failed.
     pub(crate) fn fails_by(&self, work: u64) -> bool {
         self.failed_from.is_some_and(|first| first <= work)
     }
@@ -64,7 +67,7 @@ impl QueueState {
 
 /// One piece of work.
 pub(crate) enum Work {
-    /// Nothing later starts before that queue has done that much.
+    /// Holds back all later work until another queue has done so much work.
     Wait {
         queue: usize,
         work: u64,
@@ -77,7 +80,7 @@ pub(crate) enum Work {
         at: Option<Span>,
         byte: u8,
     },
-    /// The bytes of an allocation that was freed in the order of the queue go.
+    /// Frees the bytes of an allocation that was freed in the order of the queue.
     Free {
         allocation: usize,
     },
@@ -91,11 +94,11 @@ pub(crate) enum Side {
     Host(HostAddress),
     /// Bytes of the host that were taken when the copy was submitted.
     Staged,
-    /// What was named is no memory, and was reported. Reads as garbage; what is written is lost.
+    /// A place that is no memory, and was reported. Reads return garbage, and writes are lost.
     Nowhere,
 }
 
-/// Host memory that the submitter promised to leave alone until the copy has passed.
+/// Host memory that the submitter promised not to change until the copy has passed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostAddress(pub(crate) *mut u8);
 
@@ -109,20 +112,22 @@ pub(crate) struct Piece {
     pub(crate) from: Side,
     pub(crate) to: Side,
     pub(crate) len: u64,
-    /// Whether changes by the host are looked for. Not where the order of the copy was reported.
+    /// Whether changes by the host are looked for. They are not where the order of the copy was
+    /// reported.
     pub(crate) watched: bool,
-    /// What the host's side held when the copy was submitted, to see whether the host changed it
-    /// since.
+    /// The bytes of the host's side when the copy was submitted, to see later whether the host has
+    /// changed them.
     pub(crate) host_bytes: Box<[u8]>,
-    /// The same of a destination in memory that the host and the device share.
+    /// The bytes of a destination when the copy was submitted, in memory that the host and the
+    /// device share.
     pub(crate) target_bytes: Box<[u8]>,
 }
 
 /// One piece of work that has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The queue, in the order in which the simulator opened them, from 1.
+    /// The number of the queue, in the order in which the simulator opened them, from 1.
     pub queue: usize,
-    /// The work, in the order in which it was submitted to that queue, from 1.
+    /// The number of the work, in the order in which it was submitted to that queue, from 1.
     pub work: u64,
 }

@@ -1,7 +1,7 @@
-//! The queues of an engine: opened, given work, closed, lost with their device.
+//! The queues of an engine: how they are opened, given work, closed, and lost with their device.
 //!
-//! What an operation costs depends on the queues that are there and have work, and not on those
-//! that were there before.
+//! The cost of an operation depends on the queues that are open or have work, and not on those that
+//! were closed before.
 
 use std::collections::VecDeque;
 
@@ -16,20 +16,21 @@ use crate::report::{Mistake, Report};
 use crate::site::{RawSite, SiteId};
 use crate::track::{Access, What};
 
-/// So many lanes of closed queues are looked at for one that can be used again.
+/// How many lanes of closed queues are looked at to find one that can be used again.
 const LOOKED_AT: usize = 4;
 
 /// The lanes of the clocks.
 #[derive(Default)]
 pub(crate) struct Lanes {
-    /// How many there are.
+    /// How many lanes there are.
     count: usize,
-    /// The queues that had a lane last and are closed.
+    /// The closed queues whose lanes may be used again.
     closed: VecDeque<usize>,
 }
 
 impl State {
-    /// Opens a queue by this handle, or the one queue of the device once more. Returns the handle.
+    /// Opens a queue with this handle, or the one queue of the device once more. Returns the
+    /// handle.
     pub(crate) fn open_queue(
         &mut self,
         device: usize,
@@ -55,8 +56,8 @@ impl State {
         Ok(handle)
     }
 
-    /// A lane, and the last number in it. One whose work the host knows to be finished is used
-    /// again: all that is submitted from now on comes after that anyway.
+    /// Returns a lane, and the last number in it. A lane whose work the host knows to be finished
+    /// is used again: all work that is submitted from now on comes after that work anyway.
     fn take_lane(&mut self) -> (u32, u64) {
         for _ in 0..LOOKED_AT.min(self.lanes.closed.len()) {
             let Some(queue) = self.lanes.closed.pop_front() else { break };
@@ -80,7 +81,7 @@ impl State {
             return;
         }
         if self.kind.has_one_queue() {
-            // The queue is there as long as the device, and so is its lane.
+            // The one queue lives as long as the device, and so does its lane.
             self.queues[queue].closed = Some(site);
             return;
         }
@@ -105,7 +106,7 @@ impl State {
         });
     }
 
-    /// The queue of a handle. What is no open queue is reported, and an error.
+    /// Returns the queue of a handle. A handle of no open queue is reported, and is an error.
     pub(crate) fn open_one(
         &mut self,
         raw: Raw<Queue>,
@@ -126,7 +127,7 @@ impl State {
         Ok(queue)
     }
 
-    /// Numbers a new piece of work and orders it behind all that the queue was given before.
+    /// Numbers a new piece of work, and orders it behind all that the queue was given before.
     pub(crate) fn begin(&mut self, queue: usize, what: What, site: SiteId) -> Access {
         let state = &mut self.queues[queue];
         state.submitted += 1;
@@ -135,7 +136,7 @@ impl State {
         Access { point, queue, work: state.submitted, what, site }
     }
 
-    /// Gives a queue work that is numbered already.
+    /// Adds numbered work to a queue.
     pub(crate) fn submit(&mut self, queue: usize, work: Work) {
         let state = &mut self.queues[queue];
         if std::mem::take(&mut self.next_fails) {
@@ -145,8 +146,8 @@ impl State {
         self.busy.insert(queue);
     }
 
-    /// Puts all later work of a queue behind so much work of another one. The queue's clock knows
-    /// of that work already.
+    /// Orders all later work of a queue behind so much work of another queue. The queue's clock
+    /// covers that work already.
     pub(crate) fn submit_wait(&mut self, queue: usize, other: usize, work: u64) {
         let fails = self.queues[other].fails_by(work);
         let state = &mut self.queues[queue];
@@ -161,7 +162,7 @@ impl State {
 
     // ---- work that fails when its turn comes
 
-    /// What the host learns of a queue that has done so much work, all of which this clock covers.
+    /// Adds to what the host knows: a queue has done so much work, all of which this clock covers.
     pub(crate) fn told_of(&mut self, queue: usize, work: u64, clock: &Clock) -> Result<()> {
         if !self.queues[queue].fails_by(work) {
             self.host_knows(clock);
@@ -171,8 +172,8 @@ impl State {
         Err(self.work_failed(queue))
     }
 
-    /// An error where the device is lost, or the runtime knows by now that work of the queue has
-    /// failed.
+    /// Returns an error where the device is lost, or the runtime knows by now that work of the
+    /// queue has failed.
     pub(crate) fn check_going(&self, queue: usize) -> Result<()> {
         let state = &self.queues[queue];
         self.check_alive(state.device).map_err(|error| error.during(Call::Submit.name()))?;
@@ -187,11 +188,11 @@ impl State {
 
     // ---- lost devices
 
-    /// From now on the device does nothing. What was submitted to it is thrown away and counts as
-    /// finished, because it touches no memory any more.
+    /// Loses a device: from now on it does nothing. Work that was submitted to it is thrown away
+    /// and counts as finished, because it touches no memory any more.
     ///
-    /// A device whose queue waits for work that a lost device has not done is lost as well: nothing
-    /// behind the wait may run as if that work were done.
+    /// A device whose queue waits for work that a lost device has not done is lost as well, because
+    /// nothing behind the wait may run as if that work were done.
     pub(crate) fn lose(&mut self, device: usize) {
         self.has_lost = true;
         let mut lost = vec![device];

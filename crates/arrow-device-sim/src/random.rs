@@ -1,4 +1,4 @@
-//! The seed's choices: a small generator whose sequence is the same everywhere.
+//! The seed's choices: a small generator whose sequence is the same on all systems.
 
 /// SplitMix64: one word of state, and a good spread from any seed, zero included.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// A number below `end`, which is not 0. The bias is far below what a test could see.
+    /// Returns a number below `end`, which is not 0. The bias is far below what a test could see.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % (end.max(1) as u64)) as usize
     }

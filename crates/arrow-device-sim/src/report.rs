@@ -1,6 +1,6 @@
-//! Reports: what was done wrong, in which two places, and what to do about it.
+//! Reports: what was done wrong, at which two places, and how to mend it.
 //!
-//! A report is a value, so that a test can assert on it. Nothing in it depends on addresses or on
+//! A report is a value, so a test can assert on it. Nothing in a report depends on addresses or on
 //! timing: the same program with the same seed gives the same reports.
 
 use std::fmt;
@@ -23,7 +23,7 @@ pub enum Mistake {
     WriteWhileMapped,
     /// Freed memory is used.
     UseAfterFree,
-    /// A place is used when the views and the memory that told it are gone.
+    /// A place is used after the views and the memory that told it are gone.
     UseAfterView,
     /// Work reaches past the end of an allocation.
     OutOfBounds,
@@ -34,13 +34,13 @@ pub enum Mistake {
     /// A handle is used as if it were an address: something was added to it.
     HandleOffset,
     /// A place inside an allocation is named or shown by its own address, on a device whose memory
-    /// is known by where allocations begin.
+    /// others know by where allocations begin.
     UnnamedPlace,
     /// A device address is used where host memory belongs.
     DeviceAddressOnHost,
     /// Two regions of one copy touch the same bytes, and one of them is written.
     OverlappingRegions,
-    /// A driver is given a copy that its device cannot make: away from units, or inside one
+    /// A driver is given a copy that its device cannot make: not in whole units, or inside one
     /// allocation.
     UncopyableRegion,
     /// Memory is freed that submitted work may still use, or that the host has mapped.
@@ -53,19 +53,19 @@ pub enum Mistake {
     HostSourceChanged,
     /// The host wrote to the destination of a copy that had not passed yet.
     HostDestinationChanged,
-    /// An event is waited for, or asked, that was never recorded.
+    /// An event that was never recorded is waited for, or asked about.
     EventNotRecorded,
     /// An event is recorded a second time.
     EventRecordedTwice,
     /// An event is used after it was destroyed, or destroyed twice.
     EventDestroyed,
-    /// A handle is used as an event that is none.
+    /// A handle is used as an event, and is none.
     UnknownEvent,
     /// A queue is used after it was closed, or closed twice.
     QueueClosed,
-    /// A handle is used as a queue that is none.
+    /// A handle is used as a queue, and is none.
     UnknownQueue,
-    /// A mapping is ended that was not begun.
+    /// A mapping is ended that was never begun.
     NotMapped,
     /// The work of a kernel panicked.
     KernelPanicked,
@@ -84,7 +84,7 @@ pub enum Mistake {
 }
 
 impl Mistake {
-    /// What it is, in a few words.
+    /// Returns the name of the mistake, in a few words.
     pub fn title(self) -> &'static str {
         match self {
             Self::UnorderedRead => "read without order",
@@ -123,8 +123,8 @@ impl Mistake {
         }
     }
 
-    /// What it is when an access is not ordered behind another. `within` says that both are one
-    /// piece of work.
+    /// Returns the mistake of an access that is not ordered behind another. `within` tells whether
+    /// both are one piece of work.
     pub(crate) fn of_conflict(within: bool, writes: bool) -> Self {
         match (within, writes) {
             (true, _) => Self::OverlappingRegions,
@@ -133,7 +133,7 @@ impl Mistake {
         }
     }
 
-    /// Why it is wrong on a real device.
+    /// Returns why the mistake is wrong on a real device.
     pub fn why(self) -> &'static str {
         match self {
             Self::UnorderedRead | Self::UnorderedWrite => {
@@ -197,7 +197,7 @@ impl Mistake {
         }
     }
 
-    /// What to do about it.
+    /// Returns how to mend the mistake.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::UnorderedRead | Self::UnorderedWrite => {
@@ -267,16 +267,16 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Who did something.
+/// The maker of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// Some thread of the host, in the call itself.
+    /// A thread of the host, in the call itself.
     Host,
     /// Work on a queue.
     Queue {
-        /// The queue, in the order in which the simulator opened them, from 1.
+        /// The number of the queue, in the order in which the simulator opened them, from 1.
         queue: usize,
-        /// The work, in the order in which it was submitted to that queue, from 1.
+        /// The number of the work, in the order in which it was submitted to that queue, from 1.
         work: u64,
     },
 }
@@ -290,13 +290,13 @@ impl fmt::Display for Actor {
     }
 }
 
-/// One of the things that together are a mistake.
+/// One of the actions that together are a mistake.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Action {
-    /// Who did it.
+    /// The maker of the action.
     pub by: Actor,
-    /// What was done: `copy from the host (writes)`.
+    /// The action: `copy from the host (writes)`.
     pub what: String,
     /// Where in the program it was submitted.
     pub site: Site,
@@ -306,31 +306,32 @@ pub struct Action {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Subject {
-    /// The allocation, in the order in which the simulator made them, from 1.
+    /// The number of the allocation, in the order in which the simulator made them, from 1.
     pub number: usize,
-    /// Its length.
+    /// The length of the allocation.
     pub len: u64,
-    /// Where it was allocated.
+    /// Where the allocation was made.
     pub site: Site,
     /// The bytes in question.
     pub bytes: Range<u64>,
 }
 
-/// A mistake that was made.
+/// A mistake that a program made.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// Which one.
+    /// The kind of mistake.
     pub kind: Mistake,
-    /// The memory, where it is about some.
+    /// The memory, if the mistake is about memory.
     pub memory: Option<Subject>,
-    /// What was done before, where that matters.
+    /// The earlier action, if there is one.
     pub first: Option<Action>,
     /// The call that was the mistake. `None` for leaks.
     pub second: Option<Action>,
-    /// What else is known.
+    /// Further details.
     pub note: Option<String>,
-    /// The system's number of the thread that was in the simulator then; 0 where that is not known.
+    /// The system's number of the thread that was in the simulator when the mistake was made; 0
+    /// where it is not known.
     pub thread: u64,
 }
 

@@ -1,5 +1,11 @@
-//! Running what was submitted: when somebody waits for it, as late as the order allows, as the seed
-//! chooses.
+//! Runs submitted work: when somebody waits for it, as late as the order allows, in the order that
+//! the seed chooses.
+//!
+//! A wait has goals: so much work of some queues. [`State::targets`] adds the work that this work
+//! waits for, queue by queue. Then one piece of work after the other runs, each the first of its
+//! queue: the seed chooses among the queues whose first work does not wait. Nothing else runs, so a
+//! result that nobody waited for is not there. What must stay true: a wait names work that was
+//! submitted before it, so some queue can always go on.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -23,11 +29,11 @@ pub(crate) enum Outcome {
     InsideKernel,
 }
 
-/// What a part that is no memory reads as.
+/// The bytes that reading from no memory returns.
 const GARBAGE: u8 = 0xdb;
 
 impl Engine {
-    /// Runs what has to run before these queues have done so much work, and nothing else.
+    /// Runs the work that these queues need to have done so much, and no other work.
     pub(crate) fn run<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -60,13 +66,13 @@ impl Engine {
                     None => return (state, Outcome::OutOfTime),
                 }
             }
-            // Waits name work that was submitted before them, so something can always run.
+            // A wait names work that was submitted before it, so some queue can always go on.
             let Some(queue) = state.next(&targets) else { return (state, Outcome::Reached) };
             state = self.step(state, queue);
         }
     }
 
-    /// Runs everything that was submitted.
+    /// Runs all submitted work.
     pub(crate) fn run_all<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let submitted = |queue: &usize| (*queue, state.queues[*queue].submitted);
         let goals: Vec<(usize, u64)> = state.busy.iter().map(submitted).collect();
@@ -97,7 +103,7 @@ impl Engine {
             Some(Work::Fill { at: None, .. } | Work::Wait { .. }) | None => {}
         }
         let state_of = &mut state.queues[queue];
-        // A device that was lost while its kernel ran has everything done.
+        // If the device was lost while its kernel ran, all its work counts as done.
         state_of.done = state_of.submitted.min(state_of.done + 1);
         let work = state_of.done;
         if state_of.is_idle() {
@@ -112,7 +118,7 @@ impl Engine {
         state
     }
 
-    /// Runs a kernel, on copies of its bytes, while the lock is open.
+    /// Runs a kernel on copies of its bytes, while the lock is released.
     fn run_kernel<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -147,7 +153,8 @@ impl Engine {
 }
 
 impl State {
-    /// How much of each queue has to run for these goals: what they wait for counts.
+    /// Returns how much work of each queue has to run for these goals, including the work that they
+    /// wait for.
     fn targets(&self, goals: &[(usize, u64)]) -> BTreeMap<usize, u64> {
         let mut targets: BTreeMap<usize, u64> = BTreeMap::new();
         let mut open: Vec<(usize, u64)> = goals.to_vec();
@@ -167,7 +174,7 @@ impl State {
         targets
     }
 
-    /// A queue whose first work may run and has to.
+    /// Returns a queue whose first work may run and has to.
     fn next(&mut self, targets: &BTreeMap<usize, u64>) -> Option<usize> {
         let can_run = |(queue, target): &(&usize, &u64)| {
             let state = &self.queues[**queue];
@@ -286,8 +293,8 @@ impl State {
         }
     }
 
-    /// Whether memory that the host shares is not what it was when the copy was submitted. Nothing
-    /// noted, nothing changed.
+    /// Whether memory that the host shares differs from what it held when the copy was submitted.
+    /// `false` where its contents were not noted.
     fn has_changed(&self, part: Span, noted: &[u8]) -> bool {
         let block = self.allocations[part.allocation].block.as_ref();
         !noted.is_empty() && block.is_some_and(|block| *block.read(part.offset, part.len) != *noted)
@@ -302,7 +309,7 @@ fn panic_message(payload: Box<dyn Any + Send>) -> String {
     match payload.downcast::<String>() {
         Ok(text) => *text,
         Err(payload) => {
-            // Its drop is anybody's code and may panic as well.
+            // Dropping the payload may run anybody's code and may panic as well.
             std::mem::forget(payload);
             "without a message".into()
         }

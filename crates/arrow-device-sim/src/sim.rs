@@ -1,4 +1,4 @@
-//! [`Sim`]: a simulator, and what a test asks of it.
+//! [`Sim`]: a simulator, and what a test can do with it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,14 +21,15 @@ use crate::queue::Step;
 use crate::report::Report;
 use crate::site::Site;
 
-/// A simulator: one or several software devices, and everything that they saw.
+/// A simulator: one or several software devices, and all that happened on them.
 ///
-/// Make it first and let it go last. When it is dropped it looks for what was left behind, and
-/// panics if there are reports that nobody has taken, unless the thread is panicking already.
+/// Make the simulator first and drop it last. When it is dropped, it looks for what was left
+/// behind. It panics if there are reports that nobody has taken, unless the thread is panicking
+/// already.
 ///
-/// In a child of `fork` the devices of the parent's simulator answer with errors, and its drop does
-/// nothing. Its other functions panic there where a thread of the parent was in the simulator at
-/// the fork. A child can make a simulator of its own.
+/// In a child of `fork` the devices of the parent's simulator answer with errors, and dropping the
+/// simulator does nothing. Its other functions panic if a thread of the parent was in the simulator
+/// at the fork. A child can make a simulator of its own.
 pub struct Sim {
     engine: Arc<Engine>,
     devices: Vec<(SimDriver, Device)>,
@@ -39,7 +40,7 @@ pub struct Sim {
 const TAG: i64 = 0x4153_494d << 32;
 
 impl Sim {
-    /// Begins a simulator. Unless told otherwise it has one discrete device and the seed 0.
+    /// Returns a builder. By default a simulator has one discrete device and the seed 0.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -69,15 +70,15 @@ impl Sim {
         id.device_type == DeviceType::EXT_DEV && id.id & (-1 << 32) == TAG
     }
 
-    /// The device: the first one, where there are several.
+    /// Returns the device, or the first of several.
     pub fn device(&self) -> Device {
         self.device_number(0)
     }
 
-    /// One of several devices, from 0.
+    /// Returns one of several devices, from 0.
     ///
     /// # Panics
-    /// If there are not that many.
+    /// Panics if there are not as many devices.
     #[expect(clippy::panic, reason = "a test asks for a device that it did not build")]
     pub fn device_number(&self, number: usize) -> Device {
         match self.devices.get(number) {
@@ -86,7 +87,7 @@ impl Sim {
         }
     }
 
-    /// The driver of the first device, to be wrapped in another.
+    /// Returns the driver of the first device, to be wrapped in another.
     pub fn driver(&self) -> SimDriver {
         #[expect(clippy::indexing_slicing, reason = "there is at least one device")]
         self.devices[0].0.clone()
@@ -96,19 +97,19 @@ impl Sim {
         self.devices.iter().map(|(_, device)| device.id())
     }
 
-    /// How well the host is kept from device memory here.
+    /// Returns how the host is kept from reading device memory in this process.
     pub fn protection() -> Protection {
         memory::protection()
     }
 
     // ---- work
 
-    /// Begins a kernel: work of the test's own, which says what it reads and writes.
+    /// Returns a kernel: work of the test, which declares what it reads and writes.
     pub fn kernel(&self, name: impl Into<String>) -> Kernel<'_> {
         Kernel::new(self, name.into())
     }
 
-    /// Submits work that sets bytes.
+    /// Submits work that fills bytes with one value.
     #[track_caller]
     pub fn fill(&self, queue: &Queue, spot: Spot, len: u64, byte: u8) -> Result<()> {
         let site = Site::caller();
@@ -135,8 +136,7 @@ impl Sim {
         Ok(bytes)
     }
 
-    /// Runs everything that was submitted. The host does not learn of it: that takes a wait, or a
-    /// question.
+    /// Runs all submitted work. The host does not learn of that until it waits or asks.
     pub fn run_until_idle(&self) {
         let state = self.engine.lock();
         let state = self.engine.run_all(state);
@@ -144,84 +144,88 @@ impl Sim {
         self.engine.call_notices();
     }
 
-    /// Starts a thread that runs what is submitted, for code that asks and never waits. It stops
-    /// when dropped.
+    /// Starts a thread that runs submitted work, for code that asks and never waits. The thread
+    /// stops when the result is dropped.
     ///
-    /// With it the order in which work runs is no longer the seed's alone.
+    /// While it runs, the order of work does not depend on the seed alone.
     pub fn pump(&self) -> Pump {
         Pump::start(self.engine.clone())
     }
 
     // ---- reports
 
-    /// The mistakes so far. They count as unread until [`take_reports`](Self::take_reports).
+    /// Returns the mistakes so far. They count as unread until
+    /// [`take_reports`](Self::take_reports).
     pub fn reports(&self) -> Vec<Report> {
         self.engine.with(|state| state.reports().to_vec())
     }
 
-    /// The mistakes since the last call of this.
+    /// Returns the mistakes since the last call of this function.
     pub fn take_reports(&self) -> Vec<Report> {
         self.engine.with(|state| state.take_reports())
     }
 
-    /// Ends the simulation: runs what was submitted, lets the library release what waited for it,
-    /// looks for what was left behind, and returns all mistakes that nobody has taken.
+    /// Ends the simulation: runs submitted work, lets the library release what waited for it, looks
+    /// for what was left behind, and returns all mistakes that nobody has taken.
     pub fn finish(mut self) -> Vec<Report> {
         self.look_for_leaks();
         self.take_reports()
     }
 
-    /// What has run, in that order. Empty without [`Builder::log`].
+    /// Returns what has run, in that order. Empty without [`Builder::log`].
     pub fn log(&self) -> Vec<Step> {
         self.engine.with(|state| state.log.clone().unwrap_or_default())
     }
 
-    /// Bytes that are allocated on all devices together.
+    /// Returns how many bytes are allocated on all devices together.
     pub fn allocated(&self) -> u64 {
         self.engine.with(|state| state.devices.iter().map(|device| device.allocated).sum())
     }
 
     // ---- faults
 
-    /// Makes a call fail: the n-th of its kind from now on, counted from 1. Once.
+    /// Makes one call fail: the n-th of its kind from now on, counted from 1.
     pub fn fail(&self, call: Call, nth: u64) {
         self.engine.with(|state| state.faults.plan(Some(call), nth, Effect::FailOnce));
     }
 
-    /// Makes the n-th piece of work (a copy, a fill, a kernel) from now on, counted from 1, fail
-    /// after it was accepted, as work does of which a runtime's callback tells later. Once.
+    /// Makes one piece of work (a copy, a fill, a kernel) fail after it was accepted: the n-th from
+    /// now on, counted from 1. Such failures of real devices are reported later, by a callback of
+    /// the runtime.
     ///
-    /// Nothing is done of the piece, nor of what comes behind it, on its queue or on queues that
-    /// wait for it. All of that is [`WorkFailed`](arrow_device::ErrorKind::WorkFailed) for whoever
-    /// asks or waits, always, once it had its turn. From then on these queues take no more work.
+    /// The piece does nothing, and neither does any work behind it, on its queue or on queues that
+    /// wait for it. Once that work had its turn, asking about it or waiting for it is always
+    /// [`WorkFailed`](arrow_device::ErrorKind::WorkFailed). From then on these queues take no more
+    /// work.
     pub fn fail_later(&self, nth: u64) {
         self.engine.with(|state| {
             state.faults.plan(Some(Call::Submit), nth, Effect::FailLater);
         });
     }
 
-    /// Loses the device (all of them, where there are several). What was submitted and has not run
-    /// never will.
+    /// Loses the device, or all of several devices. Submitted work that has not run never runs.
     ///
-    /// Where one of several devices is lost, in a call, those go with it whose queues wait for work
-    /// that it has not done: nothing runs behind such a wait as if the data were there.
+    /// Where a call loses one of several devices, other devices are lost with it if their queues
+    /// wait for work that it has not done: nothing runs behind such a wait as if the data were
+    /// there.
     pub fn lose_device(&self) {
         self.engine.with(|state| (0..state.devices.len()).for_each(|device| state.lose(device)));
     }
 
-    /// Loses the device in a call: the n-th of its kind from now on, counted from 1.
+    /// Loses the device in one call: the n-th of its kind from now on, counted from 1.
     pub fn lose_device_in(&self, call: Call, nth: u64) {
         self.engine.with(|state| state.faults.plan(Some(call), nth, Effect::LoseDevice));
     }
 
-    /// From now on so many bytes can be allocated on each device, those included that are.
+    /// Sets how many bytes can be allocated on each device, including those that are allocated
+    /// already.
     pub fn set_memory_limit(&self, bytes: u64) {
         self.engine.with(|state| {
             state.devices.iter_mut().for_each(|device| device.limit = bytes);
         });
     }
 
-    /// From now on each piece of work takes so long: see [`Builder::work_time`].
+    /// Sets how long each piece of work takes from now on: see [`Builder::work_time`].
     pub fn set_work_time(&self, time: Duration) {
         self.engine.with(|state| state.work_time = time);
     }
@@ -236,8 +240,8 @@ impl Sim {
         }
         self.run_until_idle();
         deferred::release_finished();
-        // Another thread may be releasing something of this device at the moment. WebAssembly
-        // without an operating system has neither threads nor a clock.
+        // Another thread may be releasing memory of this device at the moment. WebAssembly without
+        // an operating system has neither threads nor a clock.
         #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
         {
             let patience = Instant::now() + Duration::from_secs(20);
@@ -254,7 +258,7 @@ impl Drop for Sim {
     #[expect(clippy::panic, reason = "a test whose mistakes nobody looked at has to fail")]
     fn drop(&mut self) {
         if self.engine.is_of_a_parent() {
-            // What was seen is the parent's to tell, and the memory is the parent's, too.
+            // The reports and the memory belong to the parent.
             std::mem::forget(self.engine.clone());
             return;
         }

@@ -1,8 +1,8 @@
-//! Where in the user's program something was called.
+//! Finds out where in the user's program a function was called.
 //!
-//! Calls that come straight from the user know their line. Calls that come through the library,
-//! from a drop or a view for example, keep return addresses instead; they become names and lines
-//! only when a report is printed.
+//! Calls that come straight from the user know their line. Calls that come through the library, for
+//! example from a drop or a view, keep return addresses instead. These become names and lines only
+//! when a report is printed, because that is slow.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,10 +12,10 @@ use std::panic::Location;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How far up the stack is looked for the user's own code.
+/// The most frames of the stack that are looked through for the user's own code.
 const DEPTH: usize = 64;
 
-/// A place in a program: the line that a report blames.
+/// A place in a program: the line that a report names.
 #[derive(Clone)]
 pub struct Site(SiteKind);
 
@@ -27,7 +27,7 @@ enum SiteKind {
 }
 
 impl Site {
-    /// The caller, where it is known without looking at the stack.
+    /// Returns the caller, where it is known without looking at the stack.
     #[track_caller]
     pub(crate) fn caller() -> RawSite {
         RawSite::Line(Location::caller())
@@ -40,7 +40,8 @@ impl Site {
             backtrace::resolve(
                 (*address as *mut std::ffi::c_void).wrapping_byte_sub(1),
                 |symbol| {
-                    // Inlined functions come first, the function that they were inlined into last.
+                    // The inlined functions of a frame come first, and the function that they were
+                    // inlined into last.
                     let name = symbol.name().map(|name| format!("{name:#}")).unwrap_or_default();
                     let is_between =
                         is_inside(&name) || symbol.filename().is_some_and(is_file_inside);
@@ -62,7 +63,7 @@ impl Site {
     }
 }
 
-/// The system's number of this thread; 0 where that is not known.
+/// Returns the system's number of this thread; 0 where that is not known.
 pub(crate) fn thread() -> u64 {
     #[cfg(all(target_os = "linux", not(miri)))]
     // SAFETY: a call without arguments that cannot fail.
@@ -71,8 +72,8 @@ pub(crate) fn thread() -> u64 {
     return 0;
 }
 
-/// Whether a function is between the user and the engine: this crate, the library, the language's
-/// own.
+/// Whether a function is between the user and the engine: a function of this crate, of the library,
+/// or of the language's runtime.
 fn is_inside(name: &str) -> bool {
     let path = name.trim_start_matches(['<', '&']).trim_start_matches("dyn ");
     [
@@ -89,8 +90,8 @@ fn is_inside(name: &str) -> bool {
     .any(|inside| path.starts_with(inside))
 }
 
-/// The same by the file that a function stands in, because the name of one that was inlined may
-/// lack its path.
+/// Whether a source file belongs to code between the user and the engine. The name of an inlined
+/// function may lack its path, so its file is asked too.
 fn is_file_inside(file: &Path) -> bool {
     let names: Vec<_> = file.iter().map(|name| name.to_string_lossy()).collect();
     let package = names.windows(2).rev().find_map(|pair| match pair {
@@ -98,7 +99,7 @@ fn is_file_inside(file: &Path) -> bool {
         _ => None,
     });
     let is_ours = |package: &str| {
-        // As in a checkout, or with a version as a package manager unpacks it.
+        // The folder is named as in a checkout, or with a version, as a package manager unpacks it.
         ["simulated-gpu-drivers", "arrow-device-sim", "arrow-device", "backtrace"].iter().any(
             |ours| {
                 let rest = package.strip_prefix(ours);
@@ -131,7 +132,7 @@ impl fmt::Debug for Site {
     }
 }
 
-/// A place as it is captured: cheap, and not kept for long.
+/// A place as it is captured. Capturing is cheap, and the place is not kept for long.
 #[expect(clippy::large_enum_variant, reason = "there are few: one for each calling line")]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum RawSite {
@@ -141,7 +142,7 @@ pub(crate) enum RawSite {
 }
 
 impl RawSite {
-    /// The stack from here up, without frames at these addresses.
+    /// Captures the stack from here up, without frames at these addresses.
     #[inline(never)]
     pub(crate) fn stack(without: &Range<usize>) -> Self {
         let mut frames = [0; DEPTH];
@@ -162,8 +163,8 @@ impl RawSite {
     }
 }
 
-/// Where the code of this library is, when it is one that a program has loaded; nowhere when it is
-/// part of the program.
+/// Returns where the code of this library lies, if a program has loaded it as a library; an empty
+/// range if it is part of the program.
 pub(crate) fn own_library() -> Range<usize> {
     let here = (own_library as *const ()).addr();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -214,7 +215,7 @@ impl Sites {
     }
 }
 
-/// Hashes words that nobody chooses to make collide: return addresses.
+/// Hashes return addresses, which nobody chooses to make collide.
 #[derive(Default)]
 struct Mix(u64);
 

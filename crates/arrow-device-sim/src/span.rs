@@ -1,4 +1,4 @@
-//! [`Span`]: which bytes of which allocation.
+//! [`Span`]: a range of bytes of an allocation.
 
 /// Bytes of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

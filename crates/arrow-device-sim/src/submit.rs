@@ -1,4 +1,12 @@
-//! Submitting work: every byte it touches is judged here, at once, whether or not it ever runs.
+//! Submits work. Every byte that the work touches is judged here, at once, whether or not the work
+//! ever runs.
+//!
+//! A copy becomes a piece for each region. For each side of a piece the bytes are found: those of
+//! an allocation, or host memory, whose contents are noted to see later whether the host changes
+//! them. Then each access is judged in the history of its allocation, all reads before all writes,
+//! because the regions of a copy have no order among each other. Last, the copy is put into its
+//! queue. What must stay true: judging depends on what was submitted and on what the host has
+//! waited for, and not on what happens to have run.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -16,8 +24,8 @@ use crate::site::RawSite;
 use crate::span::Span;
 use crate::track::{Access, Behind, Conflict, What};
 
-/// What the destination of a copy to the host holds until the copy has run: bytes that nobody takes
-/// for a result.
+/// The bytes that the destination of a copy to the host holds until the copy has run. Nobody
+/// mistakes them for a result.
 pub(crate) const NOT_YET: u8 = 0xd5;
 
 impl State {
@@ -112,7 +120,8 @@ impl State {
         self.report(Report::new(Mistake::UncopyableRegion).about(subject).second(here).note(note));
     }
 
-    /// What the device writes behind a destination up to the next unit: anything.
+    /// Returns the bytes behind a destination up to the next unit, where the device writes
+    /// anything.
     fn slack(&self, to: Side) -> Option<Piece> {
         let Side::Device(Span { allocation, offset, len }) = to else { return None };
         let end = (offset + len).next_multiple_of(self.kind.copy_unit());
@@ -178,7 +187,7 @@ impl State {
         Ok(())
     }
 
-    /// The number of a peer that this device can copy from.
+    /// Returns the number of a peer that this device can copy from.
     fn peer(&self, device: usize, peer: &dyn arrow_device::driver::Driver) -> Result<usize> {
         let number = self.devices.iter().position(|known| known.id == peer.id());
         let reached = number.filter(|number| *number == device || self.peer_access);
@@ -207,7 +216,8 @@ impl State {
                 let allocation = &self.allocations[**number];
                 ((address.addr() - **base) as u64) < allocation.len && allocation.block.is_some()
             });
-            // Another simulator's memory is none of ours: what it has mapped is host memory here.
+            // Memory of another simulator is unknown here: memory that it has mapped counts as host
+            // memory.
             let Some((base, number)) = ours else { return memory::is_shown(address.addr(), len) };
             let offset = (address.addr() - base) as u64;
             let bytes = offset..offset.saturating_add(len);
@@ -230,19 +240,21 @@ impl State {
         }
     }
 
-    /// Notes an access, and reports what it is not ordered behind or may not do.
+    /// Notes an access, and reports accesses that it is not ordered behind, and rules that it
+    /// breaks.
     fn judge(&mut self, part: Span, access: Access, writes: bool, twice: bool) {
         let Span { allocation: number, offset, len } = part;
         if len == 0 {
             return;
         }
-        // What is used without a right to it is one mistake, whatever comes of it.
+        // Using memory without a right to it is one mistake, and no further mistake of that use is
+        // reported.
         if self.is_withdrawn(part, &access, writes) {
             return;
         }
         let bytes = offset..offset + len;
         let mut found = Vec::new();
-        // What failed work has left may be written over, and not read.
+        // Bytes that failed work has left may be overwritten, but not read.
         let host = if writes { &self.over } else { &self.host };
         let behind = Behind { clock: &self.queues[access.queue].clock, host, twice };
         let allocation = &mut self.allocations[number];
@@ -281,8 +293,8 @@ impl State {
         }
     }
 
-    /// Makes the destination of a copy in host memory look like no result, and says what is there
-    /// then. What an earlier copy is still to use stays as it is.
+    /// Fills the destination of a copy in host memory with bytes that look like no result, and
+    /// returns what it holds then. Bytes that an earlier copy still has to use stay as they are.
     ///
     /// # Safety
     /// `len` bytes may be written, and those that an earlier copy is to read are initialised.
@@ -331,7 +343,7 @@ impl Side {
     }
 }
 
-/// What the host has there now.
+/// Returns what host memory holds now.
 ///
 /// # Safety
 /// `len` bytes may be read.

@@ -1,4 +1,4 @@
-//! Lists whose entries are never removed, so that a number once given stays good.
+//! Lists whose entries are never removed, so a number that was given out stays valid.
 
 use std::ops::{Index, IndexMut};
 
@@ -32,7 +32,7 @@ impl<T> Table<T> {
         self.0.iter_mut()
     }
 
-    /// Two entries at once, to change one with what the other says.
+    /// Returns two entries at once, to change one by means of the other.
     pub(crate) fn pair(&mut self, one: usize, other: usize) -> Option<(&mut T, &mut T)> {
         let [one, other] = self.0.get_disjoint_mut([one, other]).ok()?;
         Some((one, other))

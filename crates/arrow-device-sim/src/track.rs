@@ -1,10 +1,13 @@
-//! Who wrote and who read which bytes of an allocation last.
+//! The last accesses to each byte of an allocation.
 //!
-//! A [`History`] keeps, for each stretch of bytes, the last write and the reads since. That is
-//! enough: whatever is ordered behind the last write is ordered behind all earlier ones, or those
-//! were reported when they happened. Reads that are ordered before another read of the same bytes
-//! are dropped, and so is everything that the host knows to be finished, because whatever is
-//! submitted later comes after it.
+//! A [`History`] keeps, for each stretch of bytes, the last write and the reads since. A new access
+//! conflicts with those of them that neither its clock nor the host's clock covers. These accesses
+//! are enough: whatever is ordered behind the last write is ordered behind all earlier writes, or
+//! these were reported when they happened. A read that is ordered before another read of the same
+//! bytes is dropped. So is everything that the host knows to be finished, because whatever is
+//! submitted later comes after it. Stretches are split where an access begins or ends, and joined
+//! again where they say the same, so their number stays small. A buffer that is used as a whole is
+//! one stretch, which is found by where it begins.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,24 +19,24 @@ use crate::site::SiteId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) point: Point,
-    /// The queue and the work on it, for people.
+    /// The queue and the work on it, for reports.
     pub(crate) queue: usize,
     pub(crate) work: u64,
     pub(crate) what: What,
     pub(crate) site: SiteId,
 }
 
-/// What kind of work it was.
+/// The kind of work that made an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// The allocation itself, where it was made in the order of a queue.
+    /// The allocation itself, made in the order of a queue.
     Allocate,
     CopyFromHost,
     CopyToHost,
     CopyWithin,
     CopyFromPeer,
     Fill,
-    /// What the host wrote to a mapping.
+    /// The host's writes to a mapping.
     HostFill,
     /// The number of a kernel's name.
     Kernel(usize),
@@ -45,15 +48,16 @@ pub(crate) struct Conflict {
     pub(crate) bytes: Range<u64>,
     pub(crate) earlier: Access,
     pub(crate) earlier_wrote: bool,
-    /// Both are one piece of work.
+    /// Whether both accesses are one piece of work.
     pub(crate) within: bool,
 }
 
-/// What the new access is ordered behind, and what to make of accesses of the same work.
+/// The order of a new access, and how to treat accesses of the same work.
 pub(crate) struct Behind<'a> {
-    /// What its queue was ordered behind.
+    /// The work that the queue of the access was ordered behind.
     pub(crate) clock: &'a Clock,
-    /// What the host has waited for. Whatever is submitted now comes after that, on every queue.
+    /// The work that the host has waited for. Everything that is submitted now comes after that, on
+    /// every queue.
     pub(crate) host: &'a Clock,
     /// Whether the work may touch bytes twice: kernels may, the regions of a copy may not.
     pub(crate) twice: bool,
@@ -75,7 +79,7 @@ struct HistoryStretch {
     reads: Vec<Access>,
 }
 
-/// The stretches of one allocation, by where they begin. Together they are the whole of it, without
+/// The stretches of one allocation, by where they begin. Together they cover the allocation without
 /// gaps.
 #[derive(Debug)]
 pub(crate) struct History(BTreeMap<u64, HistoryStretch>);
@@ -86,7 +90,7 @@ impl History {
         Self(BTreeMap::from([(0, all)]))
     }
 
-    /// Notes a read. `found` gets what it conflicts with.
+    /// Notes a read. Adds its conflicts to `found`.
     pub(crate) fn read(
         &mut self,
         bytes: &Range<u64>,
@@ -97,7 +101,7 @@ impl History {
         self.each(bytes, |start, stretch| stretch.read(start, by, behind, found));
     }
 
-    /// Notes a write. `found` gets what it conflicts with.
+    /// Notes a write. Adds its conflicts to `found`.
     pub(crate) fn write(
         &mut self,
         bytes: &Range<u64>,
@@ -120,12 +124,13 @@ impl History {
         self.join(bytes);
     }
 
-    /// The stretch that is these bytes and no others: the usual case, since buffers are used whole.
+    /// Returns the stretch that is exactly these bytes. This is the usual case, because buffers are
+    /// used whole.
     fn exactly(&mut self, bytes: &Range<u64>) -> Option<&mut HistoryStretch> {
         self.0.get_mut(&bytes.start).filter(|stretch| stretch.end == bytes.end)
     }
 
-    /// What the host does not know to be finished.
+    /// Returns an access that the host does not know to be finished.
     pub(crate) fn unfinished(&self, host: &Clock) -> Option<Conflict> {
         self.0.iter().find_map(|(start, stretch)| {
             let used =
@@ -138,7 +143,8 @@ impl History {
         })
     }
 
-    /// The first access to these bytes that is like this: which of the bytes, and whether it wrote.
+    /// Returns the first access to these bytes that meets a condition: its bytes, and whether it
+    /// wrote.
     pub(crate) fn first_used(
         &self,
         bytes: &Range<u64>,
@@ -154,7 +160,7 @@ impl History {
         accesses.find(|(_, access, _)| is_like(access))
     }
 
-    /// What the host, which reads now, is not ordered behind.
+    /// Returns a write that the host does not know to be finished, where the host reads now.
     pub(crate) fn unfinished_write(&self, bytes: &Range<u64>, host: &Clock) -> Option<Conflict> {
         self.0.range(..bytes.end).filter(|(_, stretch)| stretch.end > bytes.start).find_map(
             |(start, stretch)| {
@@ -165,7 +171,7 @@ impl History {
         )
     }
 
-    /// Makes stretches begin at both ends.
+    /// Splits stretches at both ends of the bytes.
     fn cut(&mut self, bytes: &Range<u64>) {
         for at in [bytes.start, bytes.end] {
             let Some((start, stretch)) = self.0.range_mut(..=at).next_back() else { continue };
@@ -202,12 +208,12 @@ impl History {
         }
     }
 
-    /// How many stretches there are.
+    /// Returns how many stretches there are.
     pub(crate) fn stretches(&self) -> usize {
         self.0.len()
     }
 
-    /// Which of these bytes have a known access that is like this, from the first on.
+    /// Returns which of these bytes have an access that meets a condition, in order.
     pub(crate) fn used(
         &self,
         bytes: &Range<u64>,
@@ -223,7 +229,7 @@ impl History {
         of_bytes.map(cut).collect()
     }
 
-    /// Forgets what the host knows to be finished, wherever it is.
+    /// Forgets all accesses that the host knows to be finished.
     pub(crate) fn forget(&mut self, host: &Clock) {
         let mut joined: BTreeMap<u64, HistoryStretch> = BTreeMap::new();
         for (start, mut stretch) in std::mem::take(&mut self.0) {
@@ -270,7 +276,7 @@ impl HistoryStretch {
     }
 }
 
-/// Adds a conflict, or makes the last one longer where it is the same.
+/// Adds a conflict, or extends the last one where it is the same conflict.
 fn conflict(
     found: &mut Vec<Conflict>,
     bytes: Range<u64>,
@@ -311,7 +317,7 @@ mod tests {
         clock
     }
 
-    /// Notes an access and returns the bytes that it conflicts on.
+    /// Notes an access, and returns the bytes that it conflicts on.
     fn note(
         history: &mut History,
         write: bool,
@@ -363,7 +369,7 @@ mod tests {
             note(&mut history, false, 0..10, access(0, number), &after(&[(0, number)]));
         }
         assert_eq!(history.0[&0].reads.len(), 1);
-        // The write is behind the last read only, and so behind all of them.
+        // The write is ordered behind the last read only, and so behind all reads.
         assert_eq!(note(&mut history, true, 0..10, access(1, 1), &after(&[(0, 99)])), []);
     }
 

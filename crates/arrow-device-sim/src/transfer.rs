@@ -1,8 +1,8 @@
-//! Copies as drivers with one address space take them: two addresses, and what they are is looked
-//! up.
+//! Copies for drivers with one address space: a copy names two addresses, and the engine finds out
+//! what lies there.
 //!
 //! Ordinary host memory is read when the copy is submitted. Memory that host and device share is
-//! read and written when the copy runs, and looked at for changes by the host until then.
+//! read and written when the copy runs, and is checked for changes by the host until then.
 
 use std::ops::Range;
 
@@ -20,14 +20,14 @@ use crate::span::Span;
 use crate::submit::{self, NOT_YET};
 use crate::track::{Access, What};
 
-/// What is to be copied.
+/// A copy of bytes from one address to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch {
-    /// The first address to read.
+    /// The first address to read from.
     pub from: usize,
-    /// The first address to write.
+    /// The first address to write to.
     pub to: usize,
-    /// How many bytes.
+    /// How many bytes are copied.
     pub len: u64,
     /// When the source is read.
     pub reading: Reading,
@@ -36,27 +36,27 @@ pub struct Stretch {
 /// When the source of a copy is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// Ordinary host memory when the copy is submitted, all else in the order of the queue.
+    /// Ordinary host memory when the copy is submitted, all other memory in the order of the queue.
     AtOnce,
-    /// Everything in the order of the queue: ordinary host memory has to stay as it is until then.
+    /// All memory in the order of the queue: ordinary host memory must not change until then.
     InOrder,
-    /// At any time until the queue has passed the copy, before earlier work of the queue too.
+    /// At any time until the queue has passed the copy, even before earlier work of the queue.
     AnyTime,
 }
 
-/// What the ends of an address are.
+/// The owner of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// An allocation of this device, freed or not.
+    /// An allocation of this driver's devices, freed or not.
     Allocation(usize),
-    /// A device address that is in no allocation.
+    /// A device address that lies in no allocation.
     Nobody,
-    /// Anything else: ordinary host memory.
+    /// Ordinary host memory.
     Host,
 }
 
 impl State {
-    /// Submits copies that have no order among each other.
+    /// Submits copies that are in no order among each other.
     ///
     /// # Safety
     /// What is neither an allocation nor a device address is host memory that may be read or
@@ -106,7 +106,7 @@ impl State {
                 self.must_be_complete(part, &access);
             }
             let host_bytes = match target {
-                // Ordinary host memory is told from what the host holds, as in `copy`.
+                // Ordinary host memory is compared with what the host holds, as in `copy`.
                 Side::Host(_) if matches!(from, Side::Device(_)) => target_bytes.clone(),
                 _ => host_bytes,
             };
@@ -123,8 +123,8 @@ impl State {
         Ok(())
     }
 
-    /// Frees memory in the order of a queue: work that comes before it there may use it, and
-    /// nothing else.
+    /// Frees memory in the order of a queue. Work that comes earlier on that queue may use the
+    /// memory, and no other work.
     pub(crate) fn free_in_order(
         &mut self,
         queue: Raw<Queue>,
@@ -154,8 +154,8 @@ impl State {
         Ok(())
     }
 
-    /// Reports what the host, which reads now, has not waited for. Other memory than the devices'
-    /// is not looked at.
+    /// Reports writes that the host, which reads now, has not waited for. Only memory of the
+    /// devices is looked at.
     pub(crate) fn host_reads(&mut self, address: usize, len: u64, site: RawSite) {
         let site = self.sites.add(site);
         let Whose::Allocation(number) = self.whose(address) else { return };
@@ -187,7 +187,7 @@ impl State {
         }
     }
 
-    /// Puts all later work of a queue behind all that another one was given so far.
+    /// Orders all later work of a queue behind all that another queue was given so far.
     pub(crate) fn order(&mut self, queue: usize, after: usize) {
         let (clock, work) = (self.queues[after].clock.clone(), self.queues[after].submitted);
         let mut known = self.host.clone();
@@ -199,12 +199,13 @@ impl State {
         self.submit_wait(queue, after, work);
     }
 
-    /// What an address names.
+    /// Returns what an address belongs to.
     pub(crate) fn whose(&self, address: usize) -> Whose {
         let nearest = self.by_address.range(..=address).next_back();
         let inside = nearest.filter(|(base, number)| {
             let reserved = (self.allocations[**number].len as usize).div_ceil(PAGE).max(1) * PAGE;
-            // The page behind an allocation is nobody's: an address there has passed its end.
+            // The page behind an allocation belongs to nobody: an address there has passed the end
+            // of the allocation.
             address - **base <= reserved
         });
         match inside {
@@ -233,8 +234,8 @@ impl State {
         }
     }
 
-    /// One end of a copy. Copies between devices go through the host where they have to, so every
-    /// device will do.
+    /// Returns one end of a copy. Copies between devices go through the host where they have to, so
+    /// any device will do.
     fn end(&mut self, address: usize, len: u64, access: &Access, writes: bool) -> Side {
         let device = match self.whose(address) {
             Whose::Allocation(number) => self.allocations[number].device,
@@ -262,7 +263,7 @@ impl State {
         );
     }
 
-    /// What the host has in memory that it shares, where no work is to change it any more.
+    /// Returns what the host sees in memory that it shares, if no work is to change it any more.
     fn note(&self, part: Span) -> Box<[u8]> {
         if self.is_shared_and(part, |history, bytes| {
             history.unfinished_write(bytes, &self.host).is_none()
@@ -273,8 +274,8 @@ impl State {
         Box::default()
     }
 
-    /// Makes a destination that the host can see look like no result, where no work uses it any
-    /// more.
+    /// Fills a destination that the host can see with bytes that look like no result, if no work
+    /// uses it any more.
     fn mark_not_yet(&mut self, part: Span) -> Box<[u8]> {
         let is_free =
             self.is_shared_and(part, |history, _| history.unfinished(&self.host).is_none());

@@ -1,5 +1,5 @@
-//! Counting how often the allocator is asked. Each thread counts for itself, so that tests do not
-//! disturb each other.
+//! Counts how often the allocator is asked for memory. Each thread counts for itself, so that tests
+//! do not disturb each other.
 //!
 //! ```
 //! use arrow_device_testkit::allocations::{Counting, count};
@@ -16,12 +16,13 @@ use std::cell::Cell;
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
-    /// How many bytes this thread allocated more than it freed, and the most since `peak` began.
+    /// How many bytes this thread allocated more than it freed, and the most of that since `peak`
+    /// began.
     static BYTES: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, which counts. A program names it as its global allocator.
+/// The system's allocator with counts. A program makes it its global allocator.
 #[derive(Debug)]
 pub struct Counting;
 
@@ -52,7 +53,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 fn one_more() {
-    // Nobody counts while a thread is being torn down.
+    // Nothing is counted while a thread is being torn down.
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));
 }
 
@@ -63,8 +64,9 @@ fn add_bytes(more: isize) {
     });
 }
 
-/// How many bytes this thread had at most at one time meanwhile that it did not have before: 0 in a
-/// program without the allocator. A block that is resized counts once.
+/// Calls `work`, and returns the most bytes that this thread had at one time meanwhile in addition
+/// to those before. That is 0 in a program without this allocator. A block that is resized counts
+/// once.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     let before = BYTES.get();
     PEAK.set(before);
@@ -72,7 +74,8 @@ pub fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     ((PEAK.get() - before).cast_unsigned(), result)
 }
 
-/// How often this thread asked for memory meanwhile: 0 in a program without the allocator.
+/// Calls `work`, and returns how often this thread asked for memory meanwhile. That is 0 in a
+/// program without this allocator.
 pub fn count<T>(work: impl FnOnce() -> T) -> (usize, T) {
     let before = COUNT.get();
     let result = work();

@@ -1,4 +1,4 @@
-//! A consumer of C structs: reads every member, moves structs bit by bit, and releases them.
+//! A consumer of C structs: reads every member, moves structs byte by byte, and releases them.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -14,42 +14,42 @@ use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 
 use crate::{Verdict, require};
 
-/// What an array's structs say, buffers as the numbers that their pointers are.
+/// The contents of an array's structs, with buffers as the numbers that their pointers are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Its length.
+    /// The length.
     pub length: i64,
-    /// Its null count.
+    /// The null count.
     pub null_count: i64,
-    /// Its offset.
+    /// The offset.
     pub offset: i64,
-    /// Its buffer pointers.
+    /// The buffer pointers.
     pub buffers: Vec<usize>,
-    /// Its children.
+    /// The children.
     pub children: Vec<Seen>,
     /// The values of its dictionary.
     pub dictionary: Option<Box<Seen>>,
 }
 
-/// What a schema's structs say.
+/// The contents of a schema's structs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenSchema {
-    /// Its format string.
+    /// The format string.
     pub format: Vec<u8>,
-    /// Null is the same as empty.
+    /// The name. A null pointer counts as an empty name.
     pub name: Vec<u8>,
-    /// Null is the same as no pairs.
+    /// The metadata. A null pointer counts as no pairs.
     pub metadata: Vec<u8>,
-    /// Its flags.
+    /// The flags.
     pub flags: i64,
-    /// Its children.
+    /// The children.
     pub children: Vec<SeenSchema>,
-    /// The type of the values of its dictionary.
+    /// The type of the values of a dictionary.
     pub dictionary: Option<Box<SeenSchema>>,
 }
 
 impl Seen {
-    /// Reads a struct that is not released, and everything below it but the buffers.
+    /// Reads a struct that is not released, and everything below it except the bytes of buffers.
     pub fn of(array: &ArrowArray) -> Self {
         assert!(!array.is_released(), "a released array was to be read");
         let buffer = |index: i64| unsafe { *array.buffers.add(index as usize) }.expose_provenance();
@@ -65,8 +65,8 @@ impl Seen {
         }
     }
 
-    /// The null counts that a peer that looks at no buffer can know: where there is no bitmap
-    /// nothing is null.
+    /// Sets the null counts that can be known without looking at buffers: an array without a bitmap
+    /// has no nulls.
     pub fn with_known_nulls(mut self, schema: &SeenSchema) -> Self {
         let has_bitmap = !matches!(&*schema.format, [b'n', ..] | [b'+', b'r' | b'u', ..]);
         self.null_count = match &*schema.format {
@@ -83,7 +83,7 @@ impl Seen {
         self
     }
 
-    /// That this is what another was, buffers at the same addresses.
+    /// Checks that these contents equal others, with buffers at the same addresses.
     pub fn require_same(&self, expected: &Self) -> Verdict {
         let numbers = |seen: &Self| (seen.length, seen.null_count, seen.offset);
         require(numbers(self) == numbers(expected), || {
@@ -147,10 +147,10 @@ pub(crate) fn read_metadata(start: *const u8) -> Vec<u8> {
 
 /// A struct with a release callback.
 pub trait Releasable: Sized {
-    /// A released one.
+    /// A released struct.
     const EMPTY: Self;
 
-    /// The callback, unless it is released.
+    /// Returns the release callback, `None` if the struct is released.
     fn callback(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
 }
 
@@ -170,24 +170,25 @@ impl Releasable for ArrowSchema {
     }
 }
 
-/// Moves a struct as the specification says: copy the bytes, then mark the source as released.
+/// Moves a struct as the specification describes it: copies the bytes, then marks the source as
+/// released.
 pub fn move_out<T: Releasable>(source: *mut T) -> T {
     unsafe { source.replace(T::EMPTY) }
 }
 
-/// The same bytes once more. Only one of the two may be released.
+/// Copies the bytes of a struct. Only one of the two structs may be released.
 pub fn copy_of<T: Releasable>(source: &T) -> T {
     unsafe { std::ptr::read(source) }
 }
 
-/// Releases a struct, and says where it was not marked as released then.
+/// Releases a struct. It is a complaint if the struct is not marked as released then.
 pub fn release<T: Releasable>(mut moved: T) -> Verdict {
     let release = moved.callback().ok_or("released already")?;
     unsafe { release(&raw mut moved) };
     require(moved.callback().is_none(), || "the release left the struct unreleased".into())
 }
 
-/// Moves all children out, the dictionary last.
+/// Moves all children out, and the dictionary last.
 pub fn move_out_all(array: &ArrowArray) -> Vec<ArrowArray> {
     let children =
         (0..array.n_children as usize).map(|index| unsafe { *array.children.add(index) });
@@ -195,26 +196,27 @@ pub fn move_out_all(array: &ArrowArray) -> Vec<ArrowArray> {
     children.chain(dictionary).map(move_out).collect()
 }
 
-/// In which order a consumer releases an array and what it moved out of it.
+/// The order in which a consumer releases an array and what it moved out of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Nothing is moved out.
     Whole,
     /// Children first, then the parent.
     ChildrenFirst,
-    /// The parent, then the children, last one first. Children of children are moved out of moved
-    /// children.
+    /// The parent first, then the children from the last to the first. Children of children are
+    /// moved out of moved children.
     ParentFirst,
-    /// One child in two is moved out and outlives the parent.
+    /// Every other child is moved out and outlives the parent.
     Half,
 }
 
 impl Order {
-    /// All of them.
+    /// All orders.
     pub const ALL: [Self; 4] = [Self::Whole, Self::ChildrenFirst, Self::ParentFirst, Self::Half];
 }
 
-/// Releases an array in this order, and looks whether what is not released yet is still as it was.
+/// Releases an array in this order, and checks after each release that what is not released yet is
+/// unchanged.
 pub fn release_in_order(array: ArrowArray, order: Order) -> Verdict {
     let seen = Seen::of(&array);
     let below: Vec<Seen> =
@@ -249,15 +251,15 @@ pub fn release_in_order(array: ArrowArray, order: Order) -> Verdict {
     }
 }
 
-/// Copies a base structure elsewhere and scribbles over the place where it was, as no move in Rust
-/// does.
+/// Copies a base structure elsewhere, and overwrites the place where it was, which a move in Rust
+/// does not do.
 pub fn move_and_scribble(array: ArrowDeviceArray) -> ArrowDeviceArray {
     let (mut array, mut elsewhere) = (Box::new(array), Box::new(ArrowDeviceArray::empty()));
     let source = &raw mut *array;
     unsafe {
         std::ptr::copy(source, &raw mut *elsewhere, 1);
         source.cast::<u8>().write_bytes(0xaa, size_of::<ArrowDeviceArray>());
-        // Nothing is dropped with the boxes: the struct has no destructor.
+        // Dropping the boxes releases nothing, because the struct has no destructor.
     }
     *elsewhere
 }

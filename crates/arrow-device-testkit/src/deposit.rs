@@ -1,9 +1,9 @@
-//! A producer whose buffers lie on a device: filled, recorded and freed with raw calls of its
-//! driver, and not through the library's owners.
+//! A producer whose buffers lie on a device. They are filled, recorded and freed with calls of the
+//! driver, and not through owners of the library.
 //!
-//! What it makes belongs to whoever has the struct. The release waits for the producer's own work
-//! (or has the library wait, where the thread may not) and then frees at once, as the interface
-//! allows: a consumer that still uses the memory by then has made a mistake.
+//! An array belongs to the holder of its struct. The release waits for the producer's own work (or
+//! has the library wait, where the thread may not) and then frees at once, as the interface allows:
+//! a consumer that still uses the memory by then has made a mistake.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -17,8 +17,8 @@ use crate::ledger::Ledger;
 use crate::plan::{Content, Plan};
 use crate::producer::{self, Manner};
 
-/// An array whose data is still being written by this queue, behind an event where the device has
-/// them.
+/// Makes an array whose data is still being written by this queue, behind an event where the device
+/// has events.
 pub fn pending(
     plan: &Plan,
     queue: &Queue,
@@ -28,8 +28,8 @@ pub fn pending(
     array(plan, queue, ledger, manner, Timing::Pending, &Queue::synchronize)
 }
 
-/// The same, where the queue has something else to do first. Until then the memory holds other
-/// bytes than those of the array.
+/// Makes an array as [`pending`] does, on a queue that has other work to do first. Until then the
+/// memory holds other bytes than those of the array.
 pub fn pending_behind(
     plan: &Plan,
     queue: &Queue,
@@ -40,7 +40,7 @@ pub fn pending_behind(
     array(plan, queue, ledger, manner, Timing::Behind(work), &Queue::synchronize)
 }
 
-/// An array whose data was written by this queue, and which needs no event.
+/// Makes an array whose data was written by this queue before, and which needs no event.
 pub fn settled(
     plan: &Plan,
     queue: &Queue,
@@ -50,15 +50,15 @@ pub fn settled(
     array(plan, queue, ledger, manner, Timing::Settled, &Queue::synchronize)
 }
 
-/// When the data is there.
+/// When the data is written.
 pub(crate) enum Timing<'a> {
     Settled,
     Pending,
-    /// After this work, and with other bytes before.
+    /// After this work. Before, the memory holds other bytes.
     Behind(&'a dyn Fn() -> Result<()>),
 }
 
-/// An array, with something else in place of the host's waits for the queue.
+/// Makes an array. `wait` replaces the host's waits for the queue.
 pub(crate) fn array(
     plan: &Plan,
     queue: &Queue,
@@ -89,7 +89,7 @@ pub(crate) fn array(
     let id = queue.device().id();
     let sync_event = match queue.device().properties().readiness {
         Readiness::Event if !matches!(timing, Timing::Settled) => deposit.record()?,
-        // One queue, so that its order is enough.
+        // There is one queue, and its order is enough.
         Readiness::QueueOrder => ptr::null_mut(),
         _ => wait(queue).map(|()| ptr::null_mut())?,
     };
@@ -98,12 +98,12 @@ pub(crate) fn array(
     Ok(ArrowDeviceArray { sync_event, ..array })
 }
 
-/// What such an array owns.
+/// The owner of such an array.
 struct Deposit {
     queue: Queue,
     blocks: Vec<(Raw<Memory>, u64)>,
     event: Option<Raw<Event>>,
-    /// What `sync_event` points to, where that is the handle of the event.
+    /// The target of `sync_event`, where that is the handle of the event.
     shown: Option<Box<ShownEvent>>,
     staged: Vec<Vec<u8>>,
     ledger: Arc<Ledger>,
@@ -121,7 +121,7 @@ impl Deposit {
         self.queue.device().driver()
     }
 
-    /// The same plan, with its bytes in memory of the device. Nothing is submitted yet.
+    /// Returns the plan with its bytes replaced by memory of the device. Nothing is submitted yet.
     fn place(&mut self, plan: &Plan, regions: &mut Vec<Region>) -> Result<Plan> {
         let mut placed = plan.clone();
         let on_device = plan.device_buffers();
@@ -137,8 +137,8 @@ impl Deposit {
         Ok(placed)
     }
 
-    /// On a device that copies whole units the source has as many, so that nobody waits for what is
-    /// behind the destination.
+    /// Allocates memory for bytes. On a device that copies whole units, the source and the copy
+    /// have whole units, so that nobody has to wait for the bytes behind the destination.
     fn place_bytes(
         &mut self,
         mut bytes: Vec<u8>,
@@ -160,7 +160,8 @@ impl Deposit {
         Ok(memory)
     }
 
-    /// Has every place hold bytes that nobody is to read, so that who comes too early sees that.
+    /// Fills every place with bytes that nobody may read, so that a reader that comes too early is
+    /// seen.
     fn fill_with_other_bytes(
         &mut self,
         regions: &[Region],
@@ -178,8 +179,8 @@ impl Deposit {
         wait(&self.queue)
     }
 
-    /// Has the queue keep everything until it has passed the producer's own work, for which this
-    /// thread may not wait.
+    /// Has the queue keep everything until it has passed the producer's own work, because this
+    /// thread may not wait for that.
     fn hand_on(&mut self) {
         let rest = Self {
             queue: self.queue.clone(),
@@ -193,7 +194,8 @@ impl Deposit {
         self.queue.keep_until_done(rest);
     }
 
-    /// Records an event behind what was submitted, and gives what a consumer is shown of it.
+    /// Records an event behind what was submitted, and returns the pointer that a consumer is
+    /// shown.
     fn record(&mut self) -> Result<*mut c_void> {
         let driver = self.driver().clone();
         let made = driver.make_event()?;
@@ -213,14 +215,14 @@ impl Deposit {
 
 impl Drop for Deposit {
     fn drop(&mut self) {
-        // The producer's own work, and no other. A device may fail once and go on.
+        // Waits for the producer's own work only. A device may fail once and go on.
         let wait = || self.queue.synchronize();
         let is_done = if self.is_done { Ok(()) } else { wait().or_else(|_| wait()) };
         if let Err(error) = is_done {
             if error.kind() == ErrorKind::NotReady {
                 return self.hand_on();
             }
-            // Nobody knows whether the device still reads there.
+            // The device may still read there.
             std::mem::forget(std::mem::take(&mut self.staged));
             if error.kind() != ErrorKind::DeviceLost {
                 return;

@@ -1,5 +1,5 @@
-//! A backend in a child of `fork`: what its parent has opened is refused there, and otherwise
-//! devices open as in any process. A caller runs each of these in [`process::alone`].
+//! Checks of a backend in a child of `fork`: devices that its parent has opened are refused there,
+//! and otherwise devices open as in any process. Callers run each of these in [`process::alone`].
 //!
 //! [`process::alone`]: crate::process::alone
 
@@ -8,7 +8,7 @@ use arrow_device::{Array, DataType, Device, Error, ErrorKind, Queue, Result};
 
 use crate::process::forked;
 
-/// A question to a backend's runtime, and its name.
+/// The name of a question to a backend's runtime, and the question.
 pub type NamedQuestion = (&'static str, fn() -> Result<()>);
 
 fn numbers() -> Array {
@@ -23,12 +23,12 @@ fn refused<T>(outcome: Result<T>, what: &str) -> std::result::Result<(), String>
     }
 }
 
-/// What the parent has opened is refused in a child, as are the backend's other questions to its
-/// runtime, each with its name. What was on the device is counted and forgotten, and the parent's
-/// goes on.
+/// Checks that a child refuses to use devices that its parent has opened, and to ask the backend's
+/// runtime the given questions. What was on the device is counted and forgotten in the child, and
+/// the parent's device goes on.
 ///
 /// # Panics
-/// If the backend does otherwise.
+/// Panics if the backend does otherwise.
 #[track_caller]
 pub fn a_child_refuses_what_its_parent_opened(
     open: fn() -> Result<Device>,
@@ -51,7 +51,7 @@ pub fn a_child_refuses_what_its_parent_opened(
         refused(device.open_queue(), "a queue")?;
         refused(open(), "another device")?;
         others.iter().try_for_each(|(what, ask)| refused(ask(), what))?;
-        // The host's are as they were.
+        // Arrays of the host are unchanged.
         drop(host.on(&Queue::host()).unwrap());
         if host.host().unwrap().buffer(1).unwrap()[0] != 1 {
             return Err("other bytes".into());
@@ -59,19 +59,19 @@ pub fn a_child_refuses_what_its_parent_opened(
         let before = held_back().abandoned;
         drop((there, used, host, event, queue, device));
         release_finished();
-        // The last share of the array is still there: no more than the event and a queue.
+        // The last share of the array is still there, so only the event and a queue are counted.
         if held_back().abandoned > before { Ok(()) } else { Err("nothing is counted".into()) }
     });
-    // The parent's are as they were.
+    // The parent's arrays are unchanged.
     let back = again.to_host().unwrap();
     assert_eq!(back.host().unwrap().buffer(1).unwrap()[8], 2);
 }
 
-/// A child of a process that has not used the backend opens a device, where there is one, and
-/// copies to it and back.
+/// Checks that a child of a process that has not used the backend opens a device, if there is one,
+/// and copies to it and back.
 ///
 /// # Panics
-/// If the backend does otherwise.
+/// Panics if the backend does otherwise.
 #[track_caller]
 pub fn a_child_opens_devices(is_there: fn() -> bool, open: fn() -> Result<Device>) {
     forked(|| {

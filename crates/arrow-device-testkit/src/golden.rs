@@ -1,16 +1,16 @@
-//! The Arrow project's golden files: streams that its implementations wrote, as a reference for
-//! others.
+//! Finds the Arrow project's golden files: streams that its implementations wrote, as a reference
+//! for others.
 //!
-//! They belong to that project and are not copied. `ARROW_DEVICE_GOLDEN` names the folder that has
-//! them.
+//! The files belong to that project and are not copied. `ARROW_DEVICE_GOLDEN` names the folder that
+//! has them.
 
 use std::path::{Path, PathBuf};
 
-/// The files with streams, in order of their names; none, with the reason printed, where there is
-/// no such folder.
+/// Returns the files with streams, in order of their names. Where there is no such folder, prints
+/// the reason and returns none.
 ///
 /// # Panics
-/// Where the folder has no such file, or cannot be read.
+/// Panics if the folder has no such file, or cannot be read.
 pub fn streams() -> Vec<PathBuf> {
     let folder = std::env::var_os("ARROW_DEVICE_GOLDEN").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/golden"),

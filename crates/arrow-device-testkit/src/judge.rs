@@ -1,9 +1,9 @@
-//! Judges: what a producer, a consumer or a relay of C structs is held to, whoever wrote it.
+//! Judges producers, consumers and relays of C structs, whoever wrote them.
 //!
-//! A peer is put on a [`Stage`] and does its part there; the [`Verdict`] says which rule it broke,
-//! if any. The device of the stage does nothing by itself, so that whoever does not wait, or
-//! records too early, or releases too soon, is seen at once. [`wrong`](crate::wrong) has a peer for
-//! each rule that breaks just that one.
+//! A peer is put on a [`Stage`] and does its part there. The [`Verdict`] says which rule it broke,
+//! if any. The device of the stage does nothing by itself, so a peer that does not wait, records
+//! too early or releases too soon is seen at once. For each rule, [`wrong`](crate::wrong) has a
+//! peer that breaks only that rule.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -22,10 +22,10 @@ use crate::producer::{self, Manner};
 use crate::relay::{On, Relay, check_relay};
 use crate::{Verdict, require};
 
-/// What a peer has to work with: a device, a queue on it, and books for what it keeps alive.
+/// The means of a peer: a device, a queue on it, and books for what it keeps alive.
 #[derive(Debug)]
 pub struct Stage {
-    /// The hand on the device.
+    /// The control of the device.
     pub manual: Manual,
     /// The device.
     pub device: Device,
@@ -36,7 +36,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A stage of its own.
+    /// Makes a stage with a device of its own.
     pub fn new(readiness: Readiness) -> Self {
         let (manual, device) = Manual::open_with(readiness);
         let queue = device.open_queue().unwrap();
@@ -49,12 +49,12 @@ impl Stage {
     }
 }
 
-/// What an array of a plan that is made by hand owns beside its buffers: an event, and what a
-/// consumer is shown of it.
+/// Additional owner of an array that is made by hand from a plan: an event, and the handle that a
+/// consumer is shown.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) event: Event,
-    // Not a box: nobody else may look into a box while it is moved about.
+    // Not a box, because while a box is moved nobody else may look into it.
     handle: Arc<Handle>,
 }
 
@@ -78,7 +78,7 @@ impl Shown {
     }
 }
 
-/// A batch of numbers, text, and keys into text, with names, metadata and nulls.
+/// Returns a batch of numbers, text, and keys into text, with names, metadata and nulls.
 pub(crate) fn batch() -> Plan {
     let text = || Kind::Text("u", 4);
     let columns = vec![Kind::Fixed("l", 8), text(), Kind::Dictionary("c", 1, Box::new(text()))];
@@ -94,9 +94,8 @@ pub(crate) fn batch() -> Plan {
 /// structs.
 pub type Produce<'a> = dyn Fn(&Stage, *mut ArrowSchema, *mut ArrowDeviceArray) + 'a;
 
-/// That what a producer hands out is what the interface says, ready when it says so, and gone after
-/// its release, with its children moved out or not, on a device that has events and on one that has
-/// none.
+/// Checks that what a producer hands out is right, ready when it says so, and gone after its
+/// release, with its children moved out or not, on a device with events and on one without.
 pub fn producer(produce: &Produce<'_>) -> Verdict {
     for readiness in [Readiness::Event, Readiness::HostWait] {
         for order in [Order::Whole, Order::ParentFirst] {
@@ -108,10 +107,10 @@ pub fn producer(produce: &Produce<'_>) -> Verdict {
 
 fn judge_producer(produce: &Produce<'_>, stage: &Stage, order: Order) -> Verdict {
     let text = |error: arrow_device::Error| error.to_string();
-    // The consumer's memory holds anything.
+    // The consumer's memory holds arbitrary bytes.
     let size = size_of::<ArrowDeviceArray>();
-    // Words of 64 bits are aligned for the struct, whose size is a multiple of its alignment and,
-    // where that is less, not of 8.
+    // Words of 64 bits are aligned for the struct. Its size is a multiple of its alignment, which
+    // may be less than 8.
     let mut memory = vec![GARBAGE; (3 * size).div_ceil(8)];
     let out = memory.as_mut_ptr().wrapping_byte_add(size).cast::<ArrowDeviceArray>();
     let mut schema = ArrowSchema::empty();
@@ -136,12 +135,12 @@ fn judge_producer(produce: &Produce<'_>, stage: &Stage, order: Order) -> Verdict
 
     // SAFETY: the peer vouches for its structs; the checks are those of hostile ones.
     unsafe { validate::schema_structure(&schema) }.map_err(text)?;
-    // A copy that is not released, so that the original can be compared with what it was.
+    // A copy whose release does nothing, so that the original can be compared with what it was.
     let mut copy = ArrowSchema { release: Some(keep), ..consumer::copy_of(&schema) };
     // SAFETY: UNS-2: the peer vouches for its structs; the checks are those of hostile ones. The
     // callback of the copy releases nothing.
     let known = unsafe { Schema::import(&mut copy) }.map_err(text)?;
-    // The manual device has no events at all where it has none.
+    // The manual device has no events at all where it is opened without them.
     require(stage.has_events() || array.sync_event.is_null(), || {
         "an event on a device that has none".into()
     })?;
@@ -162,7 +161,7 @@ fn judge_producer(produce: &Produce<'_>, stage: &Stage, order: Order) -> Verdict
     require(stage.ledger.live() == 0, || format!("{} allocations leaked", stage.ledger.live()))
 }
 
-/// That what is shown as ready is ready, and that the event stands behind the work.
+/// Checks that data that is shown as ready is ready, and that the event stands behind the work.
 fn judge_event(stage: &Stage, sync_event: *mut c_void) -> Verdict {
     let Stage { manual, queue, .. } = stage;
     if sync_event.is_null() {
@@ -187,12 +186,12 @@ unsafe extern "C" fn keep(schema: *mut ArrowSchema) {
 // ---- consumers
 
 /// A consumer: takes the structs over, uses the data on the queue of the stage
-/// ([`Manual::submit`]), and releases both. Whatever it has not finished when it returns is
+/// ([`Manual::submit`]), and releases both. Work that it has not finished when it returns is
 /// finished then.
 pub type Consume<'a> = dyn Fn(&Stage, &mut ArrowSchema, &mut ArrowDeviceArray) + 'a;
 
-/// That a consumer takes the structs over by a move, orders its work behind the event, writes to
-/// nothing, and releases each base once and nothing else, after its last use.
+/// Checks that a consumer takes the structs over by a move, orders its work behind the event,
+/// writes to nothing, and releases each base once and nothing else, after its last use.
 pub fn consumer(consume: &Consume<'_>) -> Verdict {
     let stage = Stage::new(Readiness::Event);
     let Stage { manual, device, queue, ledger } = &stage;
@@ -237,15 +236,16 @@ impl Drop for MemoryWatch {
 
 // ---- relays
 
-/// That a relay hands on what it was given, whatever that is and wherever it lies, and refuses what
-/// nobody may accept.
+/// Checks that a relay hands on what it was given, whatever that is and wherever it lies, and
+/// refuses what nobody may accept.
 pub fn relay(relay: &dyn Relay) -> Verdict {
     let mut handle: *mut c_void = ptr::without_provenance_mut(0x77);
     let sync_event = (&raw mut handle).cast();
     let places = [
         On::CPU,
         On { sync_event, ..On::device(2, 1 << 40) },
-        // The lower bits are those of the host, and of another CUDA device.
+        // The lower 8 bits of the type are those of the host, and the lower 32 bits of the id those
+        // of another device.
         On::device(257, (1 << 32) | 3),
     ];
     let list = Kind::List("+l", 4, Box::new(Kind::Fixed("l", 8)));
@@ -265,7 +265,7 @@ pub fn relay(relay: &dyn Relay) -> Verdict {
     refuses_nonsense(relay)
 }
 
-/// A length of -1 is not handed on.
+/// Checks that a length of -1 is not handed on.
 fn refuses_nonsense(relay: &dyn Relay) -> Verdict {
     let ledger = Ledger::new();
     let plan = Plan { length: -1, null_count: -1, ..batch() };
@@ -279,7 +279,7 @@ fn refuses_nonsense(relay: &dyn Relay) -> Verdict {
     ledger.settle(2)
 }
 
-/// That a relay does not look at the data. One that does dies here, in most cases.
+/// Checks that a relay does not look at the data. A relay that does dies here in most cases.
 pub fn relay_of_unreadable_data(relay: &dyn Relay) -> Verdict {
     let mut plan = batch();
     for child in &mut plan.children {
@@ -289,7 +289,7 @@ pub fn relay_of_unreadable_data(relay: &dyn Relay) -> Verdict {
     check_relay(relay, &plan, On::device(2, 0), Manner::AllByTheBase, Order::Whole)
 }
 
-/// The children of an array.
+/// Returns the children of an array.
 pub(crate) fn children(array: &ArrowArray) -> impl Iterator<Item = *mut ArrowArray> {
     let (table, count) = (array.children, array.n_children as usize);
     // SAFETY: the table has `n_children` entries, by the interface.

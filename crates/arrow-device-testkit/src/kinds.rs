@@ -1,4 +1,4 @@
-//! Every type of the Arrow format, and arrays of them, made by hand.
+//! Every type of the Arrow format, and arrays of them that are made by hand.
 
 use std::ffi::CString;
 use std::fmt;
@@ -11,19 +11,19 @@ use crate::plan::{Content, Nulls, Plan, Window, bits, integers, metadata};
 pub enum Kind {
     /// Every element is null.
     Null,
-    /// One bit an element.
+    /// One bit for each element.
     Bits,
-    /// A format and the bytes of an element.
+    /// A format, and the number of bytes of an element.
     Fixed(&'static str, usize),
-    /// A format and the bytes of an offset.
+    /// A format, and the number of bytes of an offset.
     Text(&'static str, usize),
     /// Views of bytes, with this format.
     Views(&'static str),
-    /// Lists: a format and the bytes of an offset.
+    /// Lists: a format, and the number of bytes of an offset.
     List(&'static str, usize, Box<Kind>),
-    /// List views: a format and the bytes of a start and of a size.
+    /// List views: a format, and the number of bytes of a start and of a size.
     ListView(&'static str, usize, Box<Kind>),
-    /// Lists of so many elements each.
+    /// Lists of this many elements each.
     FixedList(usize, Box<Kind>),
     /// Fields side by side.
     Struct(Vec<Kind>),
@@ -33,9 +33,9 @@ pub enum Kind {
     Sparse(Vec<Kind>),
     /// A dense union.
     Dense(Vec<Kind>),
-    /// A format and the bytes of an index.
+    /// A format, and the number of bytes of an index.
     Dictionary(&'static str, usize, Box<Kind>),
-    /// A format and the bytes of a run end.
+    /// A format, and the number of bytes of a run end.
     RunEnds(&'static str, usize, Box<Kind>),
     /// An extension type with this storage.
     Extension(Box<Kind>),
@@ -50,12 +50,12 @@ pub struct Case {
 }
 
 impl Case {
-    /// An array of this kind.
+    /// Describes an array of this kind.
     pub fn new(kind: Kind, window: Window, nulls: Nulls) -> Self {
         Self { kind: Arc::new(kind), window, nulls }
     }
 
-    /// What the array consists of.
+    /// Makes the plan of the array.
     pub fn plan(&self) -> Plan {
         self.kind.plan(self.window, self.nulls)
     }
@@ -67,7 +67,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// All types without children.
+/// Returns all types without children.
 pub fn leaves() -> Vec<Kind> {
     let fixed: [(&str, usize); 34] = [
         ("c", 1),
@@ -114,7 +114,7 @@ pub fn leaves() -> Vec<Kind> {
         .collect()
 }
 
-/// Every type that holds others, holding this one.
+/// Returns every type that holds others, holding this one.
 pub fn holders(of: &Kind) -> Vec<Kind> {
     let of = || Box::new(of.clone());
     let pair = || vec![*of(), Kind::Fixed("s", 2)];
@@ -134,7 +134,8 @@ pub fn holders(of: &Kind) -> Vec<Kind> {
     ]
 }
 
-/// Every type; every holder of every leaf; every holder of every holder; and some that are deep.
+/// Returns every type, every holder of every leaf, every holder of every holder, and some that are
+/// deep.
 pub fn kinds() -> Vec<Kind> {
     let leaves = leaves();
     let number = Kind::Fixed("l", 8);
@@ -145,7 +146,8 @@ pub fn kinds() -> Vec<Kind> {
     all
 }
 
-/// Other indices and run ends, what holds nothing or several, and what is deep or wide.
+/// Returns other indices and run ends, types that hold nothing or several types, and types that are
+/// deep or wide.
 fn odd_ones() -> Vec<Kind> {
     let number = Kind::Fixed("l", 8);
     let mut all = Vec::new();
@@ -160,8 +162,8 @@ fn odd_ones() -> Vec<Kind> {
     all
 }
 
-/// Every type once: all without children, every holder of numbers, every index and run end, and
-/// some odd ones.
+/// Returns every type once: all without children, every holder of numbers, every index and run end,
+/// and some odd ones.
 pub fn types() -> Vec<Kind> {
     let mut all = leaves();
     all.extend(holders(&Kind::Fixed("l", 8)));
@@ -169,12 +171,12 @@ pub fn types() -> Vec<Kind> {
     all
 }
 
-/// The matrix: every kind, every window, everything that can be known of nulls.
+/// Returns the matrix: every kind in every window, with everything that can be known of nulls.
 pub fn cases() -> impl Iterator<Item = Case> {
     cases_of(kinds())
 }
 
-/// These kinds in every window, with everything that can be known of nulls.
+/// Returns these kinds in every window, with everything that can be known of nulls.
 pub fn cases_of(kinds: impl IntoIterator<Item = Kind>) -> impl Iterator<Item = Case> {
     kinds.into_iter().map(Arc::new).flat_map(|kind| {
         Window::ALL.into_iter().flat_map(move |window| {
@@ -185,10 +187,11 @@ pub fn cases_of(kinds: impl IntoIterator<Item = Kind>) -> impl Iterator<Item = C
 }
 
 impl Kind {
-    /// An array of this type.
+    /// Makes the plan of an array of this type.
     pub fn plan(&self, window: Window, nulls: Nulls) -> Plan {
         match self {
-            // Apart from the others, so that lists of lists of lists fit on the stack of a thread.
+            // In a function of its own, so that lists of lists of lists fit on the stack of a
+            // thread.
             Self::List(format, width, item) => list(format, *width, item, window, nulls),
             _ => self.plan_of_others(window, nulls),
         }
@@ -313,7 +316,7 @@ impl Kind {
     }
 }
 
-/// Each list has two items.
+/// Makes lists of two items each.
 fn list(format: &str, width: usize, item: &Kind, window: Window, nulls: Nulls) -> Plan {
     let capacity = window.capacity();
     let (validity, null_count) = nulls.of(window);
@@ -334,7 +337,7 @@ fn list(format: &str, width: usize, item: &Kind, window: Window, nulls: Nulls) -
     }
 }
 
-/// Short views hold their bytes; long ones lie in one of two data buffers.
+/// Makes views. Short ones hold their bytes; long ones lie in one of two data buffers.
 fn views(window: Window, validity: Content) -> Vec<Content> {
     if window.absent || window.capacity() == 0 {
         return vec![validity, window.content(vec![]), Content::Null];

@@ -1,4 +1,4 @@
-//! What a hand-written producer has alive, and what it saw done to its structs.
+//! The books of a hand-written producer: what it has alive, and what was done to its structs.
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -17,48 +17,48 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Empty books.
+    /// Returns empty books.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Something is alive from now on.
+    /// Notes that something is alive from now on.
     pub fn opened(&self) {
         self.live.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Something is not any more.
+    /// Notes that something is not alive any more.
     pub fn closed(&self) {
         self.live.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The release of a base structure was called.
+    /// Notes that the release of a base structure was called.
     pub fn base_released(&self) {
         self.base_releases.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Somebody did something wrong.
+    /// Notes that somebody did something wrong.
     pub fn complain(&self, complaint: impl Into<String>) {
         self.complaints.lock().unwrap().push(complaint.into());
     }
 
-    /// Structs and buffers that are not released.
+    /// Returns how many structs and buffers are not released.
     pub fn live(&self) -> usize {
         self.live.load(Ordering::SeqCst)
     }
 
-    /// How often the release of a base structure was called.
+    /// Returns how often the release of a base structure was called.
     pub fn base_releases(&self) -> usize {
         self.base_releases.load(Ordering::SeqCst)
     }
 
-    /// What was done wrong so far.
+    /// Returns what was done wrong so far.
     pub fn complaints(&self) -> Verdict {
         let complaints = self.complaints.lock().unwrap();
         require(complaints.is_empty(), || complaints.join("; "))
     }
 
-    /// That so many base structures were released, each once, and that nothing is left.
+    /// Checks that `bases` base structures were released, each once, and that nothing is left.
     pub fn settle(&self, bases: usize) -> Verdict {
         self.complaints()?;
         let (released, live) = (self.base_releases(), self.live());
@@ -66,8 +66,8 @@ impl Ledger {
         require(live == 0, || format!("{live} allocations leaked"))
     }
 
-    /// The same soon, where the library releases after the last use: another thread of the process
-    /// may be the one that finds that it has passed.
+    /// Checks the same as [`settle`](Self::settle), with a limit of ten seconds. For releases after
+    /// the last use: another thread of the process may find out that the use has passed.
     pub fn settle_soon(&self, bases: usize) -> Verdict {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -82,8 +82,8 @@ impl Ledger {
     }
 }
 
-/// A buffer: aligned as Arrow recommends, counted, and compared with what was written when it is
-/// freed.
+/// A buffer that is aligned as Arrow recommends, counted, and compared with what was written when
+/// it is freed.
 #[derive(Debug)]
 pub struct Bytes {
     address: *mut u8,
@@ -97,7 +97,7 @@ unsafe impl Send for Bytes {}
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
-    /// Memory with these bytes.
+    /// Allocates memory with these bytes.
     pub fn new(contents: Vec<u8>, ledger: &Arc<Ledger>) -> Self {
         let layout = layout(&contents);
         // SAFETY: the layout has at least one byte.
@@ -109,12 +109,12 @@ impl Bytes {
         Self { address, contents, ledger: ledger.clone() }
     }
 
-    /// Where they are.
+    /// Returns the address of the bytes.
     pub fn address(&self) -> *const c_void {
         self.address.cast_const().cast()
     }
 
-    /// How many they are.
+    /// Returns the number of bytes.
     pub fn len(&self) -> u64 {
         self.contents.len() as u64
     }

@@ -1,16 +1,16 @@
-//! Find out whether a device, a producer or a consumer of Arrow data keeps to the rules, before
-//! somebody else does.
+//! Finds out whether a device, a producer or a consumer of Arrow data keeps to the rules, before
+//! its users do.
 //!
-//! The Arrow C device data interface is a struct, an event and a callback. What can go wrong with
-//! it does not show in a test that hands one array over and reads it: an event that is lost, a
-//! child that dies with its parent, a slice whose offset is forgotten, a length that nobody checks.
-//! This crate has what is needed to see it: hand-written peers that keep books, a suite of every
-//! type in every shape, a wrong peer for each rule, and structs with anything wrong.
+//! The Arrow C device data interface is a struct, an event and a callback. A test that hands one
+//! array over and reads it does not show what can go wrong: an event that is lost, a child that
+//! dies with its parent, a slice whose offset is forgotten, a length that nobody checks. This crate
+//! has the means to see such mistakes: hand-written peers that keep books, a suite of every type in
+//! every shape, a wrong peer for each rule, and structs with anything wrong.
 //!
 //! # I have written a backend
 //!
 //! Five lines run everything on it. What the device cannot do, by its own
-//! [`Properties`](arrow_device::driver::Properties), is skipped and the report says why.
+//! [`Properties`](arrow_device::driver::Properties), is skipped, and the report says why.
 //!
 //! ```
 //! use arrow_device_testkit::suite::Suite;
@@ -53,18 +53,18 @@
 //! device's queues are busy before each check whose outcome depends on order, with a copy that
 //! takes a tenth of a millisecond or with what [`slow`](suite::Suite::slow) says.
 //!
-//! Give it a second device ([`beside`](suite::Suite::beside)), something that watches the first
-//! ([`watched_by`](suite::Suite::watched_by), as the software device does), work that goes on until
-//! it is told to end ([`holding`](suite::Suite::holding)), or your own wrapper of the library
-//! ([`through`](suite::Suite::through)). A device for which nobody may wait is
-//! [turned](suite::Suite::turned_by). [`Faulty`](faulty::Faulty) devices have one
-//! fault of a driver each, to see that your tests would notice; [`faulty::table`] prints what the
-//! suite says of every one of them on your device.
+//! Further options give the suite a second device ([`beside`](suite::Suite::beside)), something
+//! that watches the first device ([`watched_by`](suite::Suite::watched_by), as the software device
+//! does), work that goes on until it is told to end ([`holding`](suite::Suite::holding)), or your
+//! own wrapper of the library ([`through`](suite::Suite::through)). A device for which the host may
+//! not wait is [turned](suite::Suite::turned_by). [`Faulty`](faulty::Faulty) devices have one fault
+//! of a driver each, to see that your tests would notice. [`faulty::table`] prints the suite's
+//! report on every such fault on your device.
 //!
 //! # I have written a producer or a consumer of the C structs
 //!
-//! In whatever language: a [`judge`] wants a function that fills the structs, or one that takes
-//! them.
+//! The producer or consumer may be in any language: a [`judge`] takes a function that fills the
+//! structs, or a function that takes them over.
 //!
 //! ```
 //! use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
@@ -86,15 +86,15 @@
 //! assert_eq!(judge::consumer(&consumer), Ok(()));
 //! ```
 //!
-//! The device of the stage does nothing until it is told to. Who does not wait, records too early
-//! or releases too soon is seen every time, and the [`Verdict`] says which it was.
+//! The device of the stage does nothing until it is told to. A peer that does not wait, records too
+//! early or releases too soon is seen every time, and the [`Verdict`] says which mistake it was.
 //!
 //! # I take structs from strangers
 //!
-//! [`hostile::all`] has more than two thousand of them, each with one thing wrong and what is owed
-//! to it: an error of a certain kind, at a certain place of the tree, and one release.
-//! [`hostile::random`] has any number more. Implement [`hostile::Importer`] for whatever takes
-//! them:
+//! [`hostile::all`] returns more than two thousand such structs. Each has one mistake, and says
+//! what is owed to it: an error of a certain kind at a certain place of the tree, and one release.
+//! [`hostile::random`] makes any number of further structs. Implement [`hostile::Importer`] for the
+//! function that takes the structs over:
 //!
 //! ```
 //! use arrow_device_testkit::hostile::{self, Ours};
@@ -108,15 +108,16 @@
 //!
 //! # I have written a checker of my own
 //!
-//! Then it has to find [`wrong::all`]: a peer for each rule that a peer can break, which breaks
-//! just that one, with the requirement's id, what it does in words, and what is to be said of it.
-//! [`faults`] are those that shipped implementations have had, each with what would have found it.
+//! A checker has to find the peers of [`wrong::all`]. For each rule that a peer can break, there is
+//! a peer that breaks only that rule, with the requirement's id, a description, and the complaint
+//! that is owed. [`faults`] lists the mistakes that shipped implementations have had, each with
+//! what would have found it.
 //!
 //! # I copy, slice or convert arrays
 //!
-//! [`generate`] makes any array of a string of bytes, and [`oracle`] reads its values without the
-//! library. Together they are a test of whatever is to leave values as they are; a failure shows
-//! the simplest array that still fails.
+//! [`generate`] makes any array from a string of bytes, and [`oracle`] reads its values without the
+//! library. Together they test whatever has to keep values unchanged. A failure shows the simplest
+//! array that still fails.
 //!
 //! ```
 //! use arrow_device_testkit::{generate, ledger::Ledger, oracle};
@@ -163,15 +164,16 @@
 //!
 //! # What it trusts
 //!
-//! It is for tests. What reads or releases C structs believes them, as a peer in C would, without
-//! being `unsafe`: pass it structs that keep to the interface, or those of this crate. What is
-//! wrong with a test panics. Wrong peers leak. Nothing of it belongs into a program that is not a
-//! test.
+//! This crate is for tests. Functions that read or release C structs trust them, as a peer in C
+//! would, without being `unsafe`: pass them structs that keep to the interface, or those of this
+//! crate. Mistakes of a test panic. Wrong peers leak. Do not use this crate in a program that is
+//! not a test.
 //!
 //! # What it does not do
 //!
-//! * It finds what shows in the structs, in the order of calls and in the bytes. Races inside a
-//!   driver are for that driver's own tools, and `arrow-device-sim` sees the order of work itself.
+//! * It finds mistakes that show in the structs, in the order of calls and in the bytes. Races
+//!   inside a driver are left to that driver's own tools, and `arrow-device-sim` sees the order of
+//!   work itself.
 
 #![allow(
     clippy::unwrap_used,
@@ -218,15 +220,15 @@ use std::time::{Duration, Instant};
 
 use arrow_device::deferred;
 
-/// What a check has against what it was shown; nothing is good.
+/// The result of a check: a complaint, or nothing.
 pub type Verdict = Result<(), String>;
 
-/// A complaint, unless the condition holds.
+/// Complains unless the condition holds.
 pub fn require(holds: bool, complaint: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(complaint()) }
 }
 
-/// That a check failed, and with this complaint.
+/// Asserts that a check failed with this complaint.
 #[track_caller]
 pub fn assert_complaint(verdict: Verdict, expected: &str) {
     let complaint = verdict.expect_err(&format!("nobody complained that `{expected}`"));
@@ -243,11 +245,11 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Has everything released whose last use has passed, and waits for the threads that are releasing
-/// some of it, at most 20 seconds.
+/// Releases everything whose last use has passed, and waits up to 20 seconds for other threads that
+/// are releasing some of it.
 ///
-/// What is held back is held back for all tests of a program, and the thread of another test may
-/// release it.
+/// Deferred releases are shared by all tests of a program, so a thread of another test may release
+/// them.
 pub fn release_what_has_passed() {
     let patience = Instant::now() + Duration::from_secs(20);
     deferred::release_finished();
@@ -256,7 +258,7 @@ pub fn release_what_has_passed() {
     }
 }
 
-/// Has what is not used any more released until something is so; whether it came to be so.
+/// Releases what is not used any more until a condition holds. Returns whether it came to hold.
 pub fn release_until(is_so: impl Fn() -> bool) -> bool {
     let patience = Instant::now() + Duration::from_secs(20);
     while !is_so() {

@@ -1,8 +1,9 @@
-//! A device whose work is complete when a test says so, written against the driver trait from
-//! outside the crate.
+//! A device whose work is complete when a test says so. Its driver is written against the driver
+//! trait from outside the library's crate.
 //!
-//! Its memory is host memory that the host is told not to look at. A queue counts what was
-//! submitted to it; an event is a count. What a driver may get wrong can be ordered.
+//! The device's memory is host memory, which the host is told not to look at. A queue counts the
+//! work that was submitted to it, and an event is such a count. A test can order mistakes that
+//! drivers make.
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -17,10 +18,10 @@ use arrow_device::driver::{
 };
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue, Result};
 
-/// No device type that anybody knows.
+/// A device type that nobody knows.
 pub const MANUAL: DeviceType = DeviceType(4711);
 
-/// The test's hand on a device.
+/// The control that a test has over the device.
 #[derive(Clone, Debug)]
 pub struct Manual(Arc<Shared>);
 
@@ -31,7 +32,7 @@ struct Shared {
     state: Mutex<ManualState>,
 }
 
-/// What becomes of a copy.
+/// The fate of copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManualCopies {
     /// The device refuses to copy.
@@ -39,7 +40,7 @@ pub enum ManualCopies {
     Unsupported,
     /// A copy is submitted, and moves no byte.
     Submitted,
-    /// A copy is submitted, and then the driver says that it failed.
+    /// A copy is submitted, and then the driver returns an error.
     Failing,
     /// A copy is submitted, and then the driver panics.
     Panicking,
@@ -47,57 +48,57 @@ pub enum ManualCopies {
 
 #[derive(Debug, Default)]
 struct ManualState {
-    /// For each queue, what was submitted and what of it is complete.
+    /// For each queue, how much work was submitted and how much of it is complete.
     queues: Vec<(u64, u64)>,
-    /// For each live event, its queue and how much of it comes before.
+    /// For each event that exists, its queue and how much work comes before it.
     events: HashMap<usize, (usize, u64)>,
     next_event: usize,
-    /// Which queue was told to wait for which event.
+    /// Each queue that was told to wait, and the event.
     waits: Vec<(usize, usize)>,
     memory: HashMap<usize, u64>,
-    /// Whether it answers wrongly that everything is complete.
+    /// Whether the driver answers wrongly that everything is complete.
     lies: bool,
     cannot_record: bool,
     is_lost: bool,
-    /// Whoever asks next about an event gets the answer only after two meetings here.
+    /// The next question about an event is answered only after two meetings at this barrier.
     held_answer: Option<Arc<Barrier>>,
-    /// Whoever records next gets the event only after two meetings here.
+    /// The next record returns only after two meetings at this barrier.
     held_record: Option<Arc<Barrier>>,
-    /// Whether a wait with a limit ends with the time, and not with the work.
+    /// Whether a wait with a limit ends when the time is over, and not with the work.
     is_slow: bool,
     /// Whether a wait without a limit ends at once, and not with the work.
     gives_up: bool,
     cannot_tell: bool,
-    /// How many questions were asked about events and queues.
+    /// How many questions about events and queues were asked.
     questions: u64,
-    /// How many bytes there are, where there is a limit.
+    /// How many bytes the device has, if that is limited.
     limit: Option<u64>,
     copies: ManualCopies,
 }
 
-/// The numbers of devices, which need more than 32 bits.
+/// Numbers for devices that need more than 32 bits.
 static WIDE_NUMBERS: AtomicI64 = AtomicI64::new(1 << 40);
-/// The numbers of devices whose tensors are exchanged: DLPack has 32 bits for a number.
+/// Numbers for devices whose tensors are exchanged, because DLPack has 32 bits for a number.
 static SHORT_NUMBERS: AtomicI64 = AtomicI64::new(1 << 24);
 
 impl Manual {
-    /// A device of its own with events. Its number needs more than 32 bits.
+    /// Opens a new device with events. Its number needs more than 32 bits.
     pub fn open() -> (Self, Device) {
         Self::open_with(Readiness::Event)
     }
 
-    /// A device of its own that tells others in this way that data is complete.
+    /// Opens a new device that tells others in this way that data is complete.
     pub fn open_with(readiness: Readiness) -> (Self, Device) {
         Self::open_like(Properties::new("manual").with_readiness(readiness), &WIDE_NUMBERS)
     }
 
-    /// A device of its own with events and a number that DLPack has room for.
+    /// Opens a new device with events and a number that fits into DLPack.
     pub fn open_for_tensors() -> (Self, Device) {
         Self::open_like(Properties::new("manual"), &SHORT_NUMBERS)
     }
 
-    /// A device with a default queue, which nobody has to open, and a number that DLPack has room
-    /// for.
+    /// Opens a new device with a default queue, which nobody has to open, and a number that fits
+    /// into DLPack.
     pub fn open_with_default_queue() -> (Self, Device) {
         let default_queues = DefaultQueues { of_device: Raw::from_bits(1), of_thread: None };
         let properties = Properties::new("manual").with_default_queues(default_queues);
@@ -117,40 +118,40 @@ impl Manual {
         self.0.state.lock().unwrap()
     }
 
-    /// Submits one piece of work.
+    /// Submits one piece of work to a queue.
     pub fn submit(&self, queue: &Queue) {
         self.state().queues[queue.raw().bits() - 1].0 += 1;
     }
 
-    /// How much was submitted.
+    /// Returns how much work was submitted to a queue.
     pub fn submitted(&self, queue: &Queue) -> u64 {
         self.state().queues[queue.raw().bits() - 1].0
     }
 
-    /// Completes all that was submitted.
+    /// Completes all submitted work of a queue.
     pub fn complete(&self, queue: &Queue) {
         let mut state = self.state();
         let (submitted, done) = &mut state.queues[queue.raw().bits() - 1];
         *done = *submitted;
     }
 
-    /// Whether all that was submitted is complete.
+    /// Whether all submitted work of a queue is complete.
     pub fn is_idle(&self, queue: &Queue) -> bool {
         let (submitted, done) = self.state().queues[queue.raw().bits() - 1];
         submitted == done
     }
 
-    /// From now on it says that everything is complete, though it is not.
+    /// Makes the driver say from now on that everything is complete, though it is not.
     pub fn lie(&self) {
         self.state().lies = true;
     }
 
-    /// From now on no event can be recorded.
+    /// Makes recording events fail from now on.
     pub fn refuse_to_record(&self) {
         self.state().cannot_record = true;
     }
 
-    /// From now on events can be recorded again.
+    /// Lets events be recorded again.
     pub fn record_again(&self) {
         self.state().cannot_record = false;
     }
@@ -160,60 +161,60 @@ impl Manual {
         self.state().is_lost = true;
     }
 
-    /// The next answer about an event is found and then held back: between the first meeting at the
-    /// barrier and the second.
+    /// Holds the next answer about an event back after it was found: between the first meeting at
+    /// the barrier and the second.
     pub fn hold_next_answer(&self) -> Arc<Barrier> {
         let barrier = Arc::new(Barrier::new(2));
         self.state().held_answer = Some(barrier.clone());
         barrier
     }
 
-    /// The next event is recorded, and then its recorder is held back: between the first meeting at
-    /// the barrier and the second.
+    /// Holds the next record back after the event was recorded: between the first meeting at the
+    /// barrier and the second.
     pub fn hold_next_record(&self) -> Arc<Barrier> {
         let barrier = Arc::new(Barrier::new(2));
         self.state().held_record = Some(barrier.clone());
         barrier
     }
 
-    /// Whether a wait with a limit ends when the time is over, with nothing done. Otherwise a wait
-    /// completes the work.
+    /// Sets whether a wait with a limit ends when the time is over, with nothing done. Otherwise a
+    /// wait completes the work.
     pub fn set_slow(&self, is_slow: bool) {
         self.state().is_slow = is_slow;
     }
 
-    /// Whether a wait for an event that has no limit ends at once and says what is so, as a driver
-    /// may get it wrong.
+    /// Sets whether a wait for an event without a limit ends at once and reports the true state,
+    /// which is a mistake that drivers make.
     pub fn set_gives_up(&self, gives_up: bool) {
         self.state().gives_up = gives_up;
     }
 
-    /// Whether every question about an event or a queue is answered with an error.
+    /// Sets whether every question about an event or a queue is answered with an error.
     pub fn set_cannot_tell(&self, cannot_tell: bool) {
         self.state().cannot_tell = cannot_tell;
     }
 
-    /// How many questions about events and queues were asked.
+    /// Returns how many questions about events and queues were asked.
     pub fn questions(&self) -> u64 {
         self.state().questions
     }
 
-    /// The device has only so much memory.
+    /// Limits the memory of the device.
     pub fn limit_memory(&self, bytes: u64) {
         self.state().limit = Some(bytes);
     }
 
-    /// What becomes of copies from now on.
+    /// Sets what happens to copies from now on.
     pub fn set_copies(&self, copies: ManualCopies) {
         self.state().copies = copies;
     }
 
-    /// How many events are alive.
+    /// Returns how many events exist.
     pub fn live_events(&self) -> usize {
         self.state().events.len()
     }
 
-    /// How many allocations are alive.
+    /// Returns how many allocations exist.
     pub fn live_memory(&self) -> usize {
         self.state().memory.len()
     }
@@ -223,12 +224,12 @@ impl Manual {
         self.state().waits.contains(&(queue.raw().bits(), event))
     }
 
-    /// How often any queue was told to wait.
+    /// Returns how often a queue was told to wait.
     pub fn wait_count(&self) -> usize {
         self.state().waits.len()
     }
 
-    /// Whether an event exists, and if so whether it has passed.
+    /// Returns whether an event has passed, `None` if it does not exist.
     pub fn event(&self, event: usize) -> Option<bool> {
         let state = self.state();
         let (queue, point) = *state.events.get(&event)?;
@@ -239,7 +240,7 @@ impl Manual {
         Error::new(kind, "as the test ordered").on_device(self.0.id)
     }
 
-    /// Makes everything complete up to a point.
+    /// Completes the work of a queue up to a point.
     fn run_to(&self, queue: usize, point: u64) -> Result<()> {
         let mut state = self.state();
         if state.is_lost {
@@ -251,7 +252,7 @@ impl Manual {
     }
 }
 
-/// The event that an array's `sync_event` shows.
+/// Returns the event that an array's `sync_event` shows.
 pub fn shown_event(sync_event: *mut c_void) -> usize {
     assert!(!sync_event.is_null());
     // SAFETY: an event of the manual device is shown as a pointer to its handle, and lives as long
@@ -292,7 +293,7 @@ unsafe impl Driver for ManualDriver {
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
-        // The guard of the device stops the panic, and the test sees the poisoned lock.
+        // The library stops this panic, and the test sees the poisoned lock.
         let mut state = self.0.state();
         assert_eq!(state.memory.remove(&memory.bits()), Some(len));
         drop(state);
@@ -332,7 +333,7 @@ unsafe impl Driver for ManualDriver {
 
     unsafe fn destroy_event(&self, event: Raw<Event>) {
         if !event.is_null() {
-            // As in `free`.
+            // As in `free`, the test sees the poisoned lock.
             let mut state = self.0.state();
             assert!(state.events.remove(&event.bits()).is_some(), "destroyed twice");
         }

@@ -1,13 +1,13 @@
-//! A naive reading of arrays: element by element, as plain nested values, whatever their layout.
+//! A naive reader of arrays: element by element, as plain nested values, whatever their layout.
 //!
-//! What copies, slices and round trips are compared with. It knows the columnar format and nothing
-//! of the library: it reads the bytes of a [`Plan`], every index checked, as slowly as can be.
-//! [`plan_of`] makes a plan of an array of the library's that the host can read; apart from where
-//! the bytes are and how many, nothing of what the library thinks of the array goes into it.
+//! Copies, slices and round trips are compared with what it reads. It knows the columnar format and
+//! nothing of the library: it reads the bytes of a [`Plan`] and checks every index, as slowly as
+//! can be. [`plan_of`] makes a plan of an array of the library that the host can read. From the
+//! array it takes only where the bytes are and how many there are.
 //!
 //! Two arrays are equal when they have the same type and the same values. Bytes that no element
-//! has, offsets, null counts, unused dictionary values, and how runs and views are cut are no part
-//! of that.
+//! has, offsets, null counts, unused dictionary values, and how runs and views are cut do not
+//! matter.
 
 use arrow_device::abi::ArrowSchema;
 use arrow_device::{Array, HostArray};
@@ -20,15 +20,15 @@ use crate::{Verdict, require};
 /// An element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Not there.
+    /// A null.
     Null,
     /// One bit.
     Bit(bool),
-    /// A number, a time or anything else of a fixed size, as it lies in memory; and binary data.
+    /// A number, a time or another value of a fixed size, as it lies in memory; or binary data.
     Bytes(Vec<u8>),
-    /// UTF-8.
+    /// A text in UTF-8.
     Text(String),
-    /// The elements of a list; the fields of a struct. A map is a list of structs.
+    /// The elements of a list, or the fields of a struct. A map is a list of structs.
     Values(Vec<Value>),
     /// The member of a union with this type id.
     Member(u8, Box<Value>),
@@ -37,12 +37,12 @@ pub enum Value {
 /// An element, or why it cannot be read.
 pub type Read<T> = Result<T, String>;
 
-/// All elements of an array.
+/// Reads all elements of an array.
 pub fn values(plan: &Plan) -> Read<Vec<Value>> {
     (0..plan.length).map(|index| value(plan, index)).collect()
 }
 
-/// One element, counted from the array's first one.
+/// Reads one element. The index counts from the array's first element.
 pub fn value(plan: &Plan, index: i64) -> Read<Value> {
     if index < 0 || index >= plan.length {
         return Err(format!("element {index} of {}", plan.length));
@@ -99,7 +99,8 @@ pub fn value(plan: &Plan, index: i64) -> Read<Value> {
     }
 }
 
-/// That two arrays have the same type and the same values. Says what differs first.
+/// Checks that two arrays have the same type and the same values. Complains about the first
+/// difference.
 pub fn require_equal(one: &Plan, other: &Plan) -> Verdict {
     require_same_type(one, other)?;
     let (ours, theirs) = (values(one)?, values(other)?);
@@ -112,10 +113,11 @@ pub fn require_equal(one: &Plan, other: &Plan) -> Verdict {
     Ok(())
 }
 
-/// That two arrays have the same formats, names, flags and metadata, and so has all below them.
+/// Checks that two arrays, and all arrays below them, have the same formats, names, flags and
+/// metadata.
 pub fn require_same_type(one: &Plan, other: &Plan) -> Verdict {
-    // A decimal has 128 bits where it is not said. An empty name is as good as none, and so is
-    // metadata without pairs.
+    // A decimal without a width has 128 bits. An empty name equals none, and so does metadata
+    // without pairs.
     let format = |plan: &Plan| {
         let format = plan.format.to_string_lossy();
         format.strip_suffix(",128").unwrap_or(&format).to_owned()
@@ -139,13 +141,14 @@ pub fn require_same_type(one: &Plan, other: &Plan) -> Verdict {
     Ok(())
 }
 
-/// A part of an array: so many elements from one of them on.
+/// Returns a part of an array: `length` elements from `offset` on.
 pub fn slice(plan: &Plan, offset: usize, length: usize) -> Plan {
     let offset = plan.offset + offset as i64;
     Plan { offset, length: length as i64, null_count: -1, ..plan.clone() }
 }
 
-/// The bytes of an array, up to the end of its window. Waits until it is ready.
+/// Makes a plan of an array, with its bytes up to the end of its window. Waits until the array is
+/// ready.
 pub fn plan_of(array: &Array) -> Read<Plan> {
     let said = |error: arrow_device::Error| error.to_string();
     let mut schema = ArrowSchema::empty();
@@ -160,7 +163,7 @@ fn host_plan(host: &HostArray, schema: &SeenSchema) -> arrow_device::Result<Plan
     let mut buffers = Vec::new();
     for index in 0..array.buffer_count() {
         let bytes = host.buffer(index)?.to_vec();
-        // No byte is read of a buffer that is not there.
+        // An empty buffer may be absent: no byte of it is read.
         buffers.push(if bytes.is_empty() { Content::Null } else { Content::Bytes(bytes) });
     }
     let mut children = Vec::new();
@@ -186,7 +189,7 @@ fn host_plan(host: &HostArray, schema: &SeenSchema) -> arrow_device::Result<Plan
     })
 }
 
-/// Whether the bitmap says that something is there. Without one everything is.
+/// Whether an element is not null according to the bitmap. Without a bitmap every element is.
 fn is_valid(plan: &Plan, at: i64) -> Read<bool> {
     match plan.buffers.first() {
         Some(Content::Bytes(_)) => bit(plan, 0, at),
@@ -198,7 +201,7 @@ fn bit(plan: &Plan, buffer: usize, at: i64) -> Read<bool> {
     Ok(bytes(plan, buffer, at / 8, 1)?[0] >> (at % 8) & 1 == 1)
 }
 
-/// Bytes of a buffer, which has to have them.
+/// Returns bytes of a buffer, or an error where the buffer is too short.
 fn bytes(plan: &Plan, buffer: usize, begin: i64, len: i64) -> Read<&[u8]> {
     let all: &[u8] = match plan.buffers.get(buffer) {
         Some(Content::Bytes(bytes)) => bytes,
@@ -209,7 +212,7 @@ fn bytes(plan: &Plan, buffer: usize, begin: i64, len: i64) -> Read<&[u8]> {
     part.ok_or_else(|| format!("bytes {begin}+{len} of buffer {buffer}, which has {}", all.len()))
 }
 
-/// A signed integer of so many bytes.
+/// Reads a signed integer of `width` bytes.
 fn number(plan: &Plan, buffer: usize, width: usize, at: i64) -> Read<i64> {
     let width = width as i64;
     Ok(integer(bytes(plan, buffer, at * width, width)?))
@@ -225,7 +228,7 @@ fn integer(bytes: &[u8]) -> i64 {
     }
 }
 
-/// A dictionary key. Those of unsigned formats are not negative.
+/// Reads a dictionary key. Keys of unsigned formats are not negative.
 fn key(plan: &Plan, at: i64) -> Read<i64> {
     let (width, is_signed) = match plan.format.as_bytes() {
         b"c" => (1, true),
@@ -249,8 +252,8 @@ fn text_or_bytes(format: &[u8], bytes: &[u8]) -> Read<Value> {
     Ok(Value::Text(text.to_owned()))
 }
 
-/// What a view stands for: bytes in itself, or in one of the data buffers, which begin with
-/// buffer 2.
+/// Returns the bytes of a view: those in the view itself, or in one of the data buffers, which
+/// begin with buffer 2.
 fn view(plan: &Plan, at: i64) -> Read<&[u8]> {
     let view = bytes(plan, 1, at * 16, 16)?;
     let len = integer(&view[..4]);

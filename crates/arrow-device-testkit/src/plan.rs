@@ -1,4 +1,4 @@
-//! What an array consists of, as plain bytes and numbers.
+//! Describes an array as plain bytes and numbers.
 
 use std::ffi::CString;
 use std::fmt;
@@ -11,7 +11,7 @@ use arrow_device::driver::Raw;
 pub struct Plan {
     /// The format string.
     pub format: CString,
-    /// The name; nothing is a null pointer.
+    /// The name; `None` is a null pointer.
     pub name: Option<CString>,
     /// The metadata as the interface encodes it: see [`metadata`].
     pub metadata: Option<Vec<u8>>,
@@ -23,7 +23,7 @@ pub struct Plan {
     pub null_count: i64,
     /// The offset of the array.
     pub offset: i64,
-    /// What each buffer pointer is.
+    /// The buffers.
     pub buffers: Vec<Content>,
     /// The children.
     pub children: Vec<Plan>,
@@ -32,14 +32,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Which of its buffers are on the device that the array is on: all but the sizes behind views,
-    /// which are always in host memory.
+    /// Returns how many of the buffers are on the array's device: all but the sizes of view data
+    /// buffers, which are always in host memory.
     pub fn device_buffers(&self) -> usize {
         self.buffers.len() - usize::from(self.format.to_bytes().starts_with(b"v"))
     }
 }
 
-/// What a buffer pointer is.
+/// The target of a buffer pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A null pointer.
@@ -48,41 +48,41 @@ pub enum Content {
     Bytes(Vec<u8>),
     /// This address, whatever is there.
     At(usize),
-    /// Memory of a device, which somebody else owns.
+    /// Memory of a device, which has another owner.
     On(Raw<Memory>),
 }
 
-/// Which elements of its buffers an array is.
+/// The elements of the buffers that belong to an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Elements of the buffers before the first one.
+    /// How many elements of the buffers come before the first one.
     pub offset: usize,
-    /// Elements.
+    /// How many elements the array has.
     pub length: usize,
-    /// Elements of the buffers behind the last one.
+    /// How many elements of the buffers come behind the last one.
     pub tail: usize,
-    /// All buffers are null, as they may be where there is no element.
+    /// Whether all buffers are null pointers, as they may be in an array without elements.
     pub absent: bool,
 }
 
 impl Window {
     /// All elements of the buffers.
     pub const WHOLE: Self = Self { offset: 0, length: 5, tail: 0, absent: false };
-    /// Some of them, with others before and behind.
+    /// Some elements of the buffers, with others before and behind.
     pub const SLICED: Self = Self { offset: 3, length: 4, tail: 2, absent: false };
-    /// None, with buffers that are there.
+    /// No elements, with buffers that are there.
     pub const EMPTY: Self = Self { offset: 0, length: 0, tail: 0, absent: false };
-    /// None, with buffers that are null.
+    /// No elements, with buffers that are null pointers.
     pub const ABSENT: Self = Self { offset: 0, length: 0, tail: 0, absent: true };
-    /// All four.
+    /// All four windows.
     pub const ALL: [Self; 4] = [Self::WHOLE, Self::SLICED, Self::EMPTY, Self::ABSENT];
 
-    /// Elements in the buffers.
+    /// Returns how many elements the buffers have.
     pub fn capacity(self) -> usize {
         self.offset + self.length + self.tail
     }
 
-    /// The window of a child with so many elements.
+    /// Returns the window of a child with `length` elements.
     pub fn below(self, length: usize) -> Self {
         let offset = usize::from(self.offset > 0);
         Self { offset, length, ..self }
@@ -102,14 +102,14 @@ impl fmt::Display for Window {
     }
 }
 
-/// What is known of the nulls.
+/// What an array says about its nulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
-    /// There are none, and no bitmap.
+    /// There are no nulls, and no bitmap.
     None,
-    /// There is a bitmap, and they are counted.
+    /// There is a bitmap, and the null count is known.
     Counted,
-    /// There is a bitmap, and nobody has counted.
+    /// There is a bitmap, and the null count is not known.
     Unknown,
 }
 
@@ -124,10 +124,10 @@ impl fmt::Display for Nulls {
 }
 
 impl Nulls {
-    /// All three.
+    /// All three cases.
     pub const ALL: [Self; 3] = [Self::None, Self::Counted, Self::Unknown];
 
-    /// The bitmap and the null count.
+    /// Returns the bitmap and the null count.
     pub fn of(self, window: Window) -> (Content, i64) {
         if self == Self::None {
             return (Content::Null, 0);
@@ -139,20 +139,20 @@ impl Nulls {
         (window.content(bits(window.capacity(), is_there)), count)
     }
 
-    /// The null count of a type that has no bitmap.
+    /// Returns the null count for a type that has no bitmap.
     pub fn without_bitmap(self, known: i64) -> i64 {
         if self == Self::Unknown { -1 } else { known }
     }
 }
 
 impl Window {
-    /// These bytes, unless nothing is there.
+    /// Returns a buffer with these bytes, or a null pointer if buffers are absent.
     pub fn content(self, bytes: Vec<u8>) -> Content {
         if self.absent { Content::Null } else { Content::Bytes(bytes) }
     }
 }
 
-/// A bitmap.
+/// Returns the bytes of a bitmap.
 pub fn bits(count: usize, is_set: impl Fn(usize) -> bool + Copy) -> Vec<u8> {
     let byte = |byte: usize| {
         (0..8)
@@ -162,7 +162,7 @@ pub fn bits(count: usize, is_set: impl Fn(usize) -> bool + Copy) -> Vec<u8> {
     (0..count.div_ceil(8)).map(|index| byte(index).sum()).collect()
 }
 
-/// Integers of so many bytes.
+/// Returns the bytes of integers of this width.
 pub fn integers(width: usize, values: impl IntoIterator<Item = i64>) -> Vec<u8> {
     let bytes = |value: i64| match width {
         1 => (value as i8).to_ne_bytes().to_vec(),
@@ -173,7 +173,7 @@ pub fn integers(width: usize, values: impl IntoIterator<Item = i64>) -> Vec<u8> 
     values.into_iter().flat_map(bytes).collect()
 }
 
-/// Key-value pairs as `ArrowSchema.metadata` has them.
+/// Encodes key-value pairs as `ArrowSchema.metadata` does.
 pub fn metadata(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
     let with_length = |bytes: &[u8]| [&(bytes.len() as i32).to_ne_bytes(), bytes].concat();
     let mut encoded = (pairs.len() as i32).to_ne_bytes().to_vec();

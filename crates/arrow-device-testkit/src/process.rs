@@ -1,9 +1,8 @@
-//! Tests that need a process of their own: because a process has one driver and one list of pending
+//! Runs tests in processes of their own: because a process has one driver and one list of pending
 //! releases, because its environment decides what is found, or because a peer may crash.
 //!
-//! The other process is the same test program, which is asked for one test. So a test that calls
-//! [`alone`] runs twice: in the test program it starts the child, and in the child it runs the
-//! body.
+//! The other process is the same test program, started for one test. So a test that calls [`alone`]
+//! runs twice: in the test program it starts the child, and in the child it runs the body.
 //!
 //! ```no_run
 //! # fn open_the_only_driver() {}
@@ -16,19 +15,20 @@
 use std::ffi::OsStr;
 use std::process::{Command, ExitStatus};
 
-/// Says to a child which test it runs.
+/// The environment variable that tells a child which test it runs.
 const VARIABLE: &str = "ARROW_DEVICE_TEST_CHILD";
 
-/// What a child prints when the body of its test has run to the end.
+/// The line that a child prints when the body of its test has run to the end.
 const BODY_ENDED: &str = "the body of this test has run to its end";
 
-/// Runs `body` in a process of its own, and shows what the test left out there.
+/// Runs `body` in a process of its own, and prints the reasons for what the test left out there.
 ///
-/// Miri starts no processes, and runs tests one after the other: there the body is run where it
-/// stands.
+/// Miri starts no processes, and runs tests one after the other, so under Miri the body runs in the
+/// same process.
 ///
 /// # Panics
-/// If the body panics, ends the process or does not run, with all that the child wrote.
+/// Panics if the body panics, ends the process or does not run. The message has all that the child
+/// wrote.
 #[track_caller]
 pub fn alone(body: impl FnOnce()) {
     if cfg!(miri) {
@@ -47,18 +47,19 @@ pub fn alone(body: impl FnOnce()) {
     }
 }
 
-/// How long a child of `fork` may take. What takes longer hangs.
+/// How long a child of `fork` may take before it counts as hanging.
 #[cfg(unix)]
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Runs `body` in a child of `fork`, which has this thread and none of the others, and which ends
-/// at once when `body` has returned: nothing is dropped there, and no handler of the end is called.
+/// Runs `body` in a child of `fork`. The child has this thread and none of the others. It ends at
+/// once when `body` has returned: nothing is dropped there, and no handler of the end of the
+/// process is called.
 ///
-/// Called inside of [`alone`], where no other test runs: a lock that a thread of the test program
-/// holds at the fork is never given back in the child.
+/// Call this inside of [`alone`], where no other test runs: a lock that a thread of the test
+/// program holds at the fork is never given back in the child.
 ///
 /// # Panics
-/// If `body` returns an error, panics, crashes, or does not return within a minute.
+/// Panics if `body` returns an error, panics, crashes, or does not return within a minute.
 #[cfg(unix)]
 #[track_caller]
 pub fn forked(body: impl FnOnce() -> Result<(), String>) {
@@ -98,15 +99,15 @@ pub fn forked(body: impl FnOnce() -> Result<(), String>) {
     }
 }
 
-/// Runs `body` while as many threads do `work` again and again, and have done it once before: a
-/// fork in `body` falls into the middle of some of it.
+/// Runs `body` while `threads` threads call `work` again and again, each at least once before. A
+/// fork in `body` then happens in the middle of some of these calls.
 ///
 /// # Panics
-/// If `body` or `work` does.
+/// Panics if `body` or `work` panics.
 pub fn while_threads_work(threads: usize, work: impl Fn() + Sync, body: impl FnOnce()) {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-    /// Ends the threads even where `body` panics.
+    /// Ends the threads even if `body` panics.
     struct StopOnDrop<'a>(&'a AtomicBool);
 
     impl Drop for StopOnDrop<'_> {
@@ -137,7 +138,7 @@ pub fn while_threads_work(threads: usize, work: impl Fn() + Sync, body: impl FnO
 /// How a process ended that was allowed to crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It ran to its end.
+    /// The process ran to its end.
     Well,
     /// A signal ended it.
     Crashed,
@@ -146,7 +147,7 @@ pub enum End {
 /// Runs `body`, which may crash, in a process of its own. Returns `None` in the child.
 ///
 /// # Panics
-/// If the child fails otherwise than by a signal, with all that it wrote.
+/// Panics if the child fails in another way than by a signal. The message has all that it wrote.
 #[track_caller]
 pub fn end_of(body: impl FnOnce()) -> Option<End> {
     if is_child() {
@@ -172,11 +173,12 @@ fn this_test() -> String {
     thread.name().expect("a test runs on a thread that has its name").to_owned()
 }
 
-/// Names the emulator that runs programs of the target, with its arguments: a child of an emulated
-/// program is not emulated by itself.
+/// The environment variable that names the emulator which runs programs of the target, with its
+/// arguments. A child of an emulated program is not emulated by itself.
 pub const RUNNER: &str = "ARROW_DEVICE_RUNNER";
 
-/// A command that runs a program of the target, by the emulator that [`RUNNER`] names, if any.
+/// Returns a command that runs a program of the target, with the emulator that [`RUNNER`] names, if
+/// any.
 pub fn runner(program: impl AsRef<OsStr>) -> Command {
     let words = std::env::var(RUNNER).unwrap_or_default();
     let mut words = words.split_whitespace();
@@ -186,7 +188,7 @@ pub fn runner(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// A process to be started: this test program, asked for one test.
+/// A process to be started: this test program, for one test.
 #[derive(Debug)]
 pub struct Child {
     test: String,
@@ -194,15 +196,15 @@ pub struct Child {
 }
 
 impl Child {
-    /// One that runs the calling test, in which [`is_child`] is then true.
+    /// Runs the calling test, in which [`is_child`] is then true.
     pub fn of_this_test() -> Self {
         Self::of(&this_test())
     }
 
-    /// One that runs the test of this name, with all its modules.
+    /// Runs the test of this name, which includes its modules.
     ///
     /// # Panics
-    /// If this program has no path.
+    /// Panics if this program has no path.
     pub fn of(test: &str) -> Self {
         let program = std::env::current_exe().expect("a test program has a path");
         let mut command = runner(&program);
@@ -210,14 +212,14 @@ impl Child {
         Self { test: test.to_owned(), command }
     }
 
-    /// With this variable in its environment.
+    /// Sets an environment variable of the process.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Without this variable in its environment.
+    /// Removes an environment variable of the process.
     #[must_use]
     pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
         self.command.env_remove(name);
@@ -227,7 +229,7 @@ impl Child {
     /// Starts the process, and waits for its end.
     ///
     /// # Panics
-    /// If it cannot be started, or has no test of this name.
+    /// Panics if the process cannot be started, or has no test of this name.
     #[track_caller]
     pub fn run(mut self) -> Ended {
         let output = self.command.output().expect("a test program can be started");
@@ -240,23 +242,23 @@ impl Child {
     }
 }
 
-/// A process that has ended, after a test has begun in it.
+/// A process that has ended after a test began in it.
 #[derive(Debug)]
 pub struct Ended {
     test: String,
-    /// How it ended.
+    /// How the process ended.
     pub status: ExitStatus,
-    /// What it wrote to its output.
+    /// The text that the process wrote to its output.
     pub stdout: String,
-    /// What it wrote to its error output.
+    /// The text that the process wrote to its error output.
     pub stderr: String,
 }
 
 impl Ended {
-    /// That the test has passed.
+    /// Checks that the test has passed.
     ///
     /// # Panics
-    /// If it has not, with all that it wrote.
+    /// Panics if the test has not passed. The message has all that it wrote.
     #[track_caller]
     pub fn expect_success(self) -> Self {
         assert!(self.status.success(), "{}", self.report());
@@ -269,7 +271,7 @@ impl Ended {
         std::os::unix::process::ExitStatusExt::signal(&self.status).is_some()
     }
 
-    /// Whether something else than a test that failed ended the process.
+    /// Whether something other than a failing test ended the process.
     #[cfg(not(unix))]
     pub fn has_crashed(&self) -> bool {
         !matches!(self.status.code(), Some(0 | 101))

@@ -1,5 +1,5 @@
 //! A producer of C structs: one allocation for each part of a plan, each counted, as a program in C
-//! would do it.
+//! would do.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -23,27 +23,27 @@ use crate::plan::{Content, Plan};
 pub enum Manner {
     /// The release of a node calls the releases of its children, as the specification describes it.
     NodeByNode,
-    /// The release of the base frees everything. Nobody may call the release of a child, before or
-    /// after that.
+    /// The release of the base frees everything. Nobody may call the release of a child, neither
+    /// before nor after that.
     AllByTheBase,
 }
 
-/// A schema. Its base counts as one release.
+/// Makes a schema. Its base counts as one release.
 pub fn schema(plan: &Plan, ledger: &Arc<Ledger>) -> ArrowSchema {
     schema_node(plan, ledger, true)
 }
 
-/// An array. Its base counts as one release.
+/// Makes an array. Its base counts as one release.
 pub fn array(plan: &Plan, ledger: &Arc<Ledger>) -> ArrowArray {
     array_in_manner(plan, ledger, Manner::NodeByNode)
 }
 
-/// An array that is freed in this manner.
+/// Makes an array that is freed in this manner.
 pub fn array_in_manner(plan: &Plan, ledger: &Arc<Ledger>, manner: Manner) -> ArrowArray {
     array_node(plan, ledger, manner, true)
 }
 
-/// An array whose base owns something more, which is dropped when that is released.
+/// Makes an array whose base owns something more, which is dropped when the base is released.
 pub fn array_owning(
     plan: &Plan,
     ledger: &Arc<Ledger>,
@@ -57,19 +57,19 @@ pub fn array_owning(
     array
 }
 
-/// Drops what the base of such an array owns beside it. For peers that free one thing and not
-/// another.
+/// Drops the additional value that the base of such an array owns. For peers that free one part and
+/// not another.
 pub(crate) fn drop_owned(array: &ArrowArray) {
     let private = unsafe { &mut *array.private_data.cast::<ArrayPrivate>() };
     private.owned = None;
 }
 
-/// An array in host memory, as the device interface has it.
+/// Makes an array in host memory, as the device interface describes it.
 pub fn device_array(plan: &Plan, ledger: &Arc<Ledger>) -> ArrowDeviceArray {
     on_device(array(plan, ledger), 1, -1)
 }
 
-/// An array on this device, ready now.
+/// Makes an array on this device that is ready now.
 pub fn on_device(array: ArrowArray, device_type: i32, device_id: i64) -> ArrowDeviceArray {
     // Shipped producers leave garbage in `reserved`.
     let reserved = [0x5a5a_5a5a; 3];
@@ -82,7 +82,7 @@ struct SchemaPrivate {
     _format: Vec<u8>,
     _name: Option<Vec<u8>>,
     _metadata: Option<Vec<u8>>,
-    /// What is freed, whatever the table says by then.
+    /// The children that are freed, whatever the table contains by then.
     children: Vec<*mut ArrowSchema>,
     _shown: Vec<*mut ArrowSchema>,
     dictionary: *mut ArrowSchema,
@@ -93,7 +93,7 @@ fn schema_node(plan: &Plan, ledger: &Arc<Ledger>, is_base: bool) -> ArrowSchema 
     let children: Vec<*mut ArrowSchema> = plan.children.iter().map(below).collect();
     let mut shown = children.clone();
     let dictionary = plan.dictionary.as_deref().map_or(ptr::null_mut(), below);
-    // Vectors, because a boxed string that is moved invalidates the pointers to it.
+    // Vectors, because moving a boxed string invalidates the pointers to it.
     let format = plan.format.clone().into_bytes_with_nul();
     let name = plan.name.clone().map(CString::into_bytes_with_nul);
     let metadata = plan.metadata.clone();
@@ -121,7 +121,7 @@ fn schema_node(plan: &Plan, ledger: &Arc<Ledger>, is_base: bool) -> ArrowSchema 
     }
 }
 
-/// A table of pointers for C. Null where there are none.
+/// Returns a table of pointers for C, null where there are none.
 fn table<T>(entries: &mut Vec<*mut T>) -> *mut *mut T {
     if entries.is_empty() { ptr::null_mut() } else { entries.as_mut_ptr() }
 }
@@ -150,7 +150,7 @@ struct ArrayPrivate {
     is_released: bool,
     bytes: Vec<Bytes>,
     buffers: Vec<*mut c_void>,
-    /// What is freed, whatever the table says by then.
+    /// The children that are freed, whatever the table contains by then.
     children: Vec<*mut ArrowArray>,
     _shown: Vec<*mut ArrowArray>,
     dictionary: *mut ArrowArray,
@@ -227,8 +227,8 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     unsafe { (*array).release = None };
 }
 
-/// Frees everything but the structs themselves, and leaves in them callbacks that tell on whoever
-/// calls them.
+/// Frees everything except the structs themselves, and leaves callbacks in them that complain when
+/// they are called.
 unsafe extern "C" fn release_everything(array: *mut ArrowArray) {
     let private = unsafe { &mut *(*array).private_data.cast::<ArrayPrivate>() };
     if private.is_released {
@@ -257,7 +257,8 @@ unsafe fn bury(array: *mut ArrowArray) {
     private.ledger.closed();
 }
 
-/// Structs that stay where they are to see who still calls them: a few bytes for each test.
+/// Structs that are never freed, to see who still calls their callbacks. They take a few bytes for
+/// each test.
 static GRAVES: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
 
 struct Grave(#[expect(dead_code, reason = "keeps what it points to reachable")] *mut c_void);

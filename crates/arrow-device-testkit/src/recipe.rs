@@ -1,20 +1,20 @@
-//! Arrays of every type as plain bytes: built from them, changed byte by byte, and read with every
-//! index checked.
+//! Arrays of every type as plain bytes, from which arrays are built. The bytes can be changed one
+//! by one, and are read with every index checked.
 
 use arrow_device::{Array, DataType, Field, IndexType, UnionMode};
 
-/// An array that is not put together yet.
+/// An array that is not built yet.
 #[derive(Clone, Debug)]
 pub struct ArrayRecipe {
     /// The type.
     pub data_type: DataType,
-    /// How many elements.
+    /// The number of elements.
     pub len: usize,
-    /// Elements of the buffers before the first one.
+    /// How many elements of the buffers come before the first one.
     pub offset: usize,
-    /// How many are null, where that is said.
+    /// How many elements are null, if the array says so.
     pub null_count: Option<usize>,
-    /// The bytes of each buffer that is there.
+    /// The bytes of each buffer. An absent buffer is `None`.
     pub buffers: Vec<Option<Vec<u8>>>,
     /// The children.
     pub children: Vec<ArrayRecipe>,
@@ -24,7 +24,7 @@ pub struct ArrayRecipe {
 
 /// The bytes of numbers.
 pub trait ToBytes {
-    /// The bytes, as a buffer that is there.
+    /// Returns the bytes, as a buffer that is there.
     fn bytes(&self) -> Option<Vec<u8>>;
 }
 
@@ -40,7 +40,7 @@ macro_rules! bytes {
 bytes!(i8, u8, i16, u16, i32, u32, i64, u64);
 
 impl ArrayRecipe {
-    /// All of these buffers; no child, no dictionary.
+    /// Makes a recipe with these buffers, without children and without a dictionary.
     pub fn new(data_type: DataType, len: usize, buffers: impl Into<Vec<Option<Vec<u8>>>>) -> Self {
         Self {
             data_type,
@@ -53,31 +53,31 @@ impl ArrayRecipe {
         }
     }
 
-    /// The same, from this element of the buffers on.
+    /// Sets the first element of the buffers that belongs to the array.
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
         self
     }
 
-    /// The same, and so many elements are said to be null.
+    /// Sets how many elements the array says are null.
     pub fn nulls(mut self, null_count: usize) -> Self {
         self.null_count = Some(null_count);
         self
     }
 
-    /// The same with these children.
+    /// Sets the children.
     pub fn children(mut self, children: impl Into<Vec<ArrayRecipe>>) -> Self {
         self.children = children.into();
         self
     }
 
-    /// The same with these values of a dictionary.
+    /// Sets the values of a dictionary.
     pub fn dictionary(mut self, dictionary: ArrayRecipe) -> Self {
         self.dictionary = Some(Box::new(dictionary));
         self
     }
 
-    /// The array, built by the library.
+    /// Builds the array with the library.
     pub fn build(&self) -> arrow_device::Result<Array> {
         let buffers = self.buffers.iter().map(|bytes| bytes.clone().map(Into::into));
         let children: Vec<Array> =
@@ -96,14 +96,14 @@ impl ArrayRecipe {
         builder.finish_ready()
     }
 
-    /// All bytes of all buffers, to be changed.
+    /// Returns all bytes of all buffers, to be changed.
     pub fn bytes_mut(&mut self) -> Vec<&mut u8> {
         let own = self.buffers.iter_mut().flatten().flatten();
         let below = self.children.iter_mut().chain(self.dictionary.as_deref_mut());
         own.chain(below.flat_map(Self::bytes_mut)).collect()
     }
 
-    /// Reads all elements, in the way that the format says. Panics where one is out of bounds.
+    /// Reads all elements as the format defines. Panics where an index is out of bounds.
     pub fn read_all(&self) {
         (0..self.len).for_each(|index| self.read(index));
     }
@@ -197,7 +197,7 @@ impl ArrayRecipe {
         }
     }
 
-    /// Negative ones become numbers that are out of any bounds.
+    /// Negative numbers become numbers that are out of any bounds.
     fn i32(&self, buffer: usize, at: usize) -> usize {
         let bytes = &self.buffers[buffer].as_ref().unwrap()[at * 4..][..4];
         i32::from_ne_bytes(bytes.try_into().unwrap()) as usize
@@ -209,12 +209,12 @@ impl ArrayRecipe {
     }
 }
 
-/// Four numbers, the second of which is null.
+/// Four numbers; the second one is null.
 pub fn numbers() -> ArrayRecipe {
     ArrayRecipe::new(DataType::Int32, 4, [[0b1101_u8].bytes(), [1_i32, 2, 3, 4].bytes()])
 }
 
-/// Words, the third of which is null.
+/// Words; the third one is null.
 pub fn text() -> ArrayRecipe {
     let words = "über tea null ø";
     let offsets = [0_i32, 5, 9, 14, words.len() as i32];
@@ -222,7 +222,7 @@ pub fn text() -> ArrayRecipe {
     ArrayRecipe::new(DataType::Utf8, 4, buffers)
 }
 
-/// A view of bytes in a data buffer.
+/// Returns a view of bytes in a data buffer.
 pub fn long_view(value: &[u8], buffer: i32, offset: i32) -> Vec<u8> {
     let mut view = (value.len() as i32).to_ne_bytes().to_vec();
     view.extend(&value[..4]);
@@ -231,7 +231,7 @@ pub fn long_view(value: &[u8], buffer: i32, offset: i32) -> Vec<u8> {
     view
 }
 
-/// A view of at most 12 bytes.
+/// Returns a view of at most 12 bytes.
 pub fn short_view(value: &[u8]) -> Vec<u8> {
     let mut view = (value.len() as i32).to_ne_bytes().to_vec();
     view.extend(value);
@@ -255,13 +255,13 @@ pub fn views() -> ArrayRecipe {
     ArrayRecipe::new(DataType::Utf8View, 5, buffers)
 }
 
-/// Three lists of something, the second of which is null.
+/// Three lists of a child; the second one is null.
 pub fn list(child: ArrayRecipe) -> ArrayRecipe {
     let data_type = DataType::list(child.data_type.clone());
     ArrayRecipe::new(data_type, 3, [[0b101_u8].bytes(), [0_i32, 1, 3, 4].bytes()]).children([child])
 }
 
-/// Four list views of something.
+/// Four list views of a child.
 pub fn list_view(child: ArrayRecipe) -> ArrayRecipe {
     let data_type = DataType::list_view(child.data_type.clone());
     ArrayRecipe::new(data_type, 4, [None, [3_i32, 0, 4, 1].bytes(), [1_i32, 4, 0, 2].bytes()])
@@ -282,14 +282,14 @@ pub fn map() -> ArrayRecipe {
     ArrayRecipe::new(map, 2, [None, [0_i32, 1, 3].bytes()]).children([entries])
 }
 
-/// Keys into words; that of the null element leads nowhere.
+/// Keys into words. The key of the null element leads nowhere.
 pub fn dictionary() -> ArrayRecipe {
     let keys = [[0b1011_u8].bytes(), [3_i8, 0, -7, 3].bytes()];
     ArrayRecipe::new(DataType::dictionary(IndexType::Int8, DataType::Utf8), 4, keys)
         .dictionary(text())
 }
 
-/// Numbers and words.
+/// A dense union of numbers and words.
 pub fn dense_union() -> ArrayRecipe {
     let fields = [Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8, true)];
     let ids = [0_i8, 1, 0, 1, 1].bytes();
@@ -301,7 +301,7 @@ pub fn dense_union() -> ArrayRecipe {
     .children([numbers(), text()])
 }
 
-/// Words and numbers side by side.
+/// A sparse union of words and numbers.
 pub fn sparse_union() -> ArrayRecipe {
     let fields: [Field; 2] =
         [Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8, true)];
@@ -310,7 +310,7 @@ pub fn sparse_union() -> ArrayRecipe {
     ArrayRecipe::new(union, 3, [[9_i8, 5, 5, 9].bytes()]).offset(1).children([numbers(), text()])
 }
 
-/// Runs of words, from the middle of one on.
+/// Runs of words, beginning in the middle of a run.
 pub fn runs() -> ArrayRecipe {
     let ends = ArrayRecipe::new(DataType::Int32, 3, [None, [99_i32, 2, 5, 9].bytes()]).offset(1);
     ArrayRecipe::new(DataType::run_end_encoded(DataType::Int32, DataType::Utf8), 6, [])
@@ -318,7 +318,7 @@ pub fn runs() -> ArrayRecipe {
         .children([ends, text()])
 }
 
-/// One of every way to lie in memory, nested in each other.
+/// Returns an array of every layout, some nested in others.
 pub fn samples() -> Vec<ArrayRecipe> {
     let large_text = {
         let ArrayRecipe { buffers, .. } = text();

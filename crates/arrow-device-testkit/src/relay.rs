@@ -1,8 +1,9 @@
-//! Whole peers: what takes a schema and an array over from one side and hands the same on to
+//! Relays: peers that take a schema and an array over from one side and hand the same on to
 //! another.
 //!
-//! [`Ours`] is the library. [`Handwritten`] is a small one made of a box for each node, which is
-//! right unless a fault is ordered; each fault breaks one rule, to see that [`check_relay`] tells.
+//! [`Ours`] is the library. [`Handwritten`] is a small relay made of a box for each node. It is
+//! right unless it is given a fault. Each fault breaks one rule, to see that [`check_relay`] finds
+//! it.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -25,9 +26,9 @@ use crate::plan::Plan;
 use crate::producer::{self, Manner};
 use crate::{Verdict, require};
 
-/// A peer. What it refuses it has released.
+/// A relay. If it refuses a struct, it has released it.
 pub trait Relay {
-    /// Takes both over, and makes what is handed on.
+    /// Takes both structs over, and makes the structs that are handed on.
     fn relay(
         &self,
         schema: &mut ArrowSchema,
@@ -35,7 +36,7 @@ pub trait Relay {
     ) -> Result<(ArrowSchema, ArrowDeviceArray), String>;
 }
 
-/// The library: as a relay, and as an importer of hostile structs.
+/// The library, as a relay and as an importer of hostile structs.
 #[derive(Clone, Copy, Debug)]
 pub struct Ours;
 
@@ -46,15 +47,14 @@ impl Relay for Ours {
         array: &mut ArrowDeviceArray,
     ) -> Result<(ArrowSchema, ArrowDeviceArray), String> {
         let text = |error: arrow_device::Error| error.to_string();
-        // Without its schema an array cannot be taken over, and what is refused here is released
-        // here.
+        // Without its schema an array cannot be taken over, so it is released here.
         let schema = unsafe { Schema::import(schema) }.map_err(|error| {
             release(&mut array.array);
             text(error)
         })?;
         let array = unsafe { Array::import(array, &schema) }.map_err(text)?;
         let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
-        // The consumer's memory holds anything.
+        // The consumer's memory holds arbitrary bytes.
         c_array.reserved = [-1; 3];
         array.schema().and_then(|schema| schema.export(&mut c_schema)).map_err(text)?;
         array.export(&mut c_array).map_err(text)?;
@@ -62,7 +62,7 @@ impl Relay for Ours {
     }
 }
 
-/// What a wrong peer does.
+/// A mistake of a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayFault {
     /// Hands on copies, at other addresses.
@@ -71,19 +71,19 @@ pub enum RelayFault {
     ForgetsOffset,
     /// Hands on a null count of its own.
     InventsNullCount,
-    /// Keeps 32 bits of the id.
+    /// Keeps only 32 bits of the device id.
     TruncatesDeviceId,
-    /// Says that everything is on the host.
+    /// Says that every array is on the host.
     ForgetsDeviceType,
-    /// Says that everything is ready.
+    /// Says that every array is ready.
     DropsEvent,
     /// Does not write `reserved`.
     LeavesGarbageInReserved,
     /// Takes the struct over and does not mark it as moved.
     LeavesSourceUnreleased,
-    /// Never releases.
+    /// Never releases what it took over.
     Leaks,
-    /// Releases while its own consumer has the array.
+    /// Releases while its own consumer still has the array.
     ReleasesEarly,
     /// Calls the release of the base twice.
     ReleasesTwice,
@@ -93,29 +93,29 @@ pub enum RelayFault {
     ReleasesChildrenLast,
     /// Keeps the address of a struct that is moved.
     KeepsAddressOfStruct,
-    /// Takes the buffers away from children that were moved out.
+    /// Takes the buffers of children away that were moved out.
     EndsMovedChildren,
-    /// Its own release does not mark the struct as released.
+    /// Does not mark a struct as released in the release of that struct.
     LeavesReleaseSet,
     /// Writes to a buffer.
     WritesData,
     /// Reads a buffer on the host.
     ReadsData,
-    /// Keeps 8 bits of the type of device.
+    /// Keeps only 8 bits of the device type.
     TruncatesDeviceType,
-    /// Keeps no flag but the one that it knows.
+    /// Keeps only the flag that it knows.
     LosesFlags,
     /// Hands on a schema without names.
     LosesNames,
-    /// Hands on a schema without metadata, and with it extension types as their storage.
+    /// Hands on a schema without metadata, so that extension types become their storage.
     LosesMetadata,
     /// Hands on dictionary-encoded types as their indices.
     LosesDictionary,
-    /// Knows no dictionaries.
+    /// Refuses dictionaries.
     RefusesDictionaries,
 }
 
-/// A peer with at most one fault.
+/// A relay with at most one fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Handwritten(pub Option<RelayFault>);
 
@@ -160,13 +160,13 @@ fn release_below(array: &ArrowArray) {
     }
 }
 
-/// What a node of [`Handwritten`] owns.
+/// The data that a node of [`Handwritten`] owns.
 struct NodeData {
     held: Arc<HeldBase>,
     address: *const ArrowArray,
     buffers: Vec<*const c_void>,
     children: Vec<*mut ArrowArray>,
-    /// What the children had when they were made, wherever they are now.
+    /// The data of the children when they were made, wherever the children are now.
     of_children: Vec<*mut NodeData>,
     dictionary: *mut ArrowArray,
     _copies: Vec<Vec<u64>>,
@@ -247,14 +247,14 @@ impl Relay for Handwritten {
 }
 
 impl Handwritten {
-    /// Tells a base structure that it made where it lies now: what a peer in C, which writes it
-    /// there, knows.
+    /// Tells a base structure of this relay where it lies now. A peer in C, which writes the struct
+    /// there itself, knows that.
     pub fn settle_at(node: *mut ArrowArray) {
         unsafe { (*(*node).private_data.cast::<NodeData>()).address = node };
     }
 }
 
-/// The first buffer that is there.
+/// Returns the first buffer that is there.
 fn first_buffer(array: &ArrowArray) -> Option<*mut u8> {
     let own = (0..array.n_buffers as usize).map(|index| unsafe { *array.buffers.add(index) });
     let own = own.map(|buffer| buffer.cast_mut().cast()).find(|buffer: &*mut u8| !buffer.is_null());
@@ -291,7 +291,7 @@ fn copy(source: &ArrowArray, held: &Arc<HeldBase>, at: Option<*const ArrowArray>
     let dictionary =
         if source.dictionary.is_null() { ptr::null_mut() } else { below(source.dictionary) };
     ArrowArray {
-        // What a peer knows without a bitmap; all that it has to know here.
+        // A peer that does not look at a bitmap knows only what the source says.
         null_count: source.null_count,
         length: source.length,
         offset: source.offset,
@@ -341,37 +341,37 @@ unsafe extern "C" fn release_node(node: *mut ArrowArray) {
         unsafe { (*node).release = None };
     }
     if fault == Some(RelayFault::EndsMovedChildren) {
-        // The parent looks at it even after this.
+        // The parent looks at the data even after this.
         let private = Box::leak(private);
         unsafe { ptr::drop_in_place(&raw mut private.held) };
     }
 }
 
-/// Where an array is said to be, and what it waits for.
+/// Where an array is said to lie, and what it waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct On {
     /// The type of device.
     pub device_type: i32,
-    /// Which one.
+    /// The number of the device.
     pub device_id: i64,
     /// The event, or null.
     pub sync_event: *mut c_void,
 }
 
 impl On {
-    /// On the host.
+    /// The host.
     pub const CPU: Self = Self::device(1, -1);
 
-    /// On this device, ready now.
+    /// Returns a device, with an array that is ready now.
     pub const fn device(device_type: i32, device_id: i64) -> Self {
         Self { device_type, device_id, sync_event: ptr::null_mut() }
     }
 }
 
-/// That a peer hands on what it was given: the same values, the same addresses, the same device and
-/// event; that it takes the structs over by a move, releases each base once and only when its own
-/// consumer has released everything, in any order and from any address; and that it calls nothing
-/// else and writes to nothing.
+/// Checks that a relay hands on what it was given: the same values, addresses, device and event. It
+/// has to take the structs over by a move, and to release each base once, only after its own
+/// consumer has released everything, in any order and from any address. It may call nothing else,
+/// and write to nothing.
 pub fn check_relay(
     relay: &dyn Relay,
     plan: &Plan,

@@ -1,7 +1,8 @@
-//! What a test needs and a machine may not have: a driver, a compiler, somebody else's library.
+//! The things that a test needs and a machine may lack: a driver, a compiler, another library.
 //!
-//! A test without it is left out, and says so. `ARROW_DEVICE_REQUIRE` names, with commas between,
-//! what may not be left out (`all` for everything), and where `CI` is `true` nothing may.
+//! A test is skipped where they are missing, and says so. `ARROW_DEVICE_REQUIRE` names, with commas
+//! between, the things for lack of which no test may be skipped (`all` for everything). Where `CI`
+//! is `true`, no test may be skipped at all.
 
 use std::env;
 
@@ -11,15 +12,15 @@ pub fn is_listed(name: &str) -> bool {
     listed.split(',').any(|one| one.trim() == name)
 }
 
-/// Whether a test may not be left out for want of this.
+/// Whether no test may be skipped for lack of this.
 pub fn is_required(name: &str) -> bool {
     is_listed(name) || is_listed("all") || env::var("CI").is_ok_and(|ci| ci == "true")
 }
 
-/// Says that a test is left out for want of this, and why.
+/// Prints that a test is skipped for lack of this, and why.
 ///
 /// # Panics
-/// Where it may not be left out.
+/// Panics if the test may not be skipped.
 #[track_caller]
 pub fn skip(name: &str, reason: &str) {
     assert!(!is_required(name), "{name} is required: {reason}");

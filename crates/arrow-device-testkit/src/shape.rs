@@ -1,40 +1,40 @@
-//! What a format string says about memory, read the short way: for the generator and the oracle,
-//! which share no code with the library.
+//! Reads from a format string how arrays lie in memory. The generator and the oracle use it, which
+//! share no code with the library.
 
-/// How the arrays of a type lie in memory. A dictionary-encoded type lies as its keys do.
+/// How the arrays of a type lie in memory. A dictionary-encoded type has the shape of its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Nothing but a length.
+    /// A length and nothing else.
     Null,
     /// A bit for each element.
     Bits,
-    /// So many bytes for each element.
+    /// This many bytes for each element.
     Fixed(usize),
-    /// Offsets of so many bytes, and what they point into.
+    /// Offsets of this many bytes, and the bytes that they lead to.
     Bytes(usize),
     /// Views of 16 bytes, and data buffers.
     Views,
-    /// Offsets of so many bytes into a child.
+    /// Offsets of this many bytes into a child.
     List(usize),
-    /// Starts and sizes of so many bytes into a child.
+    /// Starts and sizes of this many bytes into a child.
     ListView(usize),
-    /// So many elements of a child for each element.
+    /// This many elements of a child for each element.
     FixedList(usize),
     /// Children side by side.
     Struct,
-    /// The children of a sparse union, by these type ids.
+    /// The children of a sparse union, with their type ids.
     Sparse(Vec<u8>),
-    /// The children of a dense union, by these type ids.
+    /// The children of a dense union, with their type ids.
     Dense(Vec<u8>),
     /// Run ends and values.
     RunEnds,
 }
 
 impl Shape {
-    /// The shape of a format that is right.
+    /// Returns the shape of a valid format.
     ///
     /// # Panics
-    /// Where the format is none.
+    /// Panics if the format is not valid.
     pub fn of(format: &[u8]) -> Self {
         let text = std::str::from_utf8(format).expect("a format");
         let (letters, parameters) = text.split_once(':').unwrap_or((text, ""));

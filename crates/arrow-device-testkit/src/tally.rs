@@ -1,4 +1,4 @@
-//! A device that passes everything on to another one, and counts what its driver is asked for.
+//! A device that passes everything on to another one, and counts the calls of its driver.
 //!
 //! ```
 //! use std::sync::atomic::Ordering;
@@ -28,25 +28,25 @@ use arrow_device::driver::{
 };
 use arrow_device::{Device, DeviceId, Event, Memory, Queue, Result};
 
-/// What was asked of the driver.
+/// Counts of the calls of a driver.
 #[derive(Debug, Default)]
 pub struct DriverTally {
-    /// Work that was handed over: a list of copies, a mapping, its end, an event.
+    /// How often work was handed over: a list of copies, a mapping, its end, an event.
     pub submissions: AtomicU64,
-    /// Lists of copies.
+    /// How many lists of copies were submitted.
     pub copies: AtomicU64,
-    /// Calls in which the host may wait for the device.
+    /// How many calls were made in which the host may wait for the device.
     pub waits: AtomicU64,
-    /// Bytes of the regions, and of mappings that are filled.
+    /// How many bytes were in the regions of copies, and in mappings that were filled.
     pub moved: AtomicU64,
-    /// Handles for parts of an allocation.
+    /// How many handles for parts of an allocation were made.
     pub handles: AtomicU64,
-    /// Allocations of the device's memory.
+    /// How many allocations of the device's memory were made.
     pub allocations: AtomicU64,
 }
 
 impl DriverTally {
-    /// Begins again.
+    /// Sets all counts to 0.
     pub fn clear(&self) {
         let Self { submissions, copies, waits, moved, handles, allocations } = self;
         for count in [submissions, copies, waits, moved, handles, allocations] {
@@ -59,7 +59,8 @@ fn more(count: &AtomicU64, by: u64) {
     count.fetch_add(by, Ordering::Relaxed);
 }
 
-/// The device again, counting. It is what [`Device::find`] finds from then on.
+/// Wraps a device so that calls are counted. From then on [`Device::find`] finds the wrapped
+/// device.
 pub fn watch(device: &Device) -> (Device, Arc<DriverTally>) {
     let tally = Arc::new(DriverTally::default());
     let driver = Watched { driver: device.driver().clone(), tally: tally.clone() };

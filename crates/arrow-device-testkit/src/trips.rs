@@ -1,5 +1,4 @@
-//! Arrays that were sent somewhere: are they still what they were? And trips that every device
-//! takes them on.
+//! Sends arrays to devices and back, and checks that their values are unchanged.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -19,22 +18,22 @@ use crate::oracle;
 use crate::plan::Plan;
 use crate::release_until;
 
-/// An array of the library's in host memory, and what is to be read in every copy of it.
+/// Builds an array in host memory. Returns it with the plan that every copy of it has to equal.
 ///
 /// # Panics
-/// Where the library does not build it, or builds something else.
+/// Panics if the library does not build the array, or builds something else.
 pub fn built(plan: &Plan) -> (Array, Plan) {
     let array = generate::build(plan, &Ledger::new()).unwrap_or_else(|error| panic!("{error}"));
-    // The same values, with the type as the library spells it.
+    // The plan has the same values, with the type as the library spells it.
     let expected = oracle::plan_of(&array).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(oracle::values(&expected), oracle::values(plan));
     (array, expected)
 }
 
-/// The array again, as somebody who only knows the C struct has it.
+/// Exports an array and imports it again, so that it is known by its C struct only.
 ///
 /// # Panics
-/// Where it cannot be exported or imported.
+/// Panics if the array cannot be exported or imported.
 pub fn imported(array: &Array) -> Array {
     let mut c_array = ArrowDeviceArray::empty();
     let exported = array.export(&mut c_array).and_then(|()| array.schema());
@@ -44,9 +43,9 @@ pub fn imported(array: &Array) -> Array {
     again.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Ways to ask for the same copy, one for each number: with and without what is not shown, in one
-/// block and in several, in chunks of two sizes, at another alignment. None shares memory with its
-/// source.
+/// Returns options for the same copy, different ones for each number: with and without what is not
+/// shown, in one block and in several, in chunks of two sizes, at another alignment. No such copy
+/// shares memory with its source.
 pub fn ways_to_copy(number: usize) -> Options {
     let options = Options::new().always(true);
     match number % 5 {
@@ -58,10 +57,10 @@ pub fn ways_to_copy(number: usize) -> Options {
     }
 }
 
-/// That an array in host memory is valid, and has these values.
+/// Asserts that an array in host memory is valid, and has these values.
 ///
 /// # Panics
-/// Where it is or has not. The message begins with `what`.
+/// Panics if the array is not valid, or has other values. The message begins with `what`.
 #[track_caller]
 pub fn assert_is(array: &Array, expected: &Plan, what: &str) {
     array.validate().unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -69,14 +68,14 @@ pub fn assert_is(array: &Array, expected: &Plan, what: &str) {
     oracle::require_equal(expected, &found).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
-/// The result of a polled copy. Between two polls the host waits for these queues, so that devices
-/// go on which work only then.
+/// Returns the result of a polled copy. Between two polls the host waits for these queues, so that
+/// devices go on which work only then.
 ///
 /// # Errors
-/// That of the copy.
+/// The error of the copy.
 ///
 /// # Panics
-/// Where the copy comes to no end within a minute.
+/// Panics if the copy does not end within a minute.
 pub fn polled(
     copy: arrow_device::Result<PolledCopy>,
     queues: &[&Queue],
@@ -92,10 +91,10 @@ pub fn polled(
     }
 }
 
-/// Polled copies to a device that works by itself, within it and back, for which nobody waits.
+/// Polls copies to a device that works by itself, within it and back, without waiting.
 ///
 /// # Panics
-/// Where one does not arrive, or with other values.
+/// Panics if a copy does not arrive, or arrives with other values.
 pub fn polled_copies_need_nobody_who_waits(queue: &Queue, samples: usize) {
     let without_a_wait = |copy: arrow_device::Result<PolledCopy>| polled(copy, &[]).unwrap();
     for (number, Generated { plan, .. }) in generate::samples(samples, 23).enumerate() {
@@ -108,11 +107,11 @@ pub fn polled_copies_need_nobody_who_waits(queue: &Queue, samples: usize) {
     }
 }
 
-/// Slices of arbitrary arrays go from every place to every other, and from there to the host. Every
-/// second source is known by its C struct alone, and every second pair of copies is polled.
+/// Copies slices of arbitrary arrays from every place to every other, and from there to the host.
+/// Every second source is known by its C struct only, and every second pair of copies is polled.
 ///
 /// # Panics
-/// Where one does not arrive, or with other values.
+/// Panics if a copy does not arrive, or arrives with other values.
 pub fn from_every_place_to_every_other(places: &[Queue], samples: usize) {
     for (number, Generated { plan, .. }) in generate::samples(samples, 7).enumerate() {
         let (whole, expected) = built(&plan);
@@ -127,7 +126,7 @@ pub fn from_every_place_to_every_other(places: &[Queue], samples: usize) {
             for (two, here) in places.iter().enumerate() {
                 let options = ways_to_copy(number + one + two);
                 let what = format!("array {number}: {there:?} -> {here:?}, {options:?}");
-                // Where copies wait, none that is polled is promised.
+                // Where all copies wait, polled copies are not promised to work.
                 let waits = [there, here].into_iter().any(all_copies_wait);
                 let journey = || match (number + two) % 2 {
                     remainder if waits || remainder == 0 => {
@@ -152,10 +151,10 @@ fn all_copies_wait(queue: &Queue) -> bool {
     queue.device().properties().waiting_copies == WaitingCopies::All
 }
 
-/// Four threads send so many arbitrary arrays each to one device and back.
+/// Sends `samples` arbitrary arrays to one device and back, on each of four threads.
 ///
 /// # Panics
-/// Where one does not arrive, or with other values.
+/// Panics if an array does not arrive, or arrives with other values.
 pub fn threads_share_a_device(device: &Device, samples: usize) {
     std::thread::scope(|scope| {
         for seed in 0..4 {
@@ -171,11 +170,11 @@ pub fn threads_share_a_device(device: &Device, samples: usize) {
     });
 }
 
-/// So many threads read one array on a device at the same time: by copies to the host, and in place
-/// where the host reads the device's memory. What they hold of it ends in any order.
+/// Has `threads` threads read one array on a device at the same time: by copies to the host, and in
+/// place where the host can read the device's memory. The threads let go of the array in any order.
 ///
 /// # Panics
-/// Where a thread reads other values.
+/// Panics if a thread reads other values.
 pub fn threads_read_one_array(queue: &Queue, threads: usize, rounds: usize) {
     let words = ["a", "bc", "a word that is longer than a view has room for", ""];
     let text = (0..1000).map(|row| (row % 7 > 0).then(|| words[row % words.len()]));
@@ -196,7 +195,7 @@ pub fn threads_read_one_array(queue: &Queue, threads: usize, rounds: usize) {
                     if !is_mapped {
                         continue;
                     }
-                    // All threads begin at the same byte, and have it to different ends.
+                    // All threads begin at the same byte, and read to different ends.
                     let rows = 1 + (thread + round) % 1000;
                     let read = there.child(0).unwrap().slice(0, rows).unwrap().host().unwrap();
                     let bytes: Vec<u8> = (0..rows as i64).flat_map(i64::to_ne_bytes).collect();
@@ -211,12 +210,13 @@ pub fn threads_read_one_array(queue: &Queue, threads: usize, rounds: usize) {
     });
 }
 
-/// A copy to memory that an allocator gives for a queue, and that work on this queue still reads,
-/// writes there behind that work. `hold` holds the queue's work back until what it returns is given
-/// to `let_go`; a device that does no work until somebody waits needs neither.
+/// Checks a copy to memory that an allocator gives for a queue, while work on this queue still
+/// reads that memory: the copy has to write there behind that work. `hold` holds the queue's work
+/// back until its result is passed to `let_go`. A device that does no work until somebody waits
+/// needs neither.
 ///
 /// # Panics
-/// Where the work reads what the copy wrote, or the copy has other values.
+/// Panics if the work reads what the copy wrote, or the copy has other values.
 pub fn an_allocator_gives_what_its_queue_still_reads<H>(
     device: &Device,
     hold: impl FnOnce(&Queue) -> H,
@@ -238,7 +238,7 @@ pub fn an_allocator_gives_what_its_queue_still_reads<H>(
         let given = adopted.lock().unwrap().take();
         given.ok_or_else(|| Error::new(ErrorKind::OutOfMemory, format!("{len} bytes more")))
     });
-    // What the device aligns has room, too.
+    // The array is half as large as the block, so that alignment fits in too.
     let values = Array::from_values(DataType::Int64, (0..LEN as i64 / 16).map(Some)).unwrap();
     let there = values.copy_with(&queue, &options).unwrap();
     let_go(held);
@@ -252,10 +252,10 @@ pub fn an_allocator_gives_what_its_queue_still_reads<H>(
     assert!(there.to_host().unwrap().equals(&values).unwrap());
 }
 
-/// Columns whose buffers are parts of one allocation, exported and read again.
+/// Exports columns whose buffers are parts of one allocation, and reads them again.
 ///
 /// # Panics
-/// Where a part is not named, or a column has other values.
+/// Panics if a part has no name, or a column has other values.
 pub fn columns_in_one_allocation(queue: &Queue) {
     let step = (queue.device().properties().alignment as u64).max(256);
     let mut memory = queue.allocate(4 * step).unwrap();
@@ -278,19 +278,19 @@ pub fn columns_in_one_allocation(queue: &Queue) {
     }
 }
 
-/// Copies of all sizes to the device and back, round after round, with eight small ones and a large
-/// one in flight at a time. `allocations` counts what is allocated for data to pass through; it may
-/// count device memory, too, which is recycled.
+/// Copies arrays of all sizes to the device and back, round after round, with eight small ones and
+/// a large one in flight at a time. `allocations` counts the allocations of memory that data passes
+/// through. It may count device memory too, which is recycled.
 ///
 /// # Panics
-/// Where the count goes on growing after the first rounds, or an array has other values.
+/// Panics if the count goes on growing after the first rounds, or an array has other values.
 pub fn mixed_copies_reuse_what_they_pass_through(queue: &Queue, allocations: impl Fn() -> usize) {
     let recycler = Recycler::new(1 << 30);
     let options = Options::new().always(true).allocator(recycler);
     let large = Array::from_values(DataType::Int64, (0..5_i64 << 19).map(Some)).unwrap();
     let mut counts = Vec::new();
     for round in 0..8 {
-        // So far apart that no block of device memory serves two of them.
+        // The sizes are so far apart that no block of device memory fits two of them.
         let sizes = [8, 100_000, 400, 20_000, 100, 300_000, 30, 2000];
         let small = sizes.map(|rows| large.slice(round, rows).unwrap());
         let mut there = small.each_ref().map(|array| array.copy_with(queue, &options).unwrap());
@@ -310,16 +310,16 @@ pub fn mixed_copies_reuse_what_they_pass_through(queue: &Queue, allocations: imp
         assert!(release_until(|| held_back().in_use == 0));
         counts.push(allocations());
     }
-    // A device works at its own pace, so that some more may be on their way than ever before.
+    // A device works at its own pace, so a few more copies may be on their way than ever before.
     let grown = counts.last().unwrap() - counts.get(2).unwrap();
     assert!(grown <= 4, "allocations by the end of each round: {counts:?}");
 }
 
-/// So many streams of three arrays on a device go through the C struct, and their arrays are read
+/// Sends `samples` streams of three arrays on a device through the C struct, and reads their arrays
 /// on another queue.
 ///
 /// # Panics
-/// Where an array does not arrive, or with other values.
+/// Panics if an array does not arrive, or arrives with other values.
 pub fn streams_go_through_the_c_struct(device: &Device, samples: usize) {
     let [producer, consumer] = [(); 2].map(|()| device.open_queue().unwrap());
     let device_type = device.id().device_type;
@@ -343,10 +343,10 @@ pub fn streams_go_through_the_c_struct(device: &Device, samples: usize) {
     }
 }
 
-/// Ten rows of a column of a million are copied to the host without the others.
+/// Copies ten rows of a column of a million to the host, and checks that the others stay behind.
 ///
 /// # Panics
-/// Where more is copied, or the values are others.
+/// Panics if more is copied, or the values are others.
 pub fn a_part_of_a_large_column_moves_little(queue: &Queue) {
     let values = (0..1_000_000).map(Some);
     let column = Array::from_values(DataType::Int32, values).unwrap().copy_to(queue).unwrap();

@@ -1,7 +1,7 @@
-//! The [`Driver`] of a Vulkan device: raw handles in, calls of Vulkan out.
+//! The [`Driver`] of a Vulkan device: translates operations on raw handles to calls of Vulkan.
 //!
 //! A queue is a `VkQueue`, an event a `VkEvent`, memory a `VkBuffer`. Several drivers may share one
-//! [`Logical`] device, and differ in the memory that they allocate.
+//! [`Logical`] device and allocate different kinds of memory.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -22,15 +22,15 @@ use crate::lane::Work;
 use crate::logical::Logical;
 use crate::memory_types::{MemoryType, advance};
 
-/// How often `is_idle` looks whether a queue has got to what was submitted just now.
+/// How often `is_idle` looks whether a queue has come to the signal that was just submitted.
 const LOOKS: u32 = 200;
 
 pub(crate) struct VulkanDriver {
     logical: Arc<Logical>,
     memory_type: MemoryType,
     properties: Properties,
-    /// Of whoever opened this one, who need not be who opened the device first. Dropped after the
-    /// device was let go of.
+    /// The owner that this opening was given, which may differ from that of the device's first
+    /// opening. Dropped after `logical`.
     _owner: Option<Owner>,
 }
 
@@ -63,13 +63,13 @@ impl VulkanDriver {
             .with_alignment(types.alignment as usize)
             .with_addressing(Addressing::Handle)
             .with_parts(true)
-            // What comes from the host passes a staging buffer anyway: two are used in turn.
+            // Data from the host passes through a staging buffer anyway: two are used in turn.
             .with_gathered_writes(!is_mapped)
             .with_host_access(access);
         Ok(Self { logical, memory_type, properties, _owner: owner })
     }
 
-    /// A mapping of what the host does not see: a copy in a staging buffer.
+    /// Maps memory that the host cannot see, by a copy in a staging buffer.
     ///
     /// # Safety
     /// UNS-22, as [`Driver::map`] has it.
@@ -88,12 +88,12 @@ impl VulkanDriver {
                 logical.unpin(address);
                 Err(error)
             }
-            // The device may still write there.
+            // The device may still write to the staging buffer, so it is not given back.
             Err(error) => Err(error),
         }
     }
 
-    /// Waits until a queue has done everything, by whomever it was submitted.
+    /// Waits until a queue has done all that was submitted to it, by this crate and by others.
     fn finish(&self, queue: vk::Queue) -> Result<()> {
         let lane = self.logical.lane_of(queue)?;
         // SAFETY: nothing is submitted but a signal, which comes behind all commands before it
@@ -116,7 +116,7 @@ fn buffer_of(memory: Raw<Memory>) -> vk::Buffer {
     vk::Buffer::from_raw(memory.bits() as u64)
 }
 
-/// The driver is not loaded where a handle does not fit into a pointer.
+/// Converts a handle. Where a handle does not fit into a pointer, the driver is never loaded.
 fn raw<T>(handle: impl Handle) -> Raw<T> {
     Raw::from_bits(handle.as_raw() as usize)
 }
@@ -187,7 +187,7 @@ unsafe impl Driver for VulkanDriver {
     }
 
     unsafe fn close_queue(&self, _queue: Raw<Queue>) {
-        // A `VkQueue` is there as long as its device.
+        // Nothing to close: a `VkQueue` lives as long as its device.
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
@@ -195,8 +195,8 @@ unsafe impl Driver for VulkanDriver {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        // Others submit to the queue, too, so that it has to be asked by something behind all that
-        // is there.
+        // Others submit to the queue too, so the answer has to come from something that is
+        // submitted behind all of that.
         let lane = self.logical.lane_of(queue_of(queue))?;
         // SAFETY: nothing is submitted but a signal.
         let point = unsafe { self.logical.submit(lane, Work::default(), &mut None) }?;
@@ -265,7 +265,7 @@ unsafe impl Driver for VulkanDriver {
             // SAFETY: UNS-21 and UNS-22, which the caller keeps.
             return unsafe { self.logical.copy(lane, route, regions) };
         }
-        // Vulkan knows no empty copies.
+        // Vulkan has no empty copies.
         let regions: Vec<Region> =
             regions.iter().filter(|region| region.len > 0).copied().collect();
         // SAFETY: UNS-21 and UNS-22, which the caller keeps.
@@ -273,13 +273,13 @@ unsafe impl Driver for VulkanDriver {
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
-        // Memory of a lost device has no certain contents, and of what is mapped nobody else would
-        // say so.
+        // Memory of a lost device has no certain contents, and reading mapped memory reports no
+        // error.
         self.logical.require_life()?;
         let block = self.logical.block_of(buffer_of(spot.base));
         match block.and_then(|block| block.address) {
             Some(address) => Ok(advance(address, spot.offset)),
-            // Somebody else's, or an allocation of another driver of the device.
+            // The buffer is somebody else's, or was allocated by another driver of the device.
             // SAFETY: UNS-22, which the caller keeps.
             None => unsafe { self.map_copy(spot, len) },
         }
@@ -290,7 +290,7 @@ unsafe impl Driver for VulkanDriver {
     }
 
     unsafe fn unmap(&self, _spot: Spot, _len: u64, address: NonNull<u8>) {
-        // Only a copy ends with its mapping.
+        // Only a mapping that is a copy has to be ended.
         self.logical.unpin(address);
     }
 
@@ -300,8 +300,8 @@ unsafe impl Driver for VulkanDriver {
         spot: Spot,
         _len: u64,
     ) -> Result<Option<NonNull<u8>>> {
-        // What the host wrote before a submission is there for its commands ("vkQueueSubmit ...
-        // makes all host writes available").
+        // Commands see what the host wrote before they were submitted ("vkQueueSubmit ... makes all
+        // host writes available").
         let block = self.logical.block_of(buffer_of(spot.base));
         Ok(block.and_then(|block| block.address).map(|address| advance(address, spot.offset)))
     }
@@ -313,10 +313,10 @@ unsafe impl Driver for VulkanDriver {
         _len: u64,
         _address: NonNull<u8>,
     ) -> Result<Filled> {
-        // Nothing is submitted that would say so.
+        // Nothing is submitted here that would report the loss.
         self.logical.require_life()?;
-        // As above, and of each submission to any queue of the device. The memory is coherent and
-        // stays mapped.
+        // What the host wrote is visible to all later submissions to any queue of the device, as in
+        // `map_to_fill`. The memory is coherent and stays mapped.
         Ok(Filled::Now)
     }
 

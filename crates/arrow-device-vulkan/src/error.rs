@@ -1,14 +1,14 @@
-//! Vulkan's results as this library's errors.
+//! Converts Vulkan's results to errors.
 
 use arrow_device::{DeviceId, Error, ErrorKind, Result};
 use ash::vk;
 
-/// What Vulkan returned, with the error in this library's words.
+/// Converts the error of a result of Vulkan.
 pub(crate) fn check<T>(result: Result<T, vk::Result>, operation: &'static str) -> Result<T> {
     result.map_err(|code| error(code, operation))
 }
 
-/// The same, about a device.
+/// Converts the error of a result of Vulkan, and adds the device.
 pub(crate) fn check_on<T>(
     result: Result<T, vk::Result>,
     operation: &'static str,
@@ -17,7 +17,7 @@ pub(crate) fn check_on<T>(
     check(result, operation).map_err(|error| error.on_device(device))
 }
 
-/// The error for a code that is not success.
+/// Returns the error for a code that is not success.
 pub(crate) fn error(code: vk::Result, operation: &'static str) -> Error {
     let (kind, message) = meaning(code);
     Error::new(kind, message).during(operation).from_vendor(code.as_raw().into(), name(code))
@@ -53,7 +53,7 @@ fn meaning(code: vk::Result) -> (ErrorKind, &'static str) {
     }
 }
 
-/// The name of a code in the Vulkan headers.
+/// Returns the name that a code has in the Vulkan headers.
 fn name(code: vk::Result) -> &'static str {
     let found = NAMES.iter().find(|(known, _)| *known == code);
     found.map_or("a code of the vendor's", |(_, name)| name)

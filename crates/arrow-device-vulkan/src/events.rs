@@ -1,8 +1,10 @@
 //! `VkEvent`s, whoever made them.
 //!
-//! An event of this crate's stands for a point of a lane's timeline, which is what the host and
-//! other lanes wait for; the `VkEvent` itself is for others. Of somebody else's event there is only
-//! the handle.
+//! An event that this crate made stands for a point of a lane's timeline. The host and other lanes
+//! wait for that point; the `VkEvent` itself is for other libraries. Of another library's event
+//! only the handle is known, so the host asks for its status, or the device's only queue waits by a
+//! command. What must stay true: an event is destroyed only after the commands that set it were
+//! executed.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,7 @@ use crate::lane::{ALL_COMMANDS, Lane, Work, everything};
 use crate::logical::{Logical, lock};
 use crate::outstanding::DoomedEvent;
 
-/// How often a wait asks again at once, before it begins to pause.
+/// How often a wait asks without a pause, before it begins to pause.
 const EAGER: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
@@ -44,7 +46,7 @@ impl Logical {
         }
     }
 
-    /// Destroys what has passed by now of what nobody has any more.
+    /// Destroys events that are not in use any more and have passed by now.
     pub(crate) fn destroy_doomed(&self) {
         let mut doomed = lock(&self.doomed);
         if doomed.is_empty() {
@@ -61,7 +63,7 @@ impl Logical {
         }
     }
 
-    /// Has the lane set the event behind everything.
+    /// Submits a command that sets the event behind all earlier work of the lane.
     ///
     /// # Safety
     /// The event was made here and is not recorded yet.
@@ -87,8 +89,8 @@ impl Logical {
             Some(None) => {
                 Err(self.error(ErrorKind::InvalidArgument, "the event is not recorded yet"))
             }
-            // The commands that set it end with a barrier, behind which all that comes later on the
-            // same queue is.
+            // The commands that set the event end with a barrier, so everything later on the same
+            // queue comes behind it.
             Some(Some(point)) if point.lane == lane.index => Ok(Waiting::Queued),
             Some(Some(point)) => {
                 let Some(other) = self.lanes.get(point.lane) else {
@@ -100,8 +102,8 @@ impl Logical {
                 Ok(Waiting::Queued)
             }
             // "An event must not be used to define a dependency between commands submitted to
-            // different queues", and the C struct does not say which queue sets it: one of those
-            // that were given, or another one of the device's.
+            // different queues", and the C struct does not say which queue sets the event: one of
+            // those that were given, or another one of the device's.
             None if !self.has_one_queue() => Ok(Waiting::HostMustWait),
             // SAFETY: the event is alive and stays so until the lane has passed it, as the caller
             // promises.

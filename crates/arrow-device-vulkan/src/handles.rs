@@ -1,5 +1,5 @@
-//! A Vulkan device as its handles: what an application gives to [`open_from`](crate::open_from),
-//! and what [`handles_of`](crate::handles_of) tells.
+//! The handles of a Vulkan device: what an application passes to [`open_from`](crate::open_from),
+//! and what [`handles_of`](crate::handles_of) returns.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -7,10 +7,10 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An instance, a device of it and its queues, and with what they are called.
+/// An instance, a device of it and its queues, and the function through which Vulkan is called.
 ///
-/// Handles are numbers here, as `as_raw()` of ash's handles gives them, so that no crate of
-/// bindings has to be the same on both sides.
+/// Handles are numbers here, as `as_raw()` of ash's handles returns them, so both sides may use
+/// different crates of bindings.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Handles {
-    /// `vkGetInstanceProcAddr` of the loader that made the others; `None` for that of the system's
+    /// `vkGetInstanceProcAddr` of the loader that made the other handles; `None` for the system's
     /// loader.
     pub loader: Option<NonNull<c_void>>,
     /// The `VkInstance`, made for Vulkan 1.2 or later.
@@ -37,12 +37,12 @@ pub struct Handles {
     pub device: u64,
     /// The queues that may be used.
     pub queues: Vec<SharedQueue>,
-    /// Whether the device has no queue beside these that sets the events of arrays.
+    /// Whether no other queue of the device sets events of arrays.
     pub(crate) has_all_queues: bool,
     pub(crate) owner: Option<Owner>,
 }
 
-/// What keeps the handles alive.
+/// The owner that keeps the handles alive.
 pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
 // SAFETY: the address of a function, and handles. Vulkan's handles may be used on any thread
@@ -54,7 +54,7 @@ unsafe impl Send for Handles {}
 // locks for those it names.
 unsafe impl Sync for Handles {}
 
-/// A `VkQueue` that others submit to as well.
+/// A `VkQueue` that other libraries submit to as well.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct SharedQueue {
@@ -62,14 +62,15 @@ pub struct SharedQueue {
     pub handle: u64,
     /// The index of its family.
     pub family: u32,
-    /// What everybody holds while submitting to it.
+    /// The lock that everybody holds while submitting to the queue.
     pub lock: Arc<dyn SubmitLock>,
 }
 
-/// Keeps two threads from submitting to one `VkQueue` at the same time, as Vulkan asks of its
+/// Keeps two threads from submitting to one `VkQueue` at the same time, as Vulkan requires of its
 /// callers.
 ///
-/// A [`Mutex`] is one. Whoever holds it must not call into this library or drop what is its.
+/// A [`Mutex`] is such a lock. A thread that holds it must not call into this library or drop
+/// values of this library.
 pub trait SubmitLock: Send + Sync {
     /// Calls `submit` once, while nobody else submits to the queue. Does not panic.
     fn while_locked(&self, submit: &mut dyn FnMut());
@@ -83,7 +84,7 @@ impl<T: Send> SubmitLock for Mutex<T> {
 }
 
 impl Handles {
-    /// Without a queue yet, called through the system's loader.
+    /// Handles without a queue yet. Vulkan is called through the system's loader.
     pub fn new(instance: u64, physical_device: u64, device: u64) -> Self {
         let (queues, has_all_queues) = (Vec::new(), false);
         Self {
@@ -97,29 +98,29 @@ impl Handles {
         }
     }
 
-    /// Adds a queue, which is of a family that can compute or draw. A family that only transfers is
-    /// refused when the device is opened: it cannot set the events that others wait for.
+    /// Adds a queue, whose family has to compute or draw. A family that only transfers is refused
+    /// when the device is opened, because its queues cannot set the events that others wait for.
     pub fn with_queue(mut self, handle: u64, family: u32, lock: Arc<dyn SubmitLock>) -> Self {
         self.queues.push(SharedQueue { handle, family, lock });
         self
     }
 
-    /// Says that the events of all arrays are set on the queues that were added: nobody sets one on
-    /// another queue of the device. Where there is one queue, it then waits for such an event by a
+    /// Declares that the events of all arrays are set on the queues that were added, and on no
+    /// other queue of the device. If there is only one queue, it then waits for such an event by a
     /// command, and the host does not wait.
     pub fn with_all_queues(mut self) -> Self {
         self.has_all_queues = true;
         self
     }
 
-    /// Calls Vulkan through this `vkGetInstanceProcAddr`.
+    /// Sets the `vkGetInstanceProcAddr` through which Vulkan is called.
     pub fn with_loader(mut self, get_instance_proc_addr: NonNull<c_void>) -> Self {
         self.loader = Some(get_instance_proc_addr);
         self
     }
 
-    /// Keeps this as long as anything of the device that is opened with these handles is there. An
-    /// owner whose drop destroys the device fits.
+    /// Sets an owner that is kept as long as anything of the device that is opened with these
+    /// handles. The owner may destroy the device when it is dropped.
     pub fn kept_by(mut self, owner: impl Any + Send + Sync) -> Self {
         self.owner = Some(Arc::new(owner));
         self
@@ -139,15 +140,15 @@ impl fmt::Debug for SharedQueue {
     }
 }
 
-/// Which of a device's memory is allocated, and with it how data gets there and back.
+/// The choice of a device's memory, and of the way in which data gets there and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// The device's own memory; where the host can read this fast (integrated GPUs, and drivers for
-    /// the processor), as with [`HostVisible`](Self::HostVisible).
+    /// The device's own memory. Where the host can read it fast (integrated GPUs, and drivers for
+    /// the processor), the host uses it in place as with [`HostVisible`](Self::HostVisible).
     #[default]
     Automatic,
     /// Memory that the host reads and writes in place.
     HostVisible,
-    /// The device's own memory, in which the host does not look: data goes through staging buffers.
+    /// The device's own memory, which the host does not access: data goes through staging buffers.
     DeviceOnly,
 }

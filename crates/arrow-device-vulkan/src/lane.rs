@@ -1,8 +1,11 @@
-//! A `VkQueue`, as an ordered lane: whatever is submitted here begins and ends with a full barrier,
-//! and moves a timeline semaphore on by one.
+//! A lane: a `VkQueue` whose submissions are kept in order.
 //!
-//! Order is that of submission to the `VkQueue`, so that work which others submit to it is in it,
-//! too. A lane owns its command pool and its semaphore; the `VkQueue` is the application's.
+//! Each submission of this crate begins and ends with a full barrier, and raises the lane's
+//! timeline semaphore by one. The order is that of submission to the `VkQueue`, so work that others
+//! submit to the queue is part of it. What a submission needs, its command buffer and its staging
+//! buffer, is taken back when the timeline has reached the submission's value. What must stay true:
+//! values are submitted in rising order, under the lane's lock and the queue's lock. A lane owns
+//! its command pool and its semaphore. The `VkQueue` is the application's.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +16,7 @@ use ash::vk;
 use crate::handles::SubmitLock;
 use crate::staging::StagingBuffer;
 
-/// All that a command can do with memory.
+/// All accesses that a command can make to memory.
 const ALL_ACCESS: vk::AccessFlags = vk::AccessFlags::from_raw(
     vk::AccessFlags::MEMORY_READ.as_raw() | vk::AccessFlags::MEMORY_WRITE.as_raw(),
 );
@@ -25,7 +28,7 @@ pub(crate) const ALL_COMMANDS: vk::PipelineStageFlags = vk::PipelineStageFlags::
 type VkResult<T> = Result<T, vk::Result>;
 
 pub(crate) struct Lane {
-    /// Where it stands among the device's.
+    /// The position of the lane in the device's list.
     pub(crate) index: usize,
     pub(crate) queue: vk::Queue,
     pub(crate) lock: Arc<dyn SubmitLock>,
@@ -33,7 +36,7 @@ pub(crate) struct Lane {
     state: Mutex<State>,
 }
 
-/// The end of a submission.
+/// The end of a submission: a value of a lane's timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) lane: usize,
@@ -44,23 +47,23 @@ struct State {
     pool: vk::CommandPool,
     free: Vec<vk::CommandBuffer>,
     in_flight: VecDeque<Flight>,
-    /// What the timeline has after all that was submitted.
+    /// The value of the timeline after all that was submitted.
     last: u64,
 }
 
-/// What a submission needs until the timeline has reached its value.
+/// The objects that a submission needs until the timeline has reached its value.
 struct Flight {
     value: u64,
     commands: Option<vk::CommandBuffer>,
     staging: Option<StagingBuffer>,
 }
 
-/// What to submit.
+/// The parts of a submission.
 #[derive(Default)]
 pub(crate) struct Work<'a> {
     /// Commands, between the barriers.
     pub(crate) record: Option<&'a dyn Fn(vk::CommandBuffer)>,
-    /// The lane that has to get to this value first.
+    /// A lane and the value that its timeline has to reach before this work begins.
     pub(crate) behind: Option<(&'a Lane, u64)>,
 }
 
@@ -96,8 +99,8 @@ impl Lane {
         })
     }
 
-    /// Submits; returns the value that the timeline has once it is done. Staging that only these
-    /// commands use is taken over if that went well.
+    /// Submits work. Returns the value that the timeline has once the work is done. If submitting
+    /// succeeds, the staging buffer is taken over, which only these commands use.
     ///
     /// # Safety
     /// The commands keep to Vulkan's rules, and what else they use stays until the value is
@@ -120,7 +123,7 @@ impl Lane {
         // is reached, as the caller promises.
         let submitted = unsafe { self.hand_over(device, commands, work.behind, value) };
         if let Err(code) = submitted {
-            // Of a lost device nothing is known: it may still execute them.
+            // What a lost device does is unknown: it may still execute the commands.
             state.free.extend(commands.filter(|_| code != vk::Result::ERROR_DEVICE_LOST));
             return Err(code);
         }
@@ -129,8 +132,8 @@ impl Lane {
         Ok(value)
     }
 
-    /// Takes back what submissions needed that are done; returns the staging. Leaves it to the next
-    /// time where somebody submits at this moment.
+    /// Takes back what finished submissions needed, and returns their staging buffers. Does nothing
+    /// while another thread submits.
     pub(crate) fn retire(&self, device: &ash::Device) -> Vec<StagingBuffer> {
         let Ok(mut state) = self.state.try_lock() else { return Vec::new() };
         if state.in_flight.is_empty() {
@@ -175,13 +178,13 @@ impl Lane {
         result
     }
 
-    /// How far the timeline has come.
+    /// Returns the value that the timeline has reached.
     pub(crate) fn passed(&self, device: &ash::Device) -> VkResult<u64> {
         // SAFETY: the semaphore is alive as long as this lane.
         unsafe { device.get_semaphore_counter_value(self.timeline) }
     }
 
-    /// Waits until the timeline has come this far, or the time is over; returns whether it has.
+    /// Waits until the timeline has reached a value, or the time is over. Returns whether it has.
     pub(crate) fn wait(
         &self,
         device: &ash::Device,
@@ -200,12 +203,12 @@ impl Lane {
         }
     }
 
-    /// What the timeline has after all that was submitted.
+    /// Returns the value of the timeline after all that was submitted.
     pub(crate) fn last(&self) -> u64 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).last
     }
 
-    /// Destroys what is the lane's, and returns the staging that it still had.
+    /// Destroys what the lane owns, and returns the staging buffers that it still had.
     ///
     /// # Safety
     /// Nothing that was submitted is still being executed, and the lane is not used after this.
@@ -279,8 +282,8 @@ impl State {
     }
 }
 
-/// Whatever was submitted before is done and visible, to the host too, before whatever comes later
-/// begins.
+/// Orders all work that was submitted before, and its effects on memory that device and host see,
+/// before all work that comes later.
 ///
 /// # Safety
 /// The buffer is being recorded.
@@ -293,7 +296,7 @@ pub(crate) unsafe fn full_barrier(device: &ash::Device, commands: vk::CommandBuf
     unsafe { device.cmd_pipeline_barrier(commands, from, to, none, &memory, &[], &[]) };
 }
 
-/// All writes before, for all accesses after.
+/// Makes all earlier writes visible to all later accesses.
 pub(crate) fn everything() -> vk::MemoryBarrier<'static> {
     vk::MemoryBarrier::default()
         .src_access_mask(ALL_ACCESS)

@@ -1,7 +1,7 @@
 //! Vulkan devices for [`arrow_device`]: Arrow data in `VkBuffer`s, ordered by `VkEvent`s.
 //!
 //! Nothing is linked. The Vulkan loader (`libvulkan.so.1`, `vulkan-1.dll`) is loaded by the first
-//! call, and a machine without one, or without a driver, gets an error that says what to install.
+//! call. A machine without a loader or without a driver gets an error that says what to install.
 //!
 //! ```
 //! if let Err(why) = arrow_device_vulkan::is_available() {
@@ -27,9 +27,9 @@
 //! | `sync_event` | null, or a pointer to a `VkEvent`, which is set by a command behind a full barrier, from all commands (`VK_PIPELINE_STAGE_ALL_COMMANDS_BIT`). The host may ask for its status: it is not made with `VK_EVENT_CREATE_DEVICE_ONLY_BIT` |
 //!
 //! Both sides use one `VkDevice`, its queues and their locks. The struct tells none of these, so
-//! that the application gives them to everybody: [`open_from`] takes them, and [`open_for`] finds
-//! the device of an array by its number afterwards. Who has no device of their own gets one from
-//! [`open`], and [`handles_of`] tells others what it is.
+//! the application gives them to all libraries: [`open_from`] takes them, and afterwards
+//! [`open_for`] finds the device of an array by its number. An application without a device of its
+//! own gets one from [`open`], and passes the result of [`handles_of`] on to other libraries.
 //!
 //! # An engine's own device
 //!
@@ -68,48 +68,48 @@
 //! # Ok::<(), arrow_device::Error>(())
 //! ```
 //!
-//! What the device has to have: Vulkan 1.2 and the feature `timelineSemaphore`.
+//! The device needs Vulkan 1.2 and the feature `timelineSemaphore`.
 //!
 //! # Queues
 //!
-//! [`Queue::raw`](arrow_device::Queue::raw) is a `VkQueue`, and its order is that of submission,
-//! whoever submits. What this crate submits begins and ends with a full barrier, so that it is in
-//! order with all that was submitted before and will be after; barriers between the application's
-//! own commands are the application's. [`open_queue`](arrow_device::Device::open_queue) goes
-//! through the queues that were given, in turn: there may be only one, and then everybody has it. A
-//! device of [`open`] has one.
+//! [`Queue::raw`](arrow_device::Queue::raw) is a `VkQueue`. The order of the queue is that of
+//! submission, by this crate and by others. What this crate submits begins and ends with a full
+//! barrier, so it is in order with all that was submitted before and will be submitted later.
+//! Barriers between the application's own commands are left to the application.
+//! [`open_queue`](arrow_device::Device::open_queue) returns the queues that were given in turn, so
+//! with one queue all callers share it. A device of [`open`] has one queue.
 //!
-//! Whoever holds a queue's [lock](SubmitLock) calls nothing of this library, which takes it for its
-//! own submissions.
+//! A thread that holds a queue's [lock](SubmitLock) must not call this library, which takes the
+//! lock for its own submissions.
 //!
 //! # Waiting
 //!
 //! The queues of a device wait for each other by timeline semaphores, for all events that were made
-//! here. Of somebody else's `VkEvent` the struct does not tell which queue sets it, and events may
-//! not cross queues. So the host waits, asking again and again. A device that is known to have one
-//! queue ([`open`], [`Handles::with_all_queues`]) waits for it by a command. The work that sets an
-//! event has to be submitted before the array is exported. An event that is
-//! [adopted](arrow_device::Event::adopt) stays alive until the queues that wait for it have passed
-//! it.
+//! by this crate. For another library's `VkEvent` the struct does not tell which queue sets it, and
+//! events may not cross queues. So the host waits, asking again and again. A device that is known
+//! to have one queue ([`open`], [`Handles::with_all_queues`]) waits for such an event by a command.
+//! The work that sets an event has to be submitted before the array is exported. An event that is
+//! [adopted](arrow_device::Event::adopt) has to stay alive until the queues that wait for it have
+//! passed it.
 //!
 //! # Memory
 //!
 //! Each allocation is a `VkDeviceMemory` with a `VkBuffer`. The buffers of an array that was copied
 //! to the device are several `VkBuffer`s, bound to one memory. Where the number of allocations
 //! matters, give the device an [allocator](arrow_device::Device::with_allocator):
-//! [`Recycler`](arrow_device::Recycler), or your own by [`adopt_memory`].
+//! [`Recycler`](arrow_device::Recycler), or your own with [`adopt_memory`].
 //!
-//! [`Placement`] says whether the host reads and writes the memory in place, or by staging buffers.
-//! What is given to a copy in host memory is read when the copy is submitted. What a copy writes to
-//! host memory is there when this library says that the copy has passed: staging buffers are
-//! emptied by whichever thread learns of it first. Buffers that others made are read through
-//! staging, also where their memory is mapped, because Vulkan does not tell what memory a buffer
-//! has.
+//! [`Placement`] chooses whether the host reads and writes the memory in place, or through staging
+//! buffers. Host memory that is the source of a copy is read when the copy is submitted. Host
+//! memory that is the target of a copy is written before this library says that the copy has
+//! passed: the first thread that learns that the copy has passed empties the staging buffer.
+//! Buffers that others made are read through staging buffers, also where their memory is mapped,
+//! because Vulkan does not tell what memory a buffer has.
 //!
 //! # A device that is lost
 //!
-//! It stays lost: copies, waits and questions are an [`ErrorKind::DeviceLost`], and what was kept
-//! for its queues is let go of.
+//! A lost device stays lost: copies, waits and questions are an [`ErrorKind::DeviceLost`], and
+//! everything that was kept for its queues is released.
 
 mod driver;
 mod error;
@@ -143,20 +143,21 @@ pub use handles::{Handles, Placement, SharedQueue, SubmitLock};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listed {
-    /// What [`open`] takes.
+    /// The index for [`open`].
     pub index: usize,
-    /// Its name, for people.
+    /// The name of the device, for people.
     pub name: String,
-    /// How many bytes of memory it has of its own; where it has none of its own, how many of the
-    /// host's it uses.
+    /// How many bytes of its own memory the device has, or of the host's memory if it has none of
+    /// its own.
     pub memory: u64,
-    /// What its driver says of its version.
+    /// The version of the driver, in the driver's words.
     pub driver_version: String,
-    /// Whether it has what is needed: Vulkan 1.2, timeline semaphores, a queue that computes.
+    /// Whether the device has what this crate needs: Vulkan 1.2, timeline semaphores, and a queue
+    /// that computes.
     pub can_open: bool,
 }
 
-/// Whether there is a device; where not, the error says why and what to install.
+/// Checks whether there is a device. The error says why there is none and what to install.
 pub fn is_available() -> Result<()> {
     let listed = own::list()?;
     if listed.iter().any(|device| device.can_open) {
@@ -169,19 +170,19 @@ pub fn is_available() -> Result<()> {
     Err(Error::new(ErrorKind::DeviceMissing, message))
 }
 
-/// The devices of all drivers, those of the processor included.
+/// Lists the devices of all drivers, including those that run on the processor.
 pub fn devices() -> Result<Vec<Listed>> {
     own::list()
 }
 
-/// Opens a device, with one queue. All who open it in this process share one `VkDevice`, which is
-/// kept.
+/// Opens a device with one queue. All who open a device in this process share one `VkDevice`, which
+/// is kept.
 pub fn open(index: usize) -> Result<Device> {
     open_with(index, Placement::Automatic)
 }
 
-/// Opens a device, as [`open`] does, with a choice of memory: [`ErrorKind::Unsupported`] where the
-/// device does not have it.
+/// Opens a device, as [`open`] does, with this placement of memory. It is
+/// [`ErrorKind::Unsupported`] where the device does not have such memory.
 pub fn open_with(index: usize, placement: Placement) -> Result<Device> {
     let logical = own::open(index)?;
     VulkanDriver::new(logical, placement, None).map(Device::new)
@@ -189,8 +190,8 @@ pub fn open_with(index: usize, placement: Placement) -> Result<Device> {
 
 /// Opens a device that the application made.
 ///
-/// Opened again, by another library with the same handles, it is the same device: both use its
-/// queues under the locks of whoever came first.
+/// If the handles were opened before, by this or another library, the result is the same device:
+/// both use its queues under the locks of the first opening.
 ///
 /// # Safety
 /// The handles are those of one instance, of one of its physical devices, and of a device and its
@@ -206,10 +207,11 @@ pub unsafe fn open_from(handles: Handles, placement: Placement) -> Result<Device
     VulkanDriver::new(logical, placement, owner).map(Device::new)
 }
 
-/// The open device of an `ArrowDeviceArray`'s `device_id`, which is the value of a `VkDevice`.
+/// Finds the open device of an `ArrowDeviceArray`'s `device_id`, which is the value of a
+/// `VkDevice`.
 ///
 /// The struct does not tell the instance, the queues and their locks. So the device has to be open
-/// in this process already: [`ErrorKind::DeviceMissing`] where it is not.
+/// in this process already. Otherwise this is [`ErrorKind::DeviceMissing`].
 pub fn open_for(device_id: i64) -> Result<Device> {
     let id = DeviceId::new(DeviceType::VULKAN, device_id);
     Device::find(id).ok_or_else(|| {
@@ -221,36 +223,36 @@ pub fn open_for(device_id: i64) -> Result<Device> {
     })
 }
 
-/// The handles of an open device, to make pipelines on it and to submit to its queues.
+/// Returns the handles of an open device, to make pipelines on it and to submit to its queues.
 ///
-/// Whoever submits to a queue holds its lock. [`Queue::raw`](arrow_device::Queue::raw) is the
+/// Hold a queue's lock while submitting to it. [`Queue::raw`](arrow_device::Queue::raw) is the
 /// `VkQueue` of a queue.
 pub fn handles_of(device: &Device) -> Result<Handles> {
     find(device).map(|logical| logical.handles())
 }
 
-/// Where a `VkBuffer` of somebody else's lies.
+/// Where a `VkBuffer` lies that the application made.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
     /// The `VkBuffer`, with the usages `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`.
     pub buffer: u64,
-    /// The `VkDeviceMemory` that it is bound to.
+    /// The `VkDeviceMemory` that the buffer is bound to.
     pub memory: u64,
-    /// Where in that it begins: a multiple of the device's
+    /// Where in the memory the buffer begins: a multiple of the device's
     /// [`alignment`](arrow_device::driver::Properties::alignment).
     pub offset: u64,
-    /// How many bytes it has.
+    /// How many bytes the buffer has.
     pub len: u64,
-    /// Where the host sees its first byte, if the memory is coherent and stays mapped.
+    /// The host's address of the first byte, if the memory is coherent and stays mapped.
     pub mapped: Option<NonNull<c_void>>,
 }
 
-/// Memory that somebody else allocated, such as the application's allocator: for an
-/// [`Allocator`](arrow_device::Allocator) of one's own.
+/// Adopts memory that the application allocated, for an [`Allocator`](arrow_device::Allocator) of
+/// its own.
 ///
-/// [`Memory::adopt`](arrow_device::Memory::adopt) knows the buffer alone. This one knows what it is
-/// bound to as well, so that the host can read it in place and parts of it can get buffers of their
-/// own.
+/// [`Memory::adopt`](arrow_device::Memory::adopt) knows only the buffer. This function also knows
+/// the memory that the buffer is bound to, so the host can read it in place, and parts of it can
+/// get buffers of their own.
 ///
 /// # Safety
 /// All of it is true of a buffer that is alive and that nobody else uses until `owner` is dropped

@@ -1,4 +1,4 @@
-//! The Vulkan loader, and the one instance that belongs to this crate.
+//! The Vulkan loader, and the one instance that this crate makes.
 //!
 //! Both are made by the first call that needs them and stay until the process ends, because memory
 //! that was handed out is released through them. `ARROW_DEVICE_VULKAN_LIBRARY` names another
@@ -14,18 +14,20 @@ use ash::vk;
 
 use crate::error::check;
 
-/// The function through which all others are found.
+/// The function through which all other functions are found.
 pub(crate) type GetInstanceProcAddr = vk::PFN_vkGetInstanceProcAddr;
 
-/// Vulkan of any loader: an application's may be the system's.
+/// Guards the use of Vulkan through any loader, because the application's loader may be the
+/// system's.
 static LIBRARY: LibraryUse = LibraryUse::new();
 
-/// An error in a child of `fork` whose parent has called this. Comes before every lock.
+/// Returns an error in a child of `fork` whose parent has called this. Has to come before every
+/// lock.
 pub(crate) fn enter() -> Result<()> {
     LIBRARY.enter().map_err(|error| error.during("load Vulkan"))
 }
 
-/// The system's loader.
+/// Returns the system's loader.
 pub(crate) fn load() -> Result<&'static ash::Entry> {
     enter()?;
     static LOADED: OnceLock<Result<ash::Entry, String>> = OnceLock::new();
@@ -58,7 +60,7 @@ fn find() -> Result<ash::Entry, String> {
     })
 }
 
-/// `vkGetInstanceProcAddr`: the one given, or the system's loader's.
+/// Returns `vkGetInstanceProcAddr`: the given one, or that of the system's loader.
 pub(crate) fn proc_addr(given: Option<NonNull<c_void>>) -> Result<GetInstanceProcAddr> {
     match given {
         None => Ok(load()?.static_fn().get_instance_proc_addr),
@@ -70,12 +72,12 @@ pub(crate) fn proc_addr(given: Option<NonNull<c_void>>) -> Result<GetInstancePro
     }
 }
 
-/// An address as a pointer, to be shown to others.
+/// Converts the address of the function to a pointer, for other libraries.
 pub(crate) fn as_pointer(get_instance_proc_addr: GetInstanceProcAddr) -> Option<NonNull<c_void>> {
     NonNull::new(get_instance_proc_addr as *mut c_void)
 }
 
-/// The functions of an instance.
+/// Loads the functions of an instance.
 ///
 /// # Safety
 /// The instance is alive and was made through this function.
@@ -108,7 +110,8 @@ pub(crate) unsafe fn instance_functions(
     Ok(unsafe { ash::Instance::load_with(address, instance) })
 }
 
-/// Refuses where a function is missing that will be called: ash would end the process at the call.
+/// Refuses to go on where a function is missing that will be called, because ash would end the
+/// process at the call.
 pub(crate) fn require(names: &[&CStr], is_there: impl Fn(&CStr) -> bool, why: &str) -> Result<()> {
     match names.iter().find(|name| !is_there(name)) {
         None => Ok(()),
@@ -119,7 +122,7 @@ pub(crate) fn require(names: &[&CStr], is_there: impl Fn(&CStr) -> bool, why: &s
     }
 }
 
-/// This crate's instance.
+/// Returns this crate's instance.
 pub(crate) fn own_instance() -> Result<ash::Instance> {
     static OWN: Mutex<Option<ash::Instance>> = Mutex::new(None);
     let entry = load()?;
@@ -144,7 +147,7 @@ fn create_instance(entry: &ash::Entry) -> Result<ash::Instance> {
     // SAFETY: a list of the loader's; no layer is named.
     let extensions = unsafe { entry.enumerate_instance_extension_properties(None) };
     let extensions = check(extensions, "create an instance")?;
-    // Drivers that translate to another interface are listed only for those who ask.
+    // Drivers that translate to another interface are listed only for callers that ask for them.
     let portability = ash::khr::portability_enumeration::NAME;
     let has_portability =
         extensions.iter().any(|extension| extension.extension_name_as_c_str() == Ok(portability));

@@ -1,8 +1,9 @@
-//! A `VkDevice`, and all that this process keeps of it: its functions, lanes, buffers and events.
+//! A `VkDevice`, and everything that this process keeps for it: its functions, lanes, buffers and
+//! events.
 //!
-//! There is one for each `VkDevice`, whoever opens it how often, found by the handle. It owns the
-//! lanes, the staging buffers and the events that were let go of before they passed. The `VkDevice`
-//! is the application's, or belongs to the process.
+//! There is one [`Logical`] for each `VkDevice`, however often it is opened, found by the handle.
+//! It owns the lanes, the staging buffers and the events that were destroyed before they passed.
+//! The `VkDevice` belongs to the application, or to the process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
@@ -21,7 +22,7 @@ use crate::memory_types::{BufferLocation, MemoryTypes};
 use crate::outstanding::{DoomedEvent, HostWrite};
 use crate::staging::{Spare, StagingBuffer};
 
-/// How long the end of the last work is waited for before its objects are given up.
+/// How long dropping waits for the last work. After that, the objects of the device are leaked.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Logical {
@@ -34,11 +35,11 @@ pub(crate) struct Logical {
     pub(crate) types: MemoryTypes,
     pub(crate) blocks: Mutex<HashMap<u64, BufferLocation>>,
     pub(crate) spare: Spare,
-    /// Staging that others copy from and to, by the address of its first byte.
+    /// The staging buffers that others copy from and to, by the address of their first byte.
     pub(crate) pinned: Mutex<BTreeMap<usize, StagingBuffer>>,
     pub(crate) writes: Mutex<Vec<HostWrite>>,
     pub(crate) write_count: AtomicUsize,
-    /// The events that were made here; those that are recorded, with the point they stand for.
+    /// The events that were made here. A recorded event has the point that it stands for.
     pub(crate) events: Mutex<HashMap<u64, Option<Point>>>,
     pub(crate) doomed: Mutex<Vec<DoomedEvent>>,
     next_lane: AtomicUsize,
@@ -46,7 +47,7 @@ pub(crate) struct Logical {
     handles: Handles,
 }
 
-/// All that are open.
+/// All devices that are open.
 static OPEN: Mutex<Vec<(u64, Weak<Logical>)>> = Mutex::new(Vec::new());
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -54,13 +55,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Logical {
-    /// The one of a device's handle, if it is open.
+    /// Returns the device with this handle, if it is open.
     pub(crate) fn find(device: u64) -> Option<Arc<Self>> {
         let open = lock(&OPEN);
         open.iter().filter(|(known, _)| *known == device).find_map(|(_, found)| found.upgrade())
     }
 
-    /// The one of these handles: the open one, or a new one.
+    /// Returns the device with these handles: the open one, or a new one.
     ///
     /// # Safety
     /// UNS-29 and UNS-30, as [`open_from`](crate::open_from) has them.
@@ -77,7 +78,7 @@ impl Logical {
         open.retain(|(_, known)| known.strong_count() > 0);
         let known = open.iter().filter(|(known, _)| *known == handles.device);
         if let Some(found) = known.filter_map(|(_, found)| found.upgrade()).next() {
-            // Should this be the last that has it, it ends without the lock.
+            // If this is the last reference to the device, the device ends without the lock.
             drop(open);
             let is_known =
                 |queue: &crate::SharedQueue| found.lane_of(Handle::from_raw(queue.handle)).is_ok();
@@ -151,12 +152,12 @@ impl Logical {
         self.handles.clone()
     }
 
-    /// Whether every event of somebody else's is set on the only lane.
+    /// Whether every event of another library is set on the only lane.
     pub(crate) fn has_one_queue(&self) -> bool {
         self.handles.has_all_queues && self.lanes.len() == 1
     }
 
-    /// The lane of a queue of the device.
+    /// Returns the lane of a queue of the device.
     pub(crate) fn lane_of(&self, queue: vk::Queue) -> Result<&Lane> {
         self.lanes.iter().find(|lane| lane.queue == queue).ok_or_else(|| {
             let message = "the VkQueue is not one of those that the device was opened with";
@@ -164,13 +165,13 @@ impl Logical {
         })
     }
 
-    /// The lanes in turn.
+    /// Returns the next lane. All lanes take turns.
     pub(crate) fn next_lane(&self) -> Result<&Lane> {
         let next = self.next_lane.fetch_add(1, Ordering::Relaxed) % self.lanes.len().max(1);
         self.lanes.get(next).ok_or_else(|| self.error(ErrorKind::InvalidArgument, "no queue"))
     }
 
-    /// Submits to a lane; returns the point that stands for its end.
+    /// Submits work to a lane. Returns the point that stands for the end of the work.
     ///
     /// # Safety
     /// The commands keep to Vulkan's rules, and what else they use stays until the value is
@@ -189,7 +190,8 @@ impl Logical {
         Ok(Point { lane: lane.index, value })
     }
 
-    /// Whether a point has passed. If so, the host's part of what came before it is done as well.
+    /// Whether a point has passed. If so, everything that came before it is also written to host
+    /// memory.
     pub(crate) fn has_passed(&self, point: Point) -> Result<bool> {
         self.require_life()?;
         let has_passed = match self.lanes.get(point.lane) {
@@ -203,7 +205,7 @@ impl Logical {
         Ok(has_passed)
     }
 
-    /// Waits for a point on the host; returns whether it has passed.
+    /// Waits for a point on the host. Returns whether the point has passed.
     pub(crate) fn wait_for(&self, point: Point, timeout: Option<Duration>) -> Result<bool> {
         self.require_life()?;
         let Some(lane) = self.lanes.get(point.lane) else { return Ok(false) };
@@ -216,7 +218,7 @@ impl Logical {
         Ok(has_passed)
     }
 
-    /// Gives back what is not needed any more. Never waits.
+    /// Gives back everything that is not needed any more. Never waits.
     fn tidy(&self) {
         for lane in &self.lanes {
             self.return_staging(lane.retire(&self.vk));
@@ -234,8 +236,8 @@ impl Logical {
         }
     }
 
-    /// What Vulkan returned. A device that is lost stays so, and writes nothing for the host any
-    /// more.
+    /// Converts the error of a result of Vulkan. A device that is lost stays lost, and writes
+    /// nothing to host memory any more.
     pub(crate) fn check<T>(
         &self,
         result: Result<T, vk::Result>,
@@ -261,14 +263,15 @@ impl Drop for Logical {
     fn drop(&mut self) {
         let is_lost = self.is_lost.load(Ordering::Relaxed);
         let is_idle = |lane: &Lane| {
-            // Usually all has passed: what uses memory keeps the device open until it has.
+            // Usually all work has passed, because everything that uses memory keeps the device
+            // open until it has.
             is_lost
                 || lane
                     .wait(&self.vk, lane.last(), Some(PATIENCE))
                     .unwrap_or_else(|code| code == vk::Result::ERROR_DEVICE_LOST)
         };
         if !self.lanes.iter().all(is_idle) {
-            // Something is still being executed, and stays with all that it may use.
+            // Work is still being executed. All that it may use is leaked.
             std::mem::forget(self.handles.owner.take());
             return;
         }

@@ -1,8 +1,8 @@
-//! Memory of a logical device: allocating, parts of what was allocated, and which `VkBuffer` is
-//! where.
+//! Memory of a logical device: allocations, parts of them, and the table of where each `VkBuffer`
+//! lies.
 //!
 //! Vulkan does not tell what a buffer is bound to, so a table does, for all buffers that were made
-//! or adopted here. Others' are not in it: of those only the handle is known.
+//! or adopted here. Buffers of others are not in the table: only their handles are known.
 
 use std::ptr::NonNull;
 
@@ -14,15 +14,14 @@ use crate::memory_types::{BufferLocation, MemoryType, advance, create_buffer};
 use crate::staging::{STAGED_AT_ONCE, StagingBuffer};
 
 impl Logical {
-    /// Allocates; where the host sees the memory, it does from the start.
+    /// Allocates memory with a buffer. Memory that the host can see is mapped from the start.
     pub(crate) fn allocate_memory(
         &self,
         memory_type: MemoryType,
         len: u64,
     ) -> Result<(vk::Buffer, BufferLocation)> {
         // "maxMemoryAllocationSize is the maximum allowed size for a single memory allocation", and
-        // no memory type gives more than its heap has; asking for more is a mistake, not a
-        // question.
+        // no memory type has more than its heap. Vulkan does not allow asking for more.
         if len > self.types.largest.min(memory_type.heap) {
             let message = format!("{len} bytes asked for, more than there are in one piece");
             let error = Error::new(ErrorKind::OutOfMemory, message);
@@ -44,7 +43,8 @@ impl Logical {
     ) -> Result<BufferLocation> {
         // SAFETY: the buffer was just made.
         let needs = unsafe { self.vk.get_buffer_memory_requirements(buffer) };
-        // Parts have requirements of their own, which end at a multiple of the alignment.
+        // The buffers of parts have requirements of their own, which end at a multiple of the
+        // alignment.
         let size = needs.size.max(len).next_multiple_of(needs.alignment.max(1));
         let info = vk::MemoryAllocateInfo::default()
             .allocation_size(size)
@@ -98,7 +98,7 @@ impl Logical {
         lock(&self.blocks).get(&buffer.as_raw()).copied()
     }
 
-    /// A buffer for a part of what another one has, bound to the same memory.
+    /// Makes a buffer for a part of another buffer, bound to the same memory.
     pub(crate) fn part_of(&self, buffer: vk::Buffer, offset: u64, len: u64) -> Result<vk::Buffer> {
         let whole = self.block_of(buffer).ok_or_else(|| {
             let message =
@@ -128,10 +128,10 @@ impl Logical {
         Ok(part)
     }
 
-    /// A buffer that the host reads and writes.
+    /// Returns a buffer that the host reads and writes.
     pub(crate) fn take_staging(&self, len: u64) -> Result<StagingBuffer> {
-        // A power of two fits the next copy, too. Of a large one it would be too much: that is no
-        // copy, which passes in pieces, but a mapping.
+        // A size that is a power of two fits the next copy too. For a large buffer that would waste
+        // memory. Copies pass in pieces, so a large buffer is for a mapping.
         let len = match len {
             0..=STAGED_AT_ONCE => len.next_power_of_two().max(4096),
             _ => len.checked_next_multiple_of(1 << 20).unwrap_or(len),
@@ -153,7 +153,7 @@ impl Logical {
         }
     }
 
-    /// Takes staging back that nothing uses any more.
+    /// Takes back staging buffers that nothing uses any more.
     pub(crate) fn return_staging(&self, buffers: impl IntoIterator<Item = StagingBuffer>) {
         for rest in buffers.into_iter().flat_map(|buffer| self.spare.keep(buffer)) {
             // SAFETY: a staging buffer that is passed by value has no other user: whoever gave it

@@ -1,5 +1,4 @@
-//! What types of memory a device has, and what is known of a buffer: which memory it is bound to,
-//! and where.
+//! The types of memory of a device, and the record of where a buffer lies.
 
 use std::ptr::NonNull;
 
@@ -10,19 +9,19 @@ const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
         | vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
         | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
 );
-/// What the host can use without telling the driver of each access.
+/// The flags of memory that the host can use without telling the driver of each access.
 const VISIBLE: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
     vk::MemoryPropertyFlags::HOST_VISIBLE.as_raw()
         | vk::MemoryPropertyFlags::HOST_COHERENT.as_raw(),
 );
 
-/// Where a buffer lies.
+/// The memory that a buffer is bound to, and where the buffer begins there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferLocation {
     pub(crate) memory: vk::DeviceMemory,
     pub(crate) offset: u64,
     pub(crate) len: u64,
-    /// Where the host sees its first byte.
+    /// The host's address of the first byte, where the memory is mapped.
     pub(crate) address: Option<NonNull<u8>>,
 }
 
@@ -34,21 +33,21 @@ unsafe impl Send for BufferLocation {}
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryType {
     pub(crate) index: u32,
-    /// The whole heap.
+    /// The size of the whole heap.
     pub(crate) heap: u64,
     pub(crate) is_visible: bool,
 }
 
-/// What there is to choose from.
+/// The types of memory to choose from.
 pub(crate) struct MemoryTypes {
     all: Vec<(MemoryType, vk::MemoryPropertyFlags)>,
     pub(crate) alignment: u64,
-    /// No allocation is larger.
+    /// The largest size that one allocation can have.
     pub(crate) largest: u64,
 }
 
 impl MemoryTypes {
-    /// Those that fit the kind of buffer that is made here.
+    /// Lists the types that the buffers of this crate can be bound to.
     pub(crate) fn new(
         device: &ash::Device,
         families: &[u32],
@@ -79,12 +78,12 @@ impl MemoryTypes {
         Ok(Self { all: types.filter_map(list).collect(), alignment: needs.alignment, largest })
     }
 
-    /// The first type with all of this; the driver's order says which is better.
+    /// Returns the first type with all of these flags. Drivers list better types first.
     fn find(&self, wanted: vk::MemoryPropertyFlags) -> Option<MemoryType> {
         self.all.iter().find(|(_, flags)| flags.contains(wanted)).map(|(found, _)| *found)
     }
 
-    /// The device's own, if the host reads it fast.
+    /// Returns the device's own memory, if the host reads it fast.
     pub(crate) fn unified(&self) -> Option<MemoryType> {
         let cached = vk::MemoryPropertyFlags::HOST_CACHED;
         self.find(vk::MemoryPropertyFlags::DEVICE_LOCAL | VISIBLE | cached)
@@ -101,7 +100,7 @@ impl MemoryTypes {
     }
 }
 
-/// Makes a buffer of the kind that all of this crate are.
+/// Makes a buffer with the usages and the sharing mode that all buffers of this crate have.
 pub(crate) fn create_buffer(
     device: &ash::Device,
     families: &[u32],
@@ -116,7 +115,7 @@ pub(crate) fn create_buffer(
     unsafe { device.create_buffer(&info, None) }
 }
 
-/// So many bytes further on in the same mapping.
+/// Returns the address `bytes` further on in the same mapping.
 pub(crate) fn advance(address: NonNull<u8>, bytes: u64) -> NonNull<u8> {
     NonNull::new(address.as_ptr().wrapping_add(bytes as usize)).unwrap_or(address)
 }

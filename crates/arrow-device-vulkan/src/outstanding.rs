@@ -1,4 +1,4 @@
-//! What a device has still to do for somebody once a point of a lane has passed.
+//! The work that a device still has to do once a point of a lane has passed.
 
 use std::ptr::NonNull;
 
@@ -7,14 +7,14 @@ use ash::vk;
 use crate::lane::Point;
 use crate::staging::StagingBuffer;
 
-/// An event that nobody has any more, and that is still to be set.
+/// An event that was destroyed by its owner, and that a command is still to set.
 #[derive(Debug)]
 pub(crate) struct DoomedEvent {
     pub(crate) event: vk::Event,
     pub(crate) point: Point,
 }
 
-/// Bytes that are to go from a staging buffer to the host, once a point has passed.
+/// Bytes that go from a staging buffer to host memory once a point has passed.
 #[derive(Debug)]
 pub(crate) struct HostWrite {
     pub(crate) point: Point,
@@ -22,7 +22,7 @@ pub(crate) struct HostWrite {
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// A region's place on both sides.
+/// The place of a region in host memory and in the staging buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) host: NonNull<u8>,

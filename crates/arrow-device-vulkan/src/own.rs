@@ -1,4 +1,4 @@
-//! The devices that this crate opens by itself: one `VkDevice` with one queue for each physical
+//! The devices that this crate opens itself: one `VkDevice` with one queue for each physical
 //! device, kept until the process ends.
 
 use std::ffi::c_char;
@@ -12,7 +12,7 @@ use crate::loader;
 use crate::logical::{Logical, lock, name_of};
 use crate::{Handles, Listed};
 
-/// By the handles of the physical devices.
+/// The devices that were opened, by the handles of their physical devices.
 static OPENED: Mutex<Vec<(u64, Arc<Logical>)>> = Mutex::new(Vec::new());
 
 pub(crate) fn list() -> Result<Vec<Listed>> {
@@ -28,7 +28,7 @@ pub(crate) fn list() -> Result<Vec<Listed>> {
     Ok(physical_devices(&instance)?.into_iter().enumerate().map(describe).collect())
 }
 
-/// The device of that number, which is the same for all who ask.
+/// Returns the device of this number. All callers get the same device.
 pub(crate) fn open(index: usize) -> Result<Arc<Logical>> {
     let instance = loader::own_instance()?;
     let missing = || {
@@ -53,7 +53,8 @@ fn physical_devices(instance: &ash::Instance) -> Result<Vec<vk::PhysicalDevice>>
     check(unsafe { instance.enumerate_physical_devices() }, "list devices")
 }
 
-/// The bytes of the heaps that are the device's own, or of all where it marks none so.
+/// Returns the bytes of the heaps that are the device's own, or of all heaps where none is marked
+/// as such.
 fn memory(instance: &ash::Instance, physical: vk::PhysicalDevice) -> u64 {
     // SAFETY: the physical device is one of the instance's.
     let properties = unsafe { instance.get_physical_device_memory_properties(physical) };
@@ -66,8 +67,8 @@ fn memory(instance: &ash::Instance, physical: vk::PhysicalDevice) -> u64 {
     }
 }
 
-/// In words from Vulkan 1.2 on, which each vendor chooses; before that a number, of which each
-/// makes what it likes.
+/// Returns the version of the driver. From Vulkan 1.2 on this is the vendor's own text. Before, it
+/// is a number, which each vendor encodes in its own way.
 fn driver_version(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
@@ -88,7 +89,7 @@ fn driver_version(
     words.ok().filter(|words| !words.is_empty()).unwrap_or(by_number)
 }
 
-/// What a device does not have that is needed here.
+/// Returns what a device lacks that this crate needs.
 fn lack(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
@@ -107,7 +108,7 @@ fn lack(
     family_of(instance, physical).is_none().then_some("it has no queue that computes")
 }
 
-/// The first family that computes, which can copy as well.
+/// Returns the first family whose queues compute. Such queues can copy as well.
 fn family_of(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Option<u32> {
     // SAFETY: the physical device is one of the instance's.
     let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };

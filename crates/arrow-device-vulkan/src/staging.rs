@@ -1,20 +1,21 @@
-//! Buffers that the host reads and writes, for data on its way to and from a device: kept for the
-//! next time, up to a bound.
+//! Buffers that the host reads and writes, for data on its way to and from a device. They are kept
+//! for their next use, up to a bound.
 //!
-//! Their sizes are powers of two, and a copy takes one of the size that it needs. What comes back
-//! is kept in the place of what was used longest ago, as in the library's own list of staging
-//! memory. Each is a `VkBuffer` with memory of its own, mapped as long as it lives. Whoever has a
-//! [`StagingBuffer`] has it alone.
+//! The size of a buffer for copies is a power of two, and a copy takes a buffer of the size that it
+//! needs. Only large mappings have buffers of other sizes. A buffer that comes back is kept, and
+//! the one that was unused for longest goes if there are too many, as in the library's own list of
+//! staging memory. Each buffer is a `VkBuffer` with memory of its own, which is mapped as long as
+//! it lives. The owner of a [`StagingBuffer`] is its only user.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
 use ash::vk;
 
-/// How many bytes are kept.
+/// How many bytes are kept for the next use.
 const KEPT_BYTES: u64 = 64 << 20;
 const KEPT_BUFFERS: usize = 32;
-/// A copy passes through buffers of at most so many bytes.
+/// A copy passes through buffers of at most this many bytes.
 pub(crate) const STAGED_AT_ONCE: u64 = 16 << 20;
 
 #[derive(Debug)]
@@ -28,19 +29,19 @@ pub(crate) struct StagingBuffer {
 // SAFETY: handles, and memory that only the owner of this looks at.
 unsafe impl Send for StagingBuffer {}
 
-/// Those that wait for their next use. The one that came back last is the last.
+/// The buffers that wait for their next use, in the order in which they came back.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Mutex<Vec<StagingBuffer>>);
 
 impl Spare {
-    /// One that holds this many bytes and is less than twice as large.
+    /// Takes a buffer that holds this many bytes and is less than twice as large.
     pub(crate) fn take(&self, len: u64) -> Option<StagingBuffer> {
         let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |buffer: &StagingBuffer| buffer.len >= len && buffer.len / 2 < len;
         spare.iter().rposition(fits).map(|found| spare.remove(found))
     }
 
-    /// Keeps one; returns those that have to go instead.
+    /// Keeps a buffer. Returns the buffers that have to be freed instead.
     pub(crate) fn keep(&self, buffer: StagingBuffer) -> Vec<StagingBuffer> {
         if buffer.len > KEPT_BYTES {
             return vec![buffer];

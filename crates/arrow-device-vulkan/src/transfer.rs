@@ -1,8 +1,16 @@
-//! Copies: a list of regions as commands of one submission, with the host's memory reached through
+//! Copies: a list of regions becomes commands of one submission. Host memory is reached through
 //! staging buffers.
 //!
-//! What the host gives is read when the copy is submitted. What the host gets is written by
-//! whichever thread first learns that the copy has passed, before it is told so.
+//! A copy between buffers is one command for all regions of the same two buffers. A copy from the
+//! host is cut into groups of at most [`STAGED_AT_ONCE`] bytes. For each group the bytes are
+//! gathered in a staging buffer, and one submission copies them to their targets. A copy to the
+//! host submits the copies into a staging buffer, and notes what is to be written to host memory
+//! once they have passed. Host memory that was taken by [`Logical::pin`] is a staging buffer
+//! itself, and is copied directly.
+//!
+//! This is fast because many regions cost one submission. What must stay true: the source in host
+//! memory is read before `copy` returns, and host memory that is a target is written before anybody
+//! is told that the copy has passed. The first thread that learns of it does that.
 
 use std::borrow::Cow;
 use std::ptr::NonNull;
@@ -21,7 +29,7 @@ use crate::staging::{STAGED_AT_ONCE, StagingBuffer};
 /// Pieces in a staging buffer begin at multiples of this, which devices copy fast.
 const PIECE: u64 = 16;
 
-/// Copies between two buffers.
+/// Regions that are copied between two buffers.
 type Batch = ((vk::Buffer, vk::Buffer), Vec<vk::BufferCopy>);
 
 impl Logical {
@@ -37,7 +45,8 @@ impl Logical {
         if let Route::FromHost | Route::ToHost = route {
             for (number, group) in groups(regions).iter().enumerate() {
                 if number > 0 {
-                    // Staging that has passed by now is used again. A copy never waits.
+                    // A staging buffer whose copies have passed by now is used again. A copy never
+                    // waits.
                     self.finish_writes()?;
                 }
                 // SAFETY: UNS-21 and UNS-22, which the caller promises; the groups are parts of the
@@ -50,7 +59,7 @@ impl Logical {
         unsafe { self.copy_group(lane, route, regions) }
     }
 
-    /// Copies that are one submission.
+    /// Submits copies as one submission.
     ///
     /// # Safety
     /// As for [`copy`](Self::copy).
@@ -93,7 +102,8 @@ impl Logical {
                     }
                 }
             }
-            // Drivers of one runtime are of one `VkDevice`, so that a peer's memory is one's own.
+            // Drivers of one runtime share one `VkDevice`, so a peer's memory is copied like the
+            // device's own.
             _ => {
                 for region in regions {
                     let from = self.place(region.from, region.len)?;
@@ -126,8 +136,8 @@ impl Logical {
         unsafe { self.submit(lane, work, staging) }
     }
 
-    /// A staging buffer with room for what is not in staging memory already, and where each region
-    /// is in it.
+    /// Takes a staging buffer with room for all regions that are not in staging memory already.
+    /// Returns it with the place of each region in it.
     fn stage(
         &self,
         regions: &[Region],
@@ -180,7 +190,8 @@ impl Logical {
         Ok(())
     }
 
-    /// A place on the device. What is known of a buffer's length is checked: Vulkan does not.
+    /// Returns the buffer and the place of a spot. Checks the length where that of the buffer is
+    /// known, because Vulkan does not check it.
     fn place(&self, spot: Spot, len: u64) -> Result<(vk::Buffer, u64)> {
         let buffer = vk::Buffer::from_raw(spot.base.bits() as u64);
         let end = spot.offset.checked_add(len);
@@ -195,7 +206,8 @@ impl Logical {
         Ok((buffer, spot.offset))
     }
 
-    /// Where an address of the host's is, if it is one of [`pin`](Self::pin)'s.
+    /// Returns where an address of the host lies in a staging buffer, if the address is from
+    /// [`pin`](Self::pin).
     fn pinned_place(&self, host: NonNull<u8>, len: u64) -> Option<(vk::Buffer, u64)> {
         let pinned = lock(&self.pinned);
         let (start, staging) = pinned.range(..=host.addr().get()).next_back()?;
@@ -203,7 +215,7 @@ impl Logical {
         (offset.checked_add(len)? <= staging.len).then_some((staging.buffer, offset))
     }
 
-    /// Host memory that the device copies from and to by itself. All of it is initialised.
+    /// Takes host memory that the device copies from and to directly. All of it is zero.
     pub(crate) fn pin(&self, len: u64) -> Result<NonNull<u8>> {
         let staging = self.take_staging(len)?;
         let address = staging.address;
@@ -213,26 +225,26 @@ impl Logical {
         Ok(address)
     }
 
-    /// Gives back what [`pin`](Self::pin) gave; nothing uses it any more.
+    /// Gives memory of [`pin`](Self::pin) back. Nothing may use it any more.
     pub(crate) fn unpin(&self, address: NonNull<u8>) {
         let staging = lock(&self.pinned).remove(&address.addr().get());
         self.return_staging(staging);
     }
 
-    /// Writes for the host whatever has passed. After an error nobody may be told that anything
-    /// has.
+    /// Writes to host memory what has passed. After an error nobody may be told that anything has
+    /// passed.
     pub(crate) fn finish_writes(&self) -> Result<()> {
         if self.write_count.load(Ordering::Acquire) == 0 {
             return Ok(());
         }
-        // Whoever comes by meanwhile waits, because they may say next that all is there.
+        // Other threads wait here meanwhile, because they may tell next that all of it was written.
         let mut writes = lock(&self.writes);
         let passed: Result<Vec<u64>, vk::Result> =
             self.lanes.iter().map(|lane| lane.passed(&self.vk)).collect();
         let passed = match passed {
             Ok(passed) => passed,
             Err(code) => {
-                // A lost device takes this lock again.
+                // `check` of a lost device takes this lock again.
                 drop(writes);
                 return self.check(Err(code), "ask the timeline");
             }
@@ -252,8 +264,8 @@ impl Logical {
         Ok(())
     }
 
-    /// Forgets what is still to be written. Of a lost device's staging nothing is known, so it is
-    /// not used again.
+    /// Forgets what is still to be written to host memory. What a lost device does to the staging
+    /// buffers is unknown, so they are not used again.
     pub(crate) fn give_up_writes(&self) {
         let mut writes = lock(&self.writes);
         for HostWrite { staging, .. } in writes.drain(..) {
@@ -285,7 +297,8 @@ impl Piece {
     }
 }
 
-/// The regions in groups of at most [`STAGED_AT_ONCE`] bytes each. A larger region is divided.
+/// Divides the regions into groups of at most [`STAGED_AT_ONCE`] bytes each. A larger region is
+/// cut.
 fn groups(regions: &[Region]) -> Vec<Cow<'_, [Region]>> {
     let total = regions.iter().fold(0_u64, |sum, region| sum.saturating_add(region.len));
     if total <= STAGED_AT_ONCE {
@@ -299,7 +312,7 @@ fn groups(regions: &[Region]) -> Vec<Cow<'_, [Region]>> {
             let moved = |spot: Spot| Spot { offset: spot.offset + at, ..spot };
             group.push(Region { from: moved(region.from), to: moved(region.to), len });
             at += len;
-            // Pieces in a staging buffer begin at multiples.
+            // Pieces in a staging buffer begin at multiples of `PIECE`.
             room = room.saturating_sub(len.next_multiple_of(PIECE));
             if room == 0 {
                 groups.push(Cow::Owned(std::mem::take(&mut group)));
@@ -313,7 +326,7 @@ fn groups(regions: &[Region]) -> Vec<Cow<'_, [Region]>> {
     groups
 }
 
-/// Adds a copy to those between the same buffers, which are one command.
+/// Adds a copy to those between the same two buffers, which become one command.
 fn add(batches: &mut Vec<Batch>, from: (vk::Buffer, u64), to: (vk::Buffer, u64), len: u64) {
     let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: len };
     let buffers = (from.0, to.0);

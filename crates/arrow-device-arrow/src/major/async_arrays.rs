@@ -1,4 +1,4 @@
-//! Asynchronous streams of record batches of arrow-rs as streams of our arrays.
+//! Converts asynchronous streams of record batches of arrow-rs to streams of this library's arrays.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -13,9 +13,9 @@ use super::arrow::array::RecordBatch;
 use super::arrow::schema::SchemaRef;
 use super::{FromArrow, errors, types};
 
-/// A stream of record batches, as an asynchronous stream of arrays: made by
-/// [`from_arrow`](FromArrow::from_arrow) of a schema and any stream of
-/// `Result<RecordBatch, E>`, whose error is `ArrowError` or another's.
+/// A stream of record batches as an asynchronous stream of arrays.
+/// [`from_arrow`](FromArrow::from_arrow) makes it from a schema and any stream of
+/// `Result<RecordBatch, E>`, whose error is `ArrowError` or another type.
 ///
 /// [`ArraysExt`](arrow_device::async_stream::ArraysExt) moves the arrays to a device, with
 /// [`copy_to`](arrow_device::async_stream::ArraysExt::copy_to) and
@@ -23,23 +23,23 @@ use super::{FromArrow, errors, types};
 /// [`AsyncProducer`](arrow_device::async_stream::AsyncProducer) hands them to another library. A
 /// stream that is not `Unpin` is boxed first: `Box::pin(stream)`.
 ///
-/// Nothing is asked of the stream before this one is polled. All batches are taken by the one
-/// schema, which was converted once: one of other types is an error of kind
-/// [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch), and of the metadata of a batch
-/// nothing is looked at. After the first error there is nothing more; the stream is dropped.
-/// Neither is there anything more after a panic of the stream. An `ArrowError` becomes one of this
-/// library by [`from_arrow_error`](super::ErrorExt::from_arrow_error), any other error by
+/// The record batches are not asked for before this stream is polled. All batches are converted by
+/// the one schema, which was converted once: a batch of other types is an error of kind
+/// [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch), and the metadata of batches is
+/// ignored. After the first error, and after a panic of the stream, nothing more comes. After an
+/// error the stream is dropped. An `ArrowError` becomes an error of this library by
+/// [`from_arrow_error`](super::ErrorExt::from_arrow_error), any other error by
 /// [`Error::other`](arrow_device::Error::other).
 pub struct AsyncArrays<S> {
     schema: Schema,
-    /// Nothing any more after the end.
+    /// `None` after the end.
     batches: Option<S>,
-    /// The stream has not answered. One that panicked stays where it is: dropping it in the panic
-    /// could panic again.
+    /// Whether the stream was asked and has not answered. A stream that panicked stays where it is,
+    /// because dropping it during the panic could panic again.
     is_asked: bool,
 }
 
-/// The schema is that of every batch.
+/// The schema is that of every batch of the stream.
 impl<S> FromArrow<(SchemaRef, S)> for AsyncArrays<S> {
     fn from_arrow((schema, batches): (SchemaRef, S)) -> Result<Self> {
         Ok(Self { schema: types::schema_from(&schema)?, batches: Some(batches), is_asked: false })
@@ -47,7 +47,7 @@ impl<S> FromArrow<(SchemaRef, S)> for AsyncArrays<S> {
 }
 
 impl<S> AsyncArrays<S> {
-    /// The schema of every array, also where there is none.
+    /// Returns the schema of every array, also where no array comes.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }

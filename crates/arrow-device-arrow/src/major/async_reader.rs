@@ -1,4 +1,4 @@
-//! Asynchronous streams of our arrays as streams of record batches of arrow-rs.
+//! Converts asynchronous streams of this library's arrays to streams of record batches of arrow-rs.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,38 +16,40 @@ use super::arrow::schema::{ArrowError, SchemaRef};
 use super::data::{self, Trust};
 use super::reader::Target;
 
-/// An asynchronous stream of arrays or batches, as a stream of `Result<RecordBatch, ArrowError>`
-/// that has a [`schema`](Self::schema): what [`Reader`](super::Reader) is to an
-/// [`ArrayStream`](arrow_device::ArrayStream).
+/// An asynchronous stream of arrays or batches as a stream of `Result<RecordBatch, ArrowError>`
+/// that has a [`schema`](Self::schema). The synchronous counterpart is [`Reader`](super::Reader),
+/// which reads an [`ArrayStream`](arrow_device::ArrayStream).
 ///
-/// The stream is any `Stream<Item = Result<Array>>` or of [`Batch`](arrow_device::Batch)es that is
-/// `Unpin` (`Box::pin` makes one so), whose data is on the host: arrays on a device come through
-/// [`to_host`](arrow_device::async_stream::ArraysExt::to_host), with
-/// [`prefetch`](arrow_device::async_stream::ArraysExt::prefetch) if the next ones are to be on
+/// The source is any `Stream<Item = Result<Array>>`, or one of [`Batch`](arrow_device::Batch)es,
+/// that is `Unpin` (`Box::pin` makes it so) and whose data is on the host. Arrays on a device come
+/// through [`to_host`](arrow_device::async_stream::ArraysExt::to_host), with
+/// [`prefetch`](arrow_device::async_stream::ArraysExt::prefetch) if the next arrays should be on
 /// their way meanwhile. Data that is not there yet is awaited, and no thread is blocked. Each batch
-/// is then converted as by [`to_arrow`](super::ToArrow::to_arrow), on the thread that polls, and so
-/// all of its data is checked.
+/// is then converted as by [`to_arrow`](super::ToArrow::to_arrow), on the thread that polls, so all
+/// of its data is checked.
 ///
-/// An error is an `ArrowError::ExternalError` with our [`Error`] in it, or with
-/// [`with_errors`](Self::with_errors) what another library makes of that. After the first one there
-/// is nothing more; the stream of arrays is dropped. Neither is there anything more after a panic.
+/// An error is an `ArrowError::ExternalError` that contains the [`Error`] of this library. With
+/// [`with_errors`](Self::with_errors) it is the error that another library makes of that
+/// `ArrowError`. After the first error, and after a panic, nothing more comes. After an error the
+/// stream of arrays is dropped.
 ///
-/// A stream of arrays may be made of another reader, and so on: 128 streams at most, and then the
-/// error is one of the kind [`LimitExceeded`](arrow_device::ErrorKind::LimitExceeded).
+/// A stream of arrays may be made from another reader, and that reader's stream from a third one.
+/// More than 128 streams that read from one another are an error of the kind
+/// [`LimitExceeded`](arrow_device::ErrorKind::LimitExceeded).
 pub struct AsyncReader<S, E = ArrowError> {
     target: Target,
-    /// Nothing any more after the end.
+    /// `None` after the end.
     arrays: Option<S>,
-    /// The next array, whose data is awaited.
+    /// The next array, while its data is awaited.
     awaited: Option<(Array, ArrayReady)>,
-    /// The stream has not answered. One that panicked stays where it is: dropping it in the panic
-    /// could panic again.
+    /// Whether the stream was asked and has not answered. A stream that panicked stays where it is,
+    /// because dropping it during the panic could panic again.
     is_asked: bool,
     errors: PhantomData<fn() -> E>,
 }
 
 impl<S> AsyncReader<S> {
-    /// The batches of a stream of structs of this schema in host memory.
+    /// Reads a stream of structs of this schema in host memory as batches.
     ///
     /// # Errors
     /// [`Unsupported`](arrow_device::ErrorKind::Unsupported): arrow-rs has no place for something
@@ -57,7 +59,7 @@ impl<S> AsyncReader<S> {
         Self::with_trust(schema, arrays, Trust::Checked)
     }
 
-    /// The batches of a stream of structs, as of [`new`](Self::new), without a check of the data.
+    /// Reads a stream of structs as [`new`](Self::new) does, without a check of the data.
     ///
     /// # Safety
     /// Each array is valid, as
@@ -74,19 +76,19 @@ impl<S> AsyncReader<S> {
 }
 
 impl<S, E> AsyncReader<S, E> {
-    /// The schema of every batch, also where there is none.
+    /// Returns the schema of every batch, also where no batch comes.
     pub fn schema(&self) -> SchemaRef {
         self.target.schema.clone()
     }
 
-    /// The same stream with the errors of another library, as a `RecordBatchStreamAdapter` of
-    /// DataFusion wants them: `with_errors::<DataFusionError>()`.
+    /// Changes the error type to that of another library, as a `RecordBatchStreamAdapter` of
+    /// DataFusion requires: `with_errors::<DataFusionError>()`.
     pub fn with_errors<F: From<ArrowError>>(self) -> AsyncReader<S, F> {
         let Self { target, arrays, awaited, is_asked, .. } = self;
         AsyncReader { target, arrays, awaited, is_asked, errors: PhantomData }
     }
 
-    /// The next batch, once its array has come and is ready.
+    /// Returns the next batch, once its array has come and its data is ready.
     fn poll_batch<A: Into<Array>>(
         &mut self,
         context: &mut Context<'_>,
@@ -97,7 +99,8 @@ impl<S, E> AsyncReader<S, E> {
         let Some(arrays) = &mut self.arrays else { return Poll::Ready(None) };
         let (_, ready) = match &mut self.awaited {
             Some(awaited) => awaited,
-            // By a stream of the library, which counts how many read from one another.
+            // Polls through a stream of the library, which counts how many streams read from one
+            // another.
             None => match ready!(Pin::new(&mut Plain(arrays).map_arrays(Ok)).poll_next(context)) {
                 None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
@@ -117,7 +120,7 @@ impl<S, E> AsyncReader<S, E> {
     }
 }
 
-/// A stream of arrays or batches as one of arrays.
+/// A stream of arrays or batches as a stream of arrays.
 struct Plain<'a, S>(&'a mut S);
 
 impl<S, A> Stream for Plain<'_, S>

@@ -1,9 +1,11 @@
-//! Our arrays as `ArrayData`, and so as arrays of arrow-rs.
+//! Converts this library's arrays to `ArrayData`, and so to arrays of arrow-rs.
 //!
-//! Each buffer becomes a `Buffer` at the same address, which holds a share of our array. Offsets
-//! stay as they are but for structs, fixed-size lists and sparse unions: their children are cut to
-//! the window first, because majors of arrow-rs disagree on what the offset of such an `ArrayData`
-//! means for its children.
+//! Each buffer becomes a `Buffer` at the same address, which holds a share of the array, so no
+//! bytes are copied. The offset of a node stays the offset of its `ArrayData`, except for structs,
+//! fixed-size lists and sparse unions. Their children are cut to the window of the parent first,
+//! because majors of arrow-rs disagree on what the offset of such an `ArrayData` means for its
+//! children. What must stay true: the data was checked, or the caller vouches for it, because
+//! arrow-rs relies on valid data.
 
 use std::panic::AssertUnwindSafe;
 use std::ptr::NonNull;
@@ -22,20 +24,20 @@ use super::types;
 /// Why the data can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// [`Array::validate`] found nothing. It leaves text and views alone in elements that are null;
-    /// arrow-rs does not, and so they are looked at here.
+    /// [`Array::validate`] found no mistake. It does not look at the text and views of elements
+    /// that are null. arrow-rs does, so these elements are checked here.
     Checked,
-    /// The caller vouches for it.
+    /// The caller vouches for the data.
     Promised,
 }
 
-/// The array, once it is ready, if it is where arrow-rs can read it.
+/// Waits until the array is ready, and returns it if it is in memory that arrow-rs can read.
 pub(super) fn readable(array: &Array) -> Result<HostArray> {
     check_place(array)?;
     array.host()
 }
 
-/// Whether the array is where arrow-rs can read it, ready or not.
+/// Checks that the array is in memory that arrow-rs can read, whether it is ready or not.
 pub(super) fn check_place(array: &Array) -> Result<()> {
     if array.device().device_type != DeviceType::CPU {
         let message = "arrow-rs reads host memory only; copy the array with `to_host` first";
@@ -78,8 +80,7 @@ unsafe fn data(host: &HostArray, data_type: &rs::DataType, trust: Trust) -> Resu
         .nulls(nulls)
         .buffers(node.buffers(cut)?)
         .child_data(children)
-        // The specification recommends alignment and does not ask for it, and arrow-rs cannot do
-        // without.
+        // The specification recommends alignment and does not require it, and arrow-rs requires it.
         .align_buffers(true);
     // SAFETY: the layout is that of the type, as our array's is; the data is valid, says the
     // caller.
@@ -93,12 +94,12 @@ unsafe fn data(host: &HostArray, data_type: &rs::DataType, trust: Trust) -> Resu
     Ok(data)
 }
 
-/// Whether arrow-rs follows what an element that is null holds.
+/// Whether arrow-rs follows what an element that is null contains.
 fn reads_nulls(data_type: &DataType) -> bool {
     data_type.is_text() || matches!(data_type, DataType::BinaryView)
 }
 
-/// The types of what is below an `ArrayData` of this type, in order.
+/// Returns the types of what is below an `ArrayData` of this type, in order.
 fn child_types(data_type: &rs::DataType) -> impl Iterator<Item = &rs::DataType> {
     let (one, many, members): (_, &[rs::FieldRef], _) = match data_type {
         rs::DataType::List(field)
@@ -119,15 +120,15 @@ fn child_types(data_type: &rs::DataType) -> impl Iterator<Item = &rs::DataType> 
     one.into_iter().flatten().chain(many.iter().chain(members).map(|field| field.data_type()))
 }
 
-/// A node, its share for the buffers made of it, and its window.
+/// An array on the host, its share for the buffers made of it, and its offset.
 struct HostNode<'a> {
     host: &'a HostArray,
     keep: Arc<Keep>,
     offset: usize,
 }
 
-/// What the buffers of arrow-rs hold. Nothing of it is ever seen, so an unwinding thread leaves
-/// nothing half done.
+/// The share of the array that a buffer of arrow-rs holds. Nobody ever looks into it, so no
+/// unwinding thread can leave it half done.
 struct Keep {
     _array: AssertUnwindSafe<Array>,
 }
@@ -135,12 +136,13 @@ struct Keep {
 impl<'a> HostNode<'a> {
     fn new(host: &'a HostArray) -> Self {
         let keep = Arc::new(Keep { _array: AssertUnwindSafe(host.array().clone()) });
-        // Without an element there may be no buffers, and an offset would be past their end.
+        // An array without elements may have no buffers, and an offset would be past their end.
         let offset = if host.is_empty() { 0 } else { host.array().offset() };
         Self { host, keep, offset }
     }
 
-    /// A child or the dictionary, cut to the window where the window is the children's too.
+    /// Returns a child or the dictionary. A child whose elements correspond to those of the parent
+    /// is cut to the parent's window.
     fn child(&self, index: usize) -> Result<HostArray> {
         let length = self.host.len();
         match self.host.data_type() {
@@ -155,7 +157,7 @@ impl<'a> HostNode<'a> {
                 let size = usize::try_from(*size).unwrap_or(0);
                 self.host.child(index)?.slice(self.offset * size, length * size)
             }
-            // A run that has no end belongs to nobody.
+            // Values without a run end belong to no run.
             DataType::RunEndEncoded { .. } if index == 1 => {
                 self.host.child(1)?.slice(0, self.host.child(0)?.len())
             }
@@ -180,8 +182,8 @@ impl<'a> HostNode<'a> {
         }))
     }
 
-    /// The buffers but for the validity bitmap and the sizes of data buffers, which arrow-rs does
-    /// not keep with them.
+    /// Returns the buffers without the validity bitmap and without the sizes of data buffers, which
+    /// arrow-rs does not keep among them.
     fn buffers(&self, cut: bool) -> Result<Vec<Buffer>> {
         let array = self.host.array();
         let first = usize::from(array.buffer_kind(0) == Some(BufferKind::Validity));
@@ -195,7 +197,7 @@ impl<'a> HostNode<'a> {
         Ok(buffers)
     }
 
-    /// A buffer at the same address, which keeps the array.
+    /// Returns a buffer at the same address, which keeps the array.
     fn buffer(&self, index: usize) -> Result<Buffer> {
         let bytes = self.host.buffer(index)?;
         let len = bytes.len();

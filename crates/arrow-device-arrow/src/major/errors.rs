@@ -1,4 +1,4 @@
-//! Errors, both ways.
+//! Converts errors both ways.
 
 use std::error::Error as StdError;
 
@@ -6,15 +6,15 @@ use arrow_device::{Error, ErrorKind};
 
 use super::arrow::schema::ArrowError;
 
-/// [`Error`] and `ArrowError`, each as the other: `result.map_err(Error::into_arrow_error)`.
+/// Converts [`Error`] to `ArrowError` and back: `result.map_err(Error::into_arrow_error)`.
 ///
-/// (A `From` cannot be: both types are another crate's.)
+/// `From` cannot be implemented, because both types belong to other crates.
 pub trait ErrorExt: Sized {
-    /// An error of arrow-rs as one of this library.
+    /// Converts an error of arrow-rs to one of this library.
     ///
-    /// An `ExternalError` becomes what is in it: an [`Error`] comes back as it was, and any other
-    /// error is taken with its causes by [`Error::other`]. The kind of the rest is the one that
-    /// fits the variant, [`Peer`](ErrorKind::Peer) where none does:
+    /// An `ExternalError` becomes the error that it contains: an [`Error`] comes back as it was,
+    /// and any other error is taken with its causes by [`Error::other`]. Any other variant gets the
+    /// kind that fits it, or [`Peer`](ErrorKind::Peer) where none fits:
     ///
     /// | of arrow-rs | kind |
     /// |---|---|
@@ -26,8 +26,8 @@ pub trait ErrorExt: Sized {
     /// | `IoError` | that of the operating system's error, which is its cause |
     fn from_arrow_error(error: ArrowError) -> Self;
 
-    /// An error of this library as one of arrow-rs: an `ExternalError` with the [`Error`] in it,
-    /// to be had again by `downcast`, or by [`from_arrow_error`](Self::from_arrow_error).
+    /// Converts an error of this library to one of arrow-rs: an `ExternalError` that contains the
+    /// [`Error`]. `downcast` and [`from_arrow_error`](Self::from_arrow_error) get it back.
     fn into_arrow_error(self) -> ArrowError;
 }
 
@@ -48,7 +48,7 @@ impl ErrorExt for Error {
                 };
             }
         };
-        // These have no cause that could be lost.
+        // These variants have no cause that could be lost.
         Self::new(kind, error.to_string())
     }
 
@@ -57,7 +57,7 @@ impl ErrorExt for Error {
     }
 }
 
-/// Any error of a stream as one of this library.
+/// Converts any error of a stream to one of this library.
 pub(super) fn ours(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
     match error.into().downcast::<ArrowError>() {
         Ok(error) => Error::from_arrow_error(*error),

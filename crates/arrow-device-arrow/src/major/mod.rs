@@ -1,9 +1,9 @@
-//! The conversion for one major of arrow-rs. `lib.rs` has this source in it once for each;
+//! The conversion for one major of arrow-rs. `lib.rs` includes this source once for each major;
 //! `super::arrow` is the major.
 //!
-//! `types` has types and schemas, `parts` knows the arrays of arrow-rs, `source` shows them as C
-//! structs, `data` shows ours as `ArrayData`. `reader` has synchronous streams, `async_arrays` and
-//! `async_reader` asynchronous ones, and `errors` the errors of both.
+//! `types` converts types and schemas. `parts` takes arrays of arrow-rs apart, `source` writes them
+//! as C structs, and `data` makes `ArrayData` of this library's arrays. `reader` has synchronous
+//! streams, `async_arrays` and `async_reader` have asynchronous ones, and `errors` converts errors.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub use async_reader::AsyncReader;
 pub use errors::ErrorExt;
 pub use reader::Reader;
 
-/// A type of `arrow-device` that is made of one of arrow-rs.
+/// A type of `arrow-device` that can be made from a type of arrow-rs.
 ///
 /// | of | made |
 /// |---|---|
@@ -43,24 +43,24 @@ pub use reader::Reader;
 /// | `(SchemaRef, S)` with a stream `S` of results of `RecordBatch`es | [`AsyncArrays`] |
 /// | `(&Schema, RecordBatch)` with a [`Schema`] of ours | [`Batch`]: for many batches of one schema, which is then converted once |
 ///
-/// Arrays keep their memory. An error of kind [`InvalidArgument`](ErrorKind::InvalidArgument) says
-/// that C could not carry the type (a name with a NUL byte, an empty time zone),
-/// [`LimitExceeded`](ErrorKind::LimitExceeded) that it is nested too deep,
-/// [`SchemaMismatch`](ErrorKind::SchemaMismatch) that an array is of another type than its field or
-/// schema.
+/// Arrays keep their memory. The kind of an error says what is wrong.
+/// [`InvalidArgument`](ErrorKind::InvalidArgument): C cannot carry the type (a name with a NUL
+/// byte, an empty time zone). [`LimitExceeded`](ErrorKind::LimitExceeded): the type is nested too
+/// deep. [`SchemaMismatch`](ErrorKind::SchemaMismatch): an array is of another type than its field
+/// or schema.
 pub trait FromArrow<T>: Sized {
     /// Makes the value of `arrow-device`.
     fn from_arrow(value: T) -> Result<Self>;
 }
 
-/// A type of `arrow-device` that becomes one of arrow-rs.
+/// A type of `arrow-device` that can become a type of arrow-rs.
 ///
 /// [`DataType`], [`Field`] and [`Schema`] become those of arrow-rs, an [`Array`] an `ArrayRef`, a
 /// [`Batch`] a `RecordBatch`. (A stream is used up by its reader: see [`Reader`] and
 /// [`AsyncReader`].)
 ///
-/// An array has to lie in host memory. Its event is waited for, and all of its data is checked, at
-/// the cost of [`Array::validate`]; arrow-rs relies on it.
+/// An array has to lie in host memory. Its event is waited for. All of its data is checked, at the
+/// cost of [`Array::validate`], because arrow-rs relies on valid data.
 pub trait ToArrow {
     /// The type of the value in arrow-rs.
     type Arrow;
@@ -70,11 +70,11 @@ pub trait ToArrow {
     /// # Errors
     /// * [`Unsupported`](ErrorKind::Unsupported): arrow-rs has no place for something of the type,
     ///   or the array is on a device.
-    /// * [`InvalidData`](ErrorKind::InvalidData): the data is wrong, and where.
+    /// * [`InvalidData`](ErrorKind::InvalidData): the data is wrong. The message says where.
     fn to_arrow(&self) -> Result<Self::Arrow>;
 }
 
-/// A type of `arrow-device` that becomes one of arrow-rs without a check of the data.
+/// A type of `arrow-device` that can become a type of arrow-rs without a check of the data.
 pub trait ToArrowUnchecked: ToArrow {
     /// [`to_arrow`](ToArrow::to_arrow) for data that is known to be valid.
     ///
@@ -136,12 +136,13 @@ impl FromArrow<(&Schema, RecordBatch)> for Batch {
     }
 }
 
-/// What can be shown as C structs, and then owns them.
+/// An array or a batch of arrow-rs that can be written as C structs. It then becomes the owner of
+/// their memory.
 trait Tree: Send + Sync + 'static {
-    /// Adds what the structs need.
+    /// Adds the structs, pointers and sizes that the C structs need.
     fn count(&self, schema: &Schema, needs: &mut Needs) -> Result<()>;
 
-    /// Writes them, and gives the base structure.
+    /// Writes the structs below the base structure, and returns the base structure.
     fn write(&self, schema: &Schema, room: &mut Room<'_>) -> Result<ArrowArray>;
 }
 
@@ -165,8 +166,8 @@ impl Tree for RecordBatch {
     }
 }
 
-/// Shows something of arrow-rs as C structs, and takes them over. What is not of the schema's type
-/// is refused.
+/// Writes an array or a batch of arrow-rs as C structs, and imports them. Refuses one that is not
+/// of the schema's type.
 fn take<T: Tree>(schema: &Schema, owner: T) -> Result<Array> {
     let mut needs = Needs::default();
     owner.count(schema, &mut needs)?;
@@ -203,7 +204,7 @@ impl ToArrow for DataType {
     type Arrow = rs::DataType;
 
     fn to_arrow(&self) -> Result<rs::DataType> {
-        // A schema is made of nothing that is no type, and arrow-rs would panic.
+        // A schema cannot be made of what is no type, and arrow-rs would panic.
         Schema::try_from(self.clone())?;
         types::data_type_to(self)
     }

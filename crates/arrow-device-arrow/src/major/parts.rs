@@ -1,8 +1,8 @@
-//! What an array of arrow-rs is made of, by our type of it.
+//! Takes an array of arrow-rs apart, led by this library's type of it.
 //!
-//! Each array is looked at once, as the array of arrow-rs that its type says; what is not that is
-//! refused. Most columns are [leaves](Leaf), which are told in registers; all else is
-//! [`ArrayParts`].
+//! Each array is looked at once, as the array of arrow-rs that its type demands. An array of
+//! another type is refused. Most columns are [leaves](Leaf), whose few parts are passed in
+//! registers. All other arrays are described by [`ArrayParts`].
 
 use std::ptr;
 
@@ -15,7 +15,7 @@ use super::arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use super::arrow::schema;
 use super::{mismatch, types};
 
-/// What an array of arrow-rs has.
+/// The parts of an array of arrow-rs.
 pub(super) struct ArrayParts<'a> {
     pub(super) length: usize,
     pub(super) nulls: Option<&'a NullBuffer>,
@@ -23,36 +23,36 @@ pub(super) struct ArrayParts<'a> {
     pub(super) below: Below<'a>,
 }
 
-/// The buffers of an array, all of which begin with its first element. Where it says so, of so many
-/// bytes each.
+/// The buffers of an array, each beginning with the array's first element. A `usize` is the width
+/// of an element in bytes.
 pub(super) enum Buffers<'a> {
     None,
-    /// So many elements of the children come before the first one.
+    /// No buffers, and this offset, as run-end encoded arrays have.
     NoneFrom(usize),
-    /// What all that follow but unions have, too.
+    /// The validity bitmap alone. All of the following but unions have one too.
     Bitmap,
     Bits(&'a BooleanBuffer),
     Elements(&'a Buffer, usize),
-    /// Offsets, and the bytes that they lead to.
+    /// Offsets, their width, and the bytes that they lead to.
     Text(&'a Buffer, usize, *const u8),
-    /// Offsets and sizes.
+    /// Offsets, sizes, and the width of both.
     Ranges(&'a Buffer, &'a Buffer, usize),
-    /// Views, and the data buffers that they lead to.
+    /// Views, and the data buffers that they point into.
     Views(&'a Buffer, &'a [Buffer]),
     TypeIds(&'a Buffer),
     TypeIdsAndOffsets(&'a Buffer, &'a Buffer),
 }
 
-/// What lies below an array.
+/// The arrays below an array.
 pub(super) enum Below<'a> {
     Nothing,
     Columns(&'a [Field], &'a [ArrayRef]),
     Item(&'a DataType, &'a dyn Array),
-    /// Of a dictionary.
+    /// The values of a dictionary.
     Values(&'a DataType, &'a dyn Array),
-    /// Of a union, which gives its children by their type ids.
+    /// The children of a union, which are found by their type ids.
     Members(&'a [i8], &'a [Field], &'a UnionArray),
-    /// The run ends, which are no array in arrow-rs, and the values.
+    /// The run ends, which arrow-rs does not keep as an array, and the values.
     Runs {
         run_ends: &'a Buffer,
         count: usize,
@@ -73,14 +73,14 @@ impl Buffers<'_> {
     }
 }
 
-/// An array with nothing below it, and two or three buffers, as most have.
+/// An array with nothing below it, and with two or three buffers. Most arrays are leaves.
 pub(super) struct Leaf<'a> {
     pub(super) length: usize,
     pub(super) nulls: Option<&'a NullBuffer>,
-    /// The elements, or their offsets, of so many bytes each.
+    /// The elements or the offsets, each of `width` bytes.
     pub(super) elements: &'a Buffer,
     pub(super) width: usize,
-    /// What offsets lead to; null where there are none.
+    /// The bytes that the offsets lead to; null for an array without offsets.
     pub(super) bytes: *const u8,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Leaf<'a> {
     }
 }
 
-/// What a leaf has, if it is arrow-rs's array of this type. `None` says nothing.
+/// Takes an array apart that is a leaf. `None` where it is not, or is not of this type.
 #[inline(always)]
 pub(super) fn leaf<'a>(data_type: &DataType, array: &'a dyn Array) -> Option<Leaf<'a>> {
     match data_type {
@@ -151,7 +151,7 @@ pub(super) fn leaf<'a>(data_type: &DataType, array: &'a dyn Array) -> Option<Lea
     }
 }
 
-/// Of a type that says all there is to say.
+/// Takes apart an array whose type in arrow-rs has no parameters.
 #[inline(always)]
 fn plain<T: of::ArrowPrimitiveType>(array: &dyn Array) -> Option<Leaf<'_>> {
     let array = array.as_primitive_opt::<T>()?;
@@ -164,7 +164,8 @@ fn plain<T: of::ArrowPrimitiveType>(array: &dyn Array) -> Option<Leaf<'_>> {
     })
 }
 
-/// Of a type with more to it: a scale, a time zone.
+/// Takes apart an array whose type has parameters, such as a scale or a time zone, which have to be
+/// equal.
 #[inline(always)]
 fn parametrised<'a, T: of::ArrowPrimitiveType>(
     data_type: &DataType,
@@ -186,7 +187,7 @@ fn text<T: of::ByteArrayType>(array: &dyn Array) -> Option<Leaf<'_>> {
     })
 }
 
-/// Of booleans that begin with the first bit of their buffer.
+/// Takes apart booleans that begin with the first bit of their buffer.
 #[inline(always)]
 fn bits(array: &dyn Array) -> Option<Leaf<'_>> {
     let array = array.as_boolean_opt()?;
@@ -201,10 +202,10 @@ fn bits(array: &dyn Array) -> Option<Leaf<'_>> {
     (values.offset() == 0 && leaf.begins_with_a_byte()).then_some(leaf)
 }
 
-/// What an array has.
+/// Takes an array apart.
 ///
 /// # Errors
-/// It is not arrow-rs's array of this type.
+/// The array is not the one that arrow-rs has for this type.
 #[inline(never)]
 pub(super) fn parts<'a>(data_type: &'a DataType, array: &'a dyn Array) -> Result<ArrayParts<'a>> {
     known_parts(data_type, array).ok_or_else(|| refused(data_type, array))
@@ -333,7 +334,7 @@ fn runs<'a, R: of::RunEndIndexType>(
     Some(ArrayParts { below, ..childless(array.len(), None, Buffers::NoneFrom(run_ends.offset())) })
 }
 
-/// Why an array has no parts.
+/// Says why an array could not be taken apart.
 #[cold]
 fn refused(data_type: &DataType, array: &dyn Array) -> Error {
     if !types::is_laid_out_as(data_type, array.data_type()) {

@@ -1,4 +1,4 @@
-//! Streams: arrow-rs's `RecordBatchReader` as our [`ArrayStream`], and ours as one of those.
+//! Converts streams: `RecordBatchReader` of arrow-rs to [`ArrayStream`], and back.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::arrow::schema::{ArrowError, SchemaRef};
 use super::data::Trust;
 use super::{ErrorExt as _, FromArrow, ToArrow, record_batch, types};
 
-/// Nothing is read before the first array is asked for. An error of the reader becomes one of this
+/// No batch is read before the first array is asked for. An error of the reader becomes one of this
 /// library by [`ErrorExt::from_arrow_error`](super::ErrorExt::from_arrow_error).
 impl<R: RecordBatchReader + Send + 'static> FromArrow<R> for ArrayStream {
     fn from_arrow(reader: R) -> Result<Self> {
@@ -24,17 +24,17 @@ impl<R: RecordBatchReader + Send + 'static> FromArrow<R> for ArrayStream {
 
 /// An [`ArrayStream`] of record batches, as a `RecordBatchReader`.
 ///
-/// Each batch is converted as by [`to_arrow`](ToArrow::to_arrow), and so all of its data is
-/// checked. An error is an `ArrowError::ExternalError` with our [`Error`] in it; after the first
-/// one there is nothing more. A stream of arrays on a device is read with
+/// Each batch is converted as by [`to_arrow`](ToArrow::to_arrow), so all of its data is checked. An
+/// error is an `ArrowError::ExternalError` that contains the [`Error`] of this library. After the
+/// first error nothing more comes. A stream of arrays on a device is read with
 /// `Reader::new(stream.to_host())`.
 pub struct Reader {
     target: Target,
-    /// Nothing any more after the end.
+    /// `None` after the end.
     batches: Option<ArrayStream>,
 }
 
-/// What the batches of a stream become.
+/// How the batches of a stream are converted.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) schema: SchemaRef,
@@ -47,7 +47,7 @@ impl Target {
         Ok(Self { schema: ours.to_arrow()?, ours, trust })
     }
 
-    /// Makes a record batch of an array on the host. Waits where the data is not ready yet.
+    /// Makes a record batch from an array on the host. Waits where the data is not ready yet.
     ///
     /// # Safety
     /// With [`Trust::Promised`] the array is valid (UNS-28).
@@ -76,17 +76,17 @@ impl fmt::Debug for Target {
 }
 
 impl Reader {
-    /// The batches of a stream of structs in host memory.
+    /// Reads a stream of structs in host memory as batches.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): arrow-rs has no place for something of the type, or
-    /// the arrays are on a device. [`SchemaMismatch`](ErrorKind::SchemaMismatch): they are no
-    /// structs.
+    /// the arrays are on a device. [`SchemaMismatch`](ErrorKind::SchemaMismatch): the arrays are
+    /// not structs.
     pub fn new(stream: ArrayStream) -> Result<Self> {
         Self::with_trust(stream, Trust::Checked)
     }
 
-    /// The batches of a stream of structs, as of [`new`](Self::new), without a check of the data.
+    /// Reads a stream of structs as [`new`](Self::new) does, without a check of the data.
     ///
     /// # Safety
     /// Each batch is valid, as

@@ -1,10 +1,14 @@
-//! Arrays of arrow-rs, written as C structs.
+//! Writes arrays of arrow-rs as C structs.
 //!
-//! Nothing here goes through `ArrayData`, which allocates for each array. The walk is led by our
-//! type. arrow-rs slices each buffer by itself, where C has one offset for all buffers of a node;
-//! so a node's buffers are told from a few elements before its first one on, if its bitmap begins
-//! in the middle of a byte and the memory before it is there. Where it is not, the bitmap alone is
-//! copied.
+//! The walk is led by this library's type. First the structs, pointers and sizes of a tree are
+//! counted, then they are written into the block. Nothing goes through `ArrayData`, which allocates
+//! for each array.
+//!
+//! arrow-rs slices each buffer by itself, but C has one offset for all buffers of a node. A bitmap
+//! that begins in the middle of a byte needs an offset of up to 7. The other buffers of the node
+//! then have to begin as many elements earlier. They can where they are slices of memory that
+//! reaches that far back. Otherwise only the bitmap is copied, to begin with a byte. What must stay
+//! true: the counting and the writing look at an array in the same way.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -17,13 +21,13 @@ use super::arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use super::parts::{ArrayParts, Below, Buffers, Leaf, leaf, parts};
 use crate::block::{Lane, Needs, Room, mark_released};
 
-/// Adds what the columns of a batch need.
+/// Adds what the columns of a batch need in a block.
 pub(super) fn count_batch(fields: &[Field], batch: &RecordBatch, needs: &mut Needs) -> Result<()> {
     needs.pointers += 1;
     count_all(fields, batch.columns(), needs)
 }
 
-/// Writes the columns of a batch, and gives the struct around them.
+/// Writes the columns of a batch, and returns the struct around them.
 pub(super) fn write_batch(
     fields: &[Field],
     batch: &RecordBatch,
@@ -35,7 +39,7 @@ pub(super) fn write_batch(
     write(ArrayParts { length, nulls: None, buffers, below }, room)
 }
 
-/// Writes an array's tables and everything below it, and gives its struct.
+/// Writes an array's tables and everything below it, and returns its struct.
 pub(super) fn write_array(
     data_type: &DataType,
     array: &dyn Array,
@@ -44,7 +48,7 @@ pub(super) fn write_array(
     write(parts(data_type, array)?, room)
 }
 
-/// Adds what an array needs beside a struct of its own.
+/// Adds what an array needs in a block, its own struct left aside.
 pub(super) fn count_array(
     data_type: &DataType,
     array: &dyn Array,
@@ -83,7 +87,7 @@ pub(super) fn count_array(
     }
 }
 
-/// Adds what siblings need, with their places in the table of their parent.
+/// Adds what siblings need in a block, and their entries in the table of their parent.
 fn count_all(fields: &[Field], arrays: &[ArrayRef], needs: &mut Needs) -> Result<()> {
     needs.nodes += fields.len();
     needs.pointers += fields.len();
@@ -96,8 +100,8 @@ fn count_all(fields: &[Field], arrays: &[ArrayRef], needs: &mut Needs) -> Result
     Ok(())
 }
 
-/// How many buffers the arrays of a type have that have nothing else; 0 for those that may have
-/// more.
+/// Returns the number of buffers of an array of this type, where arrays of the type need nothing
+/// else; 0 where they may need more.
 #[inline(always)]
 fn usual_count(data_type: &DataType) -> usize {
     match data_type {
@@ -173,8 +177,8 @@ fn write(parts: ArrayParts<'_>, room: &mut Room<'_>) -> Result<ArrowArray> {
     Ok(node)
 }
 
-/// The table of buffers of views: the sizes of the data buffers, which arrow-rs does not keep in
-/// memory, come last.
+/// Writes the table of buffers of views. The sizes of the data buffers come last; arrow-rs does not
+/// keep them in memory.
 #[inline(never)]
 fn view_table(
     first: [*const u8; 2],
@@ -191,7 +195,7 @@ fn view_table(
     Some(table)
 }
 
-/// Writes what lies below an array, and tells its struct where that is.
+/// Writes what lies below an array, and enters it into the array's struct.
 #[inline(never)]
 fn write_below(below: Below<'_>, node: &mut ArrowArray, room: &mut Room<'_>) -> Result<()> {
     match below {
@@ -242,8 +246,8 @@ fn write_below(below: Below<'_>, node: &mut ArrowArray, room: &mut Room<'_>) -> 
     Ok(())
 }
 
-/// Writes the struct of a leaf whose bitmap begins with a byte, and its table. `None` where there
-/// is no place.
+/// Writes the struct and the table of a leaf whose bitmap begins with a byte. `None` where the
+/// block has no place left.
 #[inline(always)]
 fn write_leaf(
     leaf: Leaf<'_>,
@@ -266,7 +270,7 @@ fn write_leaf(
     }])
 }
 
-/// The struct of a column that is no such leaf.
+/// Writes the struct of a column that is no leaf whose bitmap begins with a byte.
 #[inline(never)]
 fn write_unusual(
     data_type: &DataType,
@@ -290,8 +294,8 @@ fn write_children<const N: usize>(
     Ok(())
 }
 
-/// How many elements before the first one a node's buffers are told from, its bitmap, and the
-/// buffers from there on.
+/// Returns the offset of a node, its bitmap, and the addresses at which its buffers begin. The
+/// buffers begin as many elements before the array's first one as the offset says.
 #[inline(always)]
 fn begin<const N: usize>(
     nulls: Option<&NullBuffer>,
@@ -311,7 +315,8 @@ fn begin_inside_a_byte<const N: usize>(
     room: &mut Room<'_>,
 ) -> (usize, *const u8, [*const u8; N]) {
     let before = nulls.offset() % 8;
-    // A parent's children begin with its first element, and cannot begin before it.
+    // The children of a parent without buffers begin with its first element, and cannot begin
+    // earlier.
     let is_there =
         N > 0 && buffers.iter().all(|(buffer, width)| buffer.ptr_offset() >= before * width);
     if !is_there {
@@ -325,7 +330,7 @@ fn begin_inside_a_byte<const N: usize>(
     )
 }
 
-/// How many bits before the first one booleans are told from, and their bitmap.
+/// Returns the offset of an array of booleans, in bits, and its bitmap.
 #[inline(always)]
 fn begin_bits(
     nulls: Option<&NullBuffer>,
@@ -341,26 +346,27 @@ fn begin_bits(
     }
 }
 
-/// The address some bytes before a buffer, but within the memory that it is a part of.
+/// Returns the address some bytes before a buffer, but inside the memory that the buffer is a part
+/// of.
 fn before_start(buffer: &Buffer, bytes: usize) -> *const u8 {
     let memory = buffer.data_ptr().as_ptr().cast_const();
     memory.wrapping_add(buffer.ptr_offset().saturating_sub(bytes))
 }
 
-/// The byte that the first bit is in; null where nothing is.
+/// Returns the byte that contains the first bit; null where there is no bitmap.
 #[inline(always)]
 fn bitmap(nulls: Option<&NullBuffer>) -> *const u8 {
     nulls.map_or(ptr::null(), |nulls| nulls.buffer().as_ptr().wrapping_add(nulls.offset() / 8))
 }
 
-/// A copy whose bits begin after so many.
+/// Returns a copy of a bitmap whose bits begin after `before` bits.
 #[inline(never)]
 fn moved_bitmap(nulls: &NullBuffer, before: usize) -> Vec<u8> {
     let is_valid = |bit: usize| bit.checked_sub(before).is_some_and(|index| nulls.is_valid(index));
     BooleanBuffer::collect_bool(before + nulls.len(), is_valid).values().to_vec()
 }
 
-/// No length of memory is larger.
+/// Converts a length of memory. None is larger than an `i64`.
 #[inline(always)]
 fn as_i64(number: usize) -> i64 {
     number as i64

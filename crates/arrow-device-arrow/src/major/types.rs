@@ -1,4 +1,4 @@
-//! Types, fields and schemas, both ways.
+//! Converts types, fields and schemas both ways.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -30,8 +30,8 @@ pub(super) fn data_type_from(data_type: &rs::DataType) -> Result<DataType> {
     nested_type_from(data_type, TypeRoom::new(&Left::default()))
 }
 
-/// How much may still come, wherever it is: a type of few fields that are shared on many levels has
-/// more fields than there is time for, and repeats their texts as often.
+/// How much may still come in a type, on any level. A type of few fields that are shared on many
+/// levels stands for more fields than there is time for, and repeats their texts as often.
 struct Left {
     fields: Cell<usize>,
     text: Cell<usize>,
@@ -43,7 +43,7 @@ impl Default for Left {
     }
 }
 
-/// How much a type may have below it.
+/// How many levels, fields and texts a type may still have below it.
 #[derive(Clone, Copy)]
 struct TypeRoom<'left> {
     levels: usize,
@@ -55,7 +55,7 @@ impl<'left> TypeRoom<'left> {
         Self { levels: MAX_DEPTH, left }
     }
 
-    /// What a field one level below may have.
+    /// Returns the room of a field one level below.
     fn deeper(self) -> Result<Self> {
         match self.levels.checked_sub(1) {
             Some(levels) => Ok(Self { levels, ..self }),
@@ -71,7 +71,7 @@ impl<'left> TypeRoom<'left> {
         Ok(())
     }
 
-    /// Takes so many bytes of a text, before the text is copied.
+    /// Counts the bytes of a text, before the text is copied.
     fn take_text(self, bytes: usize) -> Result<()> {
         let Some(text) = self.left.text.get().checked_sub(bytes) else {
             let most = MAX_TEXT >> 20;
@@ -198,7 +198,7 @@ fn unit_from(unit: rs::TimeUnit) -> TimeUnit {
     }
 }
 
-/// The pairs in the order of their keys: arrow-rs keeps none.
+/// Returns the pairs in the order of their keys, because arrow-rs keeps no order.
 fn metadata_from<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>) -> Result<Metadata> {
     let sorted: BTreeMap<&String, &String> = pairs.collect();
     if sorted.is_empty() {
@@ -207,8 +207,8 @@ fn metadata_from<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>) -> R
     Metadata::from_pairs(sorted)
 }
 
-/// Whether arrays of the one type can be shown as the other. Names, nullability and metadata may
-/// differ.
+/// Whether arrays of one type can be taken as arrays of the other. Names, nullability and metadata
+/// may differ.
 pub(super) fn is_laid_out_as(ours: &DataType, theirs: &rs::DataType) -> bool {
     let are_alike = |fields: &[Field], others: &rs::Fields| {
         fields.len() == others.len()
@@ -246,7 +246,7 @@ pub(super) fn is_laid_out_as(ours: &DataType, theirs: &rs::DataType) -> bool {
         (DataType::Timestamp(unit, zone), rs::DataType::Timestamp(other, other_zone)) => {
             *unit == unit_from(*other) && zone.as_deref() == other_zone.as_deref()
         }
-        // One that is nested is none of these, and so of another kind.
+        // A nested type that none of the arms above accepts is of another kind.
         _ => !theirs.is_nested() && data_type_from(theirs).is_ok_and(|theirs| theirs == *ours),
     }
 }
@@ -355,7 +355,7 @@ pub(super) fn data_type_to(data_type: &DataType) -> Result<rs::DataType> {
     })
 }
 
-/// In arrow-rs the values of a dictionary have a type and nothing else.
+/// Returns the type of a dictionary's values, which have nothing but a type in arrow-rs.
 fn dictionary_values_to(values: &Field) -> Result<rs::DataType> {
     if !values.metadata().is_empty() {
         let message = format!(
@@ -400,7 +400,7 @@ fn metadata_to(metadata: &Metadata) -> Result<HashMap<String, String>> {
     Ok(pairs)
 }
 
-/// Something that arrow-rs cannot say.
+/// Makes the error for what arrow-rs cannot express.
 fn missing(message: String) -> Error {
     Error::new(ErrorKind::Unsupported, message).during("to_arrow")
 }

@@ -1,4 +1,4 @@
-//! Consumers of arrays: a producer that looks at everything that is done to its structs.
+//! Judges consumers of arrays, by a producer that looks at everything that is done to its structs.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::notes::{Aside, Notes, Words};
 use crate::peer::{Entry, Peer};
 use crate::shape;
 
-/// What comes first with whoever takes arrays.
+/// The scenario that comes first for consumers and relays of arrays.
 pub(super) const FIRST: &[Scenario] =
     &[Scenario { name: super::SHAPES, place: Where::Host, run: shapes }];
 
@@ -61,7 +61,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "arrays of every type of device", place: Where::Host, run: every_device },
 ];
 
-/// Which rule a complaint of the books is about.
+/// The rules that complaints of the books are about.
 pub(super) const OF_BOOKS: &Words = &[
     ("written to", "ARR-15"),
     ("of a child was called", "ARR-18"),
@@ -69,7 +69,7 @@ pub(super) const OF_BOOKS: &Words = &[
     ("released twice", "ARR-13"),
 ];
 
-/// Numbers, text, and keys into text, with names, metadata and nulls.
+/// Returns a batch of numbers, text, and keys into text, with names, metadata and nulls.
 pub(super) fn batch() -> Plan {
     let text = || Kind::Text("u", 4);
     let columns = vec![Kind::Fixed("l", 8), text(), Kind::Dictionary("c", 1, Box::new(text()))];
@@ -80,8 +80,8 @@ pub(super) fn batch() -> Plan {
     Plan { name: Some(c"batch".into()), metadata: Some(metadata(&[(b"rows", b"5")])), ..plan }
 }
 
-/// The same with values that every value of its types may be: times within the day, decimals within
-/// their precision.
+/// Gives a plan values that are valid for its types: times within the day, decimals within their
+/// precision.
 pub(super) fn sound(mut plan: Plan) -> Plan {
     let format = plan.format.to_bytes();
     if [&b"tt"[..], b"td", b"d:"].iter().any(|beginning| format.starts_with(beginning)) {
@@ -100,17 +100,17 @@ fn numbers_with_nulls() -> Option<Plan> {
     Some(Kind::Fixed("l", 8).plan(Window::WHOLE, Nulls::Counted))
 }
 
-/// Whose data has one length, which the struct says.
+/// Returns a batch whose data has only one possible length, which the struct says.
 pub(super) fn numbers_alone() -> Plan {
     Kind::Struct(vec![Kind::Fixed("l", 8), Kind::Fixed("f", 4)]).plan(Window::WHOLE, Nulls::None)
 }
 
-/// Rows that may be null, and numbers, of neither of which anybody has counted the nulls.
+/// Returns rows that may be null, and numbers. The nulls of neither have been counted.
 fn uncounted() -> Plan {
     Kind::Struct(vec![Kind::Fixed("l", 8)]).plan(Window::WHOLE, Nulls::Unknown)
 }
 
-/// What a consumer is given, and the books of it.
+/// The structs that a consumer is given, and their books.
 pub(super) struct Offer {
     pub(super) schema: ArrowSchema,
     pub(super) array: ArrowDeviceArray,
@@ -119,7 +119,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// In host memory.
+    /// Makes structs in host memory.
     pub(super) fn of(plan: &Plan) -> Self {
         let (schemas, arrays) = (Ledger::new(), Ledger::new());
         let base = producer::array_in_manner(plan, &arrays, Manner::AllByTheBase);
@@ -127,7 +127,7 @@ impl Offer {
         Self { schema: producer::schema(plan, &schemas), array, schemas, arrays }
     }
 
-    /// Hands both over, and says what came back.
+    /// Hands both structs over, and returns the consumer's answer.
     pub(super) fn to(&mut self, peer: &Peer, bench: &Bench) -> i32 {
         match &peer.entry {
             Entry::ConsumeArray(consume) => {
@@ -145,7 +145,7 @@ impl Offer {
         }
     }
 
-    /// Whether what was offered was taken, and given back once.
+    /// Checks whether the structs were taken, and given back once.
     pub(super) fn settle(&self, code: i32, notes: &Notes) {
         let is_taken = self.schema.is_released() && self.array.is_released();
         let id = if code == 0 { "ARR-12" } else { "SYS-2" };
@@ -175,7 +175,7 @@ impl Offer {
     }
 }
 
-/// What was handed on goes back.
+/// Releases what a relay handed on.
 pub(super) fn release_handed_on(schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) {
     if let Some(release) = array.array.release {
         // SAFETY: not released, and nobody else's.
@@ -187,12 +187,12 @@ pub(super) fn release_handed_on(schema: &mut ArrowSchema, array: &mut ArrowDevic
     }
 }
 
-/// Lets the library release what waits for its last use, in case that the peer is made with it.
+/// Lets the library release what waits for its last use, in case the peer is made with the library.
 fn settle_soon(ledger: &Arc<Ledger>) {
     let _ = ledger.settle_soon(1);
 }
 
-/// Whether it refuses numbers and takes a batch of them.
+/// Finds out whether the consumer refuses numbers and takes a batch of them.
 fn shapes(peer: &Peer, bench: &Bench, notes: &Notes) {
     if shape::is_known() {
         return;
@@ -210,7 +210,7 @@ fn shapes(peer: &Peer, bench: &Bench, notes: &Notes) {
     }
 }
 
-/// A batch with this column.
+/// Returns a batch with this column.
 pub(crate) fn in_a_batch(column: Plan) -> Plan {
     let batch = Kind::Struct(Vec::new()).plan(Window::WHOLE, Nulls::None);
     let length = column.length;
@@ -218,7 +218,7 @@ pub(crate) fn in_a_batch(column: Plan) -> Plan {
     Plan { length, flags: 0, children: vec![column], ..batch }
 }
 
-/// The array as it is, or in a batch, for a consumer that takes batches alone.
+/// Returns the array as it is, or in a batch for a consumer that takes batches only.
 pub(super) fn shaped(plan: Plan) -> Plan {
     let is_batch = plan.format.to_bytes() == b"+s" && plan.offset == 0 && plan.null_count == 0;
     if shape::is_batches() && !is_batch { in_a_batch(plan) } else { plan }
@@ -232,7 +232,7 @@ fn on_host(peer: &Peer, bench: &Bench, notes: &Notes) {
     offer.settle(code, notes);
 }
 
-/// Notes that the consumer has released an array, as the release is called.
+/// Notes that the consumer has released an array, at the moment of the release.
 struct Released(Aside);
 
 impl Drop for Released {
@@ -241,7 +241,7 @@ impl Drop for Released {
     }
 }
 
-/// Memory that nobody can read once it is released, and with nothing behind it.
+/// Offers memory that nobody can read once it is released, with nothing behind it.
 fn on_pages(peer: &Peer, bench: &Bench, notes: &Notes) {
     let ledger = Ledger::new();
     let (plan, pages) = super::pages::on_pages(batch());
@@ -385,7 +385,7 @@ fn every_type(peer: &Peer, bench: &Bench, notes: &Notes) {
     if refused.is_empty() {
         notes.pass("SYS-1");
     } else {
-        // A consumer need not know all types, so that this is no fault of its own.
+        // A consumer need not know all types, so refusing some is no fault.
         notes.skip("SYS-1", format!("it refuses: {}", refused.join("; ")));
     }
 }
@@ -400,7 +400,7 @@ fn unknown(peer: &Peer, bench: &Bench, notes: &Notes) {
     offer.settle(code, notes);
 }
 
-/// All that there are but the host, each of which may be refused.
+/// Offers arrays on all types of devices except the host. A consumer may refuse each of them.
 fn every_device(peer: &Peer, bench: &Bench, notes: &Notes) {
     for device_type in [2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16] {
         let mut offer = Offer::of(&out_of_reach(numbers_alone()));
@@ -413,7 +413,7 @@ fn every_device(peer: &Peer, bench: &Bench, notes: &Notes) {
     notes.pass("ABI-2");
 }
 
-/// The same with buffers that the host cannot read.
+/// Replaces the buffers by addresses that the host cannot read.
 pub(super) fn out_of_reach(mut plan: Plan) -> Plan {
     plan.buffers.fill(Content::At(0x1000));
     plan.null_count = 0;

@@ -1,4 +1,4 @@
-//! Producers of arrays: a consumer that looks at everything it may look at.
+//! Judges producers of arrays, by a consumer that looks at everything it may look at.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -52,20 +52,21 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "an array, many times", place: Where::Anywhere, run: many_times },
 ];
 
-/// What the consumer's memory holds before.
+/// The word that fills the consumer's memory before the call.
 const GARBAGE: i64 = -0x5555_5555_5555_5556;
 const WORDS: usize = size_of::<ArrowDeviceArray>() / 8;
-/// The word that is null where nothing is there.
+/// The word that is null in memory without a struct.
 const RELEASE: usize = std::mem::offset_of!(ArrowArray, release) / 8;
 
-/// What a producer wrote, and around it what it should not have touched.
+/// The struct that a producer wrote, with the memory around it that it may not touch.
 struct Given {
     memory: Vec<i64>,
     schema: ArrowSchema,
 }
 
 impl Given {
-    /// What a C program leaves on its stack, but for the mark that says that nothing is there.
+    /// Makes memory as a C program leaves it on its stack, except that the mark says that no struct
+    /// is there.
     fn new() -> Self {
         let mut given = Self { memory: vec![GARBAGE; 3 * WORDS], schema: ArrowSchema::empty() };
         if let Some(release) = given.memory.get_mut(WORDS + RELEASE) {
@@ -84,14 +85,14 @@ impl Given {
         before.chain(behind).all(|word| *word == GARBAGE)
     }
 
-    /// The same after an error: all of it.
+    /// Whether all of the memory is as it was before, as it has to be after an error.
     fn is_untouched(&self) -> bool {
         let memory = &self.memory;
         memory == &Self::new().memory && self.schema.is_released()
     }
 }
 
-/// Calls the producer. Nothing, if it gives nothing.
+/// Calls the producer. Returns `None` if the producer gives nothing.
 pub(super) fn call(
     peer: &Peer,
     bench: &Bench,
@@ -118,7 +119,7 @@ pub(super) fn call(
     Some((given.schema, array))
 }
 
-/// After an error the consumer's memory is as it was.
+/// Checks that after an error the consumer's memory is as it was.
 fn failing(peer: &Peer, bench: &Bench, notes: &Notes) {
     let Some(Entry::ProduceArray(produce)) = &peer.failing else {
         return notes.skip("ARR-11", "there is no function whose name ends with `_failing`");
@@ -151,7 +152,7 @@ pub(super) fn reserved(array: &ArrowDeviceArray, notes: &Notes) {
     });
 }
 
-/// Whether it lies where it should, or anywhere that there is.
+/// Whether an array lies on the expected device, or on any known device if none is expected.
 pub(super) fn device(array: &ArrowDeviceArray, expected: Option<DeviceId>, notes: &Notes) -> bool {
     let (found, number) = (array.device_type, array.device_id);
     let says = format!("it says that it lies on {found}:{number}");
@@ -180,7 +181,7 @@ pub(super) fn device(array: &ArrowDeviceArray, expected: Option<DeviceId>, notes
     false
 }
 
-/// Which rule of schemas an error is about.
+/// The rules that errors of schemas are about.
 const OF_SCHEMAS: &Words = &[
     ("there is a dictionary", "SCH-4"),
     ("its dictionary is null", "SCH-4"),
@@ -190,7 +191,7 @@ const OF_SCHEMAS: &Words = &[
     ("type", "SCH-1"),
 ];
 
-/// Which rule an error of the structs is about, if it is not about their numbers.
+/// The rules that errors of structs are about, if they are not about numbers.
 const OF_STRUCTS: &Words =
     &[("there is a dictionary", "SCH-4"), ("its dictionary is null", "SCH-4")];
 
@@ -229,7 +230,7 @@ pub(super) unsafe extern "C" fn keep_array(array: *mut ArrowArray) {
     unsafe { (*array).release = None };
 }
 
-/// Whether the structs are those of the schema.
+/// Whether the structs fit the schema.
 pub(super) fn structure(array: &ArrowDeviceArray, known: &Schema, notes: &Notes) -> bool {
     notes.now("ARR-17", "reading the structs");
     // SAFETY: the interface asks for a valid structure. One that is not ends this process, which is
@@ -247,7 +248,7 @@ pub(super) fn structure(array: &ArrowDeviceArray, known: &Schema, notes: &Notes)
     true
 }
 
-/// Whether an array has no event where there are none.
+/// Whether an array has no event on a device type without events.
 pub(super) fn event_where_there_is_none(array: &ArrowDeviceArray, notes: &Notes) -> bool {
     let type_without = matches!(array.device_type, 1 | 9 | 15 | 16);
     !type_without
@@ -275,7 +276,7 @@ fn judge(peer: &Peer, bench: &Bench, notes: &Notes, order: Order) {
     }
 }
 
-/// Whether all that can be said before the release is as it should be.
+/// Whether everything that can be checked before the release is right.
 pub(super) fn is_good(
     c_schema: &ArrowSchema,
     array: &ArrowDeviceArray,
@@ -322,8 +323,8 @@ fn arrow_children(array: &ArrowArray) -> impl Iterator<Item = *mut ArrowArray> {
     (0..count).map(move |index| unsafe { table.wrapping_add(index).read() })
 }
 
-/// Reads all data through the library, which waits for the event, and sees what the device has to
-/// say.
+/// Reads all data through the library, which waits for the event, and notes what the device
+/// reports.
 pub(super) fn read_all(
     array: &ArrowDeviceArray,
     known: &Schema,
@@ -372,10 +373,11 @@ pub(super) fn read_all(
         _ => Some("ARR-15"),
     });
     if is_reported {
-        // Which says more than what came of it, and than whatever else is done with such an array.
+        // The report says more than the result of reading, and than any later check of such an
+        // array.
         return false;
     }
-    // Wrong numbers are whoever's that wrote them, wherever they lie and whatever was waited for.
+    // Wrong numbers are the fault of their writer, wherever they lie and whatever was waited for.
     let id = match &read {
         Err(error) if error.kind() == ErrorKind::InvalidData => "ARR-17",
         _ => id,
@@ -385,20 +387,20 @@ pub(super) fn read_all(
         return false;
     }
     if crate::under::is_on() {
-        // Numbers are as good as any others. What matters is that each of their bytes is there.
+        // Any number is valid. Copying shows whether each of their bytes is there.
         notes.now("ARR-17", "copying all elements");
         drop(Snapshot::of(&array.array, array, known));
     }
     true
 }
 
-/// The same bytes once more.
+/// Copies the bytes of a struct.
 fn clone(array: &ArrowDeviceArray) -> ArrowDeviceArray {
     // SAFETY: a reference is valid for reads; the callers take one of the two to be the owner.
     unsafe { std::ptr::read(array) }
 }
 
-/// That what is shown as ready is ready, and that the event stands behind the work.
+/// Checks that data that is shown as ready is ready, and that the event stands behind the work.
 fn event_by_hand(stage: &Stage, sync_event: *mut c_void, notes: &Notes) -> bool {
     let Stage { manual, queue, .. } = stage;
     if sync_event.is_null() {
@@ -460,7 +462,8 @@ fn release(
     }
 }
 
-/// Whether memory comes back, where the struct was left in place and where it was moved.
+/// Checks whether memory comes back, both where the struct was left in place and where it was
+/// moved.
 fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
     let Entry::ProduceArray(produce) = &peer.entry else { return };
     if !peer.can_count {

@@ -1,4 +1,4 @@
-//! Relays of arrays: what was given is compared with what is handed on.
+//! Judges relays of arrays, by comparing what was given with what is handed on.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -106,14 +106,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "arrays of every type", place: Where::Host, run: every_type },
 ];
 
-/// Type of device, number, and whether there is an event.
+/// The type and the number of a device, and whether there is an event.
 type On = (i32, i64, bool);
 
 const HOST: On = (1, -1, false);
-/// Which the host reads, and which is not the host's.
+/// Memory that the host can read, although it is not called host memory.
 const PINNED: On = (3, -1, false);
 
-/// Flags that nobody knows yet are carried on.
+/// A flag that no specification knows yet. It has to be carried on.
 const LATER_FLAG: i64 = 1 << 40;
 
 fn places(peer: &Peer, bench: &Bench, notes: &Notes, on: On, order: Order, is_moved: bool) {
@@ -129,7 +129,7 @@ fn places(peer: &Peer, bench: &Bench, notes: &Notes, on: On, order: Order, is_mo
     }
 }
 
-/// What a relay handed on, where it did.
+/// What a relay handed on, if it did.
 struct HandedOn {
     schema: ArrowSchema,
     array: Box<ArrowDeviceArray>,
@@ -165,13 +165,13 @@ fn one(
     notes.now(id, "handing an array on");
     let format = plan.format.to_string_lossy().into_owned();
     let refused = exchange(peer, bench, notes, offer, &format, order, is_moved);
-    // Who knows the host alone may say so.
+    // A relay that knows only the host may refuse other devices.
     if let Some(code) = refused.filter(|_| on.0 == 1) {
         notes.fail("SYS-1", format!("a good array of `{format}` was refused with {code}"));
     }
 }
 
-/// Has it handed on, and looks at everything. What it returned where it refused it.
+/// Has an array handed on, and checks everything. Returns the relay's answer if it refused.
 fn exchange(
     peer: &Peer,
     bench: &Bench,
@@ -208,7 +208,7 @@ fn exchange(
     }
     let early = offer.arrays.base_releases();
     notes.now("ARR-16", "reading the structs that were handed on");
-    // Whoever handed a copy on needs the original no more.
+    // A relay that handed a copy on does not need the original any more.
     let still = Seen::of(&given.array.array);
     let shares = addresses(&still).iter().any(|address| addresses(&expected).contains(address));
     notes.check("ARR-13", early == 0 || !shares, || {
@@ -247,7 +247,7 @@ fn exchange(
     None
 }
 
-/// Whether all that belongs to a field and not to its type is gone, and nothing else.
+/// Whether everything that belongs to a field and not to its type is gone, and nothing else.
 fn is_without_field(seen: &SeenSchema, expected: &SeenSchema) -> bool {
     let is_bare = seen.name.is_empty() && seen.metadata.is_empty() && seen.flags == 2;
     let extension = b"ARROW:extension:name";
@@ -262,17 +262,17 @@ fn compare_schemas(seen: &SeenSchema, expected: &SeenSchema, is_root: bool, note
         format!("the format is `{}` and was `{}`", text(&seen.format), text(&expected.format))
     });
     if is_root && is_without_field(seen, expected) {
-        // It knows arrays, and not what a schema says of a field.
+        // The relay knows arrays, and does not keep what a schema says about a field.
         return;
     }
-    // A record batch has columns with names, and none itself.
+    // A record batch has columns with names, and no name itself.
     let is_nobodys = is_root && shape::is_batches();
     let is_same = is_nobodys || seen.name == expected.name;
     notes.check("SCH-2", is_same, || "a name was lost".into());
     notes.check("SCH-5", seen.metadata == expected.metadata, || {
         "metadata was lost, and with it extension types".into()
     });
-    // Whether a batch as a whole may be null says nothing of it.
+    // Whether a batch as a whole may be null does not matter.
     let is_batch = is_root && expected.format == b"+s";
     let beside = if is_batch { ARROW_FLAG_NULLABLE } else { 0 };
     let is_same = is_nobodys || seen.flags | beside == expected.flags | beside;
@@ -289,14 +289,14 @@ fn compare_schemas(seen: &SeenSchema, expected: &SeenSchema, is_root: bool, note
     }
 }
 
-/// Where its data is.
+/// Returns the addresses of the data.
 fn addresses(seen: &Seen) -> Vec<usize> {
     let own = seen.buffers.iter().copied().filter(|address| *address != 0);
     let below = seen.children.iter().chain(seen.dictionary.as_deref());
     own.chain(below.flat_map(addresses)).collect()
 }
 
-/// Reads all of what was handed on.
+/// Reads everything that was handed on.
 fn is_whole(given: &HandedOn, bench: &Bench, notes: &Notes) {
     let Some(known) = array_producer::schema(&given.schema, notes) else { return };
     if array_producer::structure(&given.array, &known, notes) && given.array.sync_event.is_null() {
@@ -310,7 +310,7 @@ fn compare(seen: &Seen, expected: &Seen, of: &str, notes: &Notes) {
         format!("offset and length of {of} are {window:?} and were {was:?}")
     });
     let (nulls, length) = (seen.null_count, seen.length);
-    // Whoever can read them may have counted.
+    // A relay that can read the elements may have counted the nulls.
     let is_counted = expected.null_count == -1 && (0..=length).contains(&nulls);
     notes.check("ARR-17", is_counted || nulls == expected.null_count, || {
         format!("the null count of {of} is {} and was {}", seen.null_count, expected.null_count)
@@ -327,7 +327,7 @@ fn compare(seen: &Seen, expected: &Seen, of: &str, notes: &Notes) {
     }
 }
 
-/// Whether it could be released as it has to be.
+/// Whether the struct could be released in the way that is required.
 fn release(given: &mut HandedOn, order: Order, is_moved: bool, notes: &Notes) -> bool {
     let words: &Words = &[("unreleased", "ARR-13"), ("buffers moved", "ARR-12")];
     let is_released = if is_moved {
@@ -353,7 +353,7 @@ fn release(given: &mut HandedOn, order: Order, is_moved: bool, notes: &Notes) ->
 }
 
 impl Offer {
-    /// That what was handed on and released came back.
+    /// Checks that what was handed on and released came back.
     fn settle_relayed(&self, is_moved: bool, notes: &Notes) {
         let released = |ledger: &std::sync::Arc<Ledger>| {
             let _ = ledger.settle_soon(1);
@@ -403,7 +403,8 @@ fn on_device(peer: &Peer, bench: &Bench, notes: &Notes, columns: &[Kind], counte
     }
 }
 
-/// Has an array handed on whose data is still being written. What it returned where it refused it.
+/// Has an array handed on whose data is still being written. Returns the relay's answer if it
+/// refused.
 fn pending(
     peer: &Peer,
     bench: &Bench,
@@ -428,8 +429,8 @@ fn pending(
     refused.map_or(Ok(()), Err)
 }
 
-/// Lists that are empty, all of them, so that the elements below have no buffer: what is null is on
-/// no device.
+/// Offers lists that are all empty, so that the elements below have no buffer. A null pointer lies
+/// on no device.
 fn without_bytes(peer: &Peer, bench: &Bench, notes: &Notes) {
     let Bench::Device(opened) = bench else { return };
     let numbers = Kind::Fixed("l", 8);

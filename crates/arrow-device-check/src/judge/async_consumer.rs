@@ -1,4 +1,4 @@
-//! Consumers of asynchronous streams: a producer that knows the rules for consumers.
+//! Judges consumers of asynchronous streams, by a producer that knows the rules for consumers.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -129,7 +129,7 @@ fn judge(
     if notes.verdict(settled, RULES, otherwise) {
         ["ASY-6", "ASY-9", "ASY-14", "ASY-18", "ASY-19"].iter().for_each(|id| notes.pass(id));
     }
-    // The consumer's threads may still call it.
+    // The consumer's threads may still call the producer.
     std::mem::forget(source);
 }
 
@@ -140,7 +140,7 @@ fn is_complete(handler: &ArrowAsyncDeviceStreamHandler) -> bool {
         && handler.release.is_some()
 }
 
-/// Lets the consumer come to its end, if it tells. Whether it may still be at work.
+/// Lets the consumer come to its end, if it can tell that. Returns whether it may still be at work.
 fn until_its_end(
     peer: &Peer,
     advance: &Advance,
@@ -163,7 +163,7 @@ fn until_its_end(
     }
 }
 
-/// What was sent may still be on its way through the consumer's threads.
+/// Waits, because tasks may still be on their way through the consumer's threads.
 fn settle(source: &Source, has_threads: bool) -> Result<(), String> {
     let end = Instant::now() + patience();
     loop {
@@ -178,7 +178,7 @@ fn settle(source: &Source, has_threads: bool) -> Result<(), String> {
     }
 }
 
-/// Whether anything is left of consumers whose streams are over.
+/// Checks whether anything is left of consumers whose streams are over.
 fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
     if !peer.can_count {
         return notes.skip("ASY-21", "its memory is not counted");
@@ -197,7 +197,7 @@ fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
     });
 }
 
-/// Brings one more stream to its end. Whether nobody will ask for anything of it any more.
+/// Brings one more stream to its end. Returns whether nobody will use it any more.
 fn is_over(peer: &Peer, bench: &Bench) -> bool {
     let Entry::ConsumeAsync(consume) = &peer.entry else { return false };
     let mut handler = std::ptr::null_mut();
@@ -222,13 +222,13 @@ fn is_over(peer: &Peer, bench: &Bench) -> bool {
     drop(advance);
     let is_settled = is_over && settle(&source, true).is_ok();
     if !is_settled {
-        // The consumer may still call it.
+        // The consumer may still call the producer.
         std::mem::forget(source);
     }
     is_settled
 }
 
-/// Runs both sides until the release; whether it came.
+/// Runs both sides until the release. Returns whether it came.
 fn run(source: &Source, advance: &Advance) -> bool {
     let end = Instant::now() + patience();
     loop {

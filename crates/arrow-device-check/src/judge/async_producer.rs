@@ -1,4 +1,4 @@
-//! Producers of asynchronous streams: a consumer that knows the rules for producers.
+//! Judges producers of asynchronous streams, by a consumer that knows the rules for producers.
 
 use std::time::Instant;
 
@@ -51,7 +51,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "tasks that nobody wants", place: Where::Anywhere, run: discarded },
 ];
 
-/// Which rule a complaint of the consumer is about.
+/// The rules that complaints of the consumer are about.
 const RULES: &Words = &[
     ("was called before `producer` was set", "ASY-2"),
     ("the producer lacks a callback", "ASY-2"),
@@ -102,14 +102,14 @@ fn start_with(produce: &ProduceAsync, bench: &Bench, notes: &Notes, sink: Sink) 
 }
 
 impl Running {
-    /// Lets the producer go on until something is so, or a rule is broken; whether it came to be
-    /// so.
+    /// Lets the producer go on until a condition holds or a rule is broken. Returns whether the
+    /// condition holds.
     fn until(&self, is_so: impl Fn(&Sink) -> bool) -> bool {
         self.whatever_comes(|sink| is_so(sink) || self.is_wrong());
         is_so(&self.sink)
     }
 
-    /// Lets the producer go on until something is so, whatever it does on the way.
+    /// Lets the producer go on until a condition holds, whatever it does meanwhile.
     fn whatever_comes(&self, is_so: impl Fn(&Sink) -> bool) {
         let end = Instant::now() + patience();
         while !is_so(&self.sink) {
@@ -126,13 +126,13 @@ impl Running {
         self.sink.outcome() != Outcome::Open
     }
 
-    /// Whether the producer has broken a rule. What comes of the stream after that says nothing of
-    /// other rules.
+    /// Whether the producer has broken a rule. Later mistakes of the stream may be consequences,
+    /// and prove nothing about other rules.
     fn is_wrong(&self) -> bool {
         self.sink.complaints().is_err()
     }
 
-    /// Takes tasks until the stream is over. How often a task failed.
+    /// Takes tasks until the stream is over. Returns how many tasks failed.
     fn take_all(&self, asks: bool) -> usize {
         let mut failed = 0;
         loop {
@@ -149,7 +149,7 @@ impl Running {
         }
     }
 
-    /// That the release comes, and nothing was done wrong.
+    /// Checks that the release comes, and nothing was done wrong.
     fn settle(self, notes: &Notes) {
         let is_over = self.until(|sink| sink.outcome() != Outcome::Open);
         notes.check("ASY-13", is_over || self.is_wrong(), || {
@@ -167,7 +167,7 @@ impl Running {
     }
 }
 
-/// The first complaint: those after it may be what came of that.
+/// Returns the first complaint. Later complaints may be its consequences.
 fn first_of(complaints: Verdict) -> Verdict {
     complaints.map_err(|all| all.split("; ").next().unwrap_or_default().to_owned())
 }
@@ -187,7 +187,7 @@ fn to_the_end(peer: &Peer, bench: &Bench, notes: &Notes) {
     end(running, failed, notes);
 }
 
-/// That it ended as a good stream does.
+/// Checks that the stream ended as a good stream does.
 fn end(running: Running, failed: usize, notes: &Notes) {
     if ended(&running, failed, notes) {
         running.settle(notes);
@@ -197,7 +197,7 @@ fn end(running: Running, failed: usize, notes: &Notes) {
     }
 }
 
-/// Whether what remains to be seen is the release.
+/// Whether only the release is missing.
 fn ended(running: &Running, failed: usize, notes: &Notes) -> bool {
     if running.is_wrong() {
         return true;
@@ -239,7 +239,7 @@ fn one_by_one(peer: &Peer, bench: &Bench, notes: &Notes) {
     end(running, failed, notes);
 }
 
-/// So that callbacks which are made at once overlap.
+/// Lingers in callbacks, so that callbacks that run at the same time overlap.
 fn slowly(peer: &Peer, bench: &Bench, notes: &Notes) {
     let sink = Sink::new(1000, None).lingering(std::time::Duration::from_millis(10));
     let Some(running) = start(peer, bench, notes, sink) else { return };
@@ -251,7 +251,7 @@ fn slowly(peer: &Peer, bench: &Bench, notes: &Notes) {
 fn nothing(peer: &Peer, bench: &Bench, notes: &Notes) {
     let Some(running) = start(peer, bench, notes, Sink::new(0, None)) else { return };
     notes.now("ASY-16", "asking for nothing");
-    // What has come by now came too early; what has not may be on its way.
+    // Tasks that have come by now came too early. Others may be on their way.
     while !running.is_wrong() && (running.advance)() == Some(true) {}
     if running.is_wrong() {
         return running.settle(notes);
@@ -282,7 +282,7 @@ fn senseless(peer: &Peer, bench: &Bench, notes: &Notes, count: i64) {
     }
     running.sink.request(count);
     running.until(|sink| sink.outcome() != Outcome::Open || sink.arrived() > 0);
-    // Tasks that were not requested are what this request has led to.
+    // Tasks that were not requested are the effect of this request.
     let complaints = first_of(running.sink.complaints());
     if complaints.is_err_and(|complaint| !complaint.contains(TOO_MANY)) {
         return running.settle(notes);
@@ -330,7 +330,7 @@ fn after_cancel(peer: &Peer, bench: &Bench, notes: &Notes) {
     if running.is_wrong() {
         return running.settle(notes);
     }
-    // One with threads may be done, and free itself, between the two.
+    // A producer with threads may be done, and free itself, between the two calls.
     let has_threads = (running.advance)().is_none();
     running.sink.cancel();
     if !has_threads && !running.is_over() && !running.is_wrong() {
@@ -367,7 +367,7 @@ fn refused(peer: &Peer, bench: &Bench, notes: &Notes, schema: bool) {
     let outcome = running.sink.outcome();
     let first = first_of(running.sink.complaints());
     let is_other = first.is_err_and(|complaint| !complaint.contains("after a refusal"));
-    // That it was never released is told below.
+    // A missing release is reported below.
     let is_right = matches!(outcome, Outcome::Released | Outcome::Open) || is_other;
     notes.check("ASY-11", is_right, || {
         format!("after a refusal only the release may come, and the stream is {outcome:?}")
@@ -375,7 +375,7 @@ fn refused(peer: &Peer, bench: &Bench, notes: &Notes, schema: bool) {
     running.settle(notes);
 }
 
-/// Which a consumer may not do. Its producer survives it, and releases the handler.
+/// Tries a consumer's mistake. The producer has to survive it, and to release the handler.
 fn taken_and_refused(peer: &Peer, bench: &Bench, notes: &Notes) {
     let sink = Sink::new(2, Some(SinkFault::ExtractsThenRefuses));
     sink.refuse_task(0, 7);

@@ -1,18 +1,19 @@
-//! How much memory stays in use after something that should leave nothing behind.
+//! Measures how much memory stays in use after something that should leave nothing behind.
 
-/// What is forgotten each time is at least a block of the allocator.
+/// A block of the allocator has at least this many bytes, so forgetting one leaves as many.
 const LEAST: u64 = 16;
 
 /// How often something is done in a round.
 const TIMES: u64 = 64;
 
-/// Bytes that are left behind each time, 0 where it is none; `None` where nobody can say.
+/// Returns how many bytes are left behind each time, 0 where none are, `None` where that cannot be
+/// measured.
 ///
-/// Only what grows in each of several rounds counts, so that caches and tables that are filled once
-/// do not.
+/// Only growth in each of several rounds counts, so caches and tables that are filled once do not
+/// count.
 pub(super) fn of(body: impl Fn()) -> Option<u64> {
     if crate::under::is_on() {
-        // Its allocator keeps what is freed, to see who still reads there.
+        // The tool's allocator keeps freed memory, to see who still reads there.
         return None;
     }
     let round = || (0..TIMES).for_each(|_| body());

@@ -1,5 +1,5 @@
-//! What an array holds, looked at again later: while its producer makes another one, when what it
-//! was part of is gone, on another thread.
+//! Looks again at the contents of an array later: after its producer made another one, after its
+//! parent is gone, on another thread.
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::copy::Options;
@@ -42,11 +42,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 /// Longer arrays are not copied.
 const LONGEST: i64 = 1 << 20;
 
-/// A copy in host memory of what an array held.
+/// A copy in host memory of the contents of an array.
 pub(super) struct Snapshot(Array);
 
 impl Snapshot {
-    /// `None` where it cannot be read, which others say.
+    /// Copies an array. `None` where it cannot be read, which other checks report.
     pub(super) fn of(array: &ArrowArray, place: &ArrowDeviceArray, known: &Schema) -> Option<Self> {
         if array.length > LONGEST && !crate::under::is_on() {
             return None;
@@ -58,7 +58,7 @@ impl Snapshot {
         copied.ok().map(Self)
     }
 
-    /// What has changed, as an error.
+    /// Returns an error if the contents have changed.
     pub(super) fn require_same(
         &self,
         array: &ArrowArray,
@@ -73,17 +73,17 @@ impl Snapshot {
         }
     }
 
-    /// Where there are nulls although the type says that there are none.
+    /// Says where there are nulls although the type says that there are none.
     pub(super) fn nulls(&self, known: &Schema) -> Option<String> {
         nulls_in(&self.0.host().ok()?, known.field())
     }
 }
 
-/// A second struct of an array, whose release releases nothing.
+/// Makes a second struct of an array, whose release releases nothing.
 fn shared(array: &ArrowArray, place: &ArrowDeviceArray, known: &Schema) -> Result<Array> {
     let mut copy = ArrowDeviceArray {
         array: ArrowArray { release: Some(array_producer::keep_array), ..consumer::copy_of(array) },
-        // It was waited for when it was looked at first.
+        // The event was waited for when the array was looked at first.
         ..ArrowDeviceArray::empty()
     };
     (copy.device_type, copy.device_id) = (place.device_type, place.device_id);
@@ -98,13 +98,13 @@ fn nulls_in(array: &HostArray, field: &Field) -> Option<String> {
         None => count(array)?,
     };
     let data_type = field.data_type();
-    // Nulls that dictionaries and unions have below them are theirs.
+    // Nulls that dictionaries and unions have below them do not count as nulls of the field.
     let is_own = !matches!(field.name(), "") && !field.is_nullable();
     if is_own && nulls > 0 {
         let name = field.name();
         return Some(format!("by its schema `{name}` has no nulls, and it has {nulls}"));
     }
-    // What lies below a null may be anything.
+    // Elements below a null may be anything.
     if nulls > 0 || !matches!(data_type, arrow_device::DataType::Struct(_)) {
         return None;
     }
@@ -112,7 +112,7 @@ fn nulls_in(array: &HostArray, field: &Field) -> Option<String> {
     below.into_iter().find_map(|(at, field)| nulls_in(&array.child(at).ok()?, field))
 }
 
-/// The zeros of a validity bitmap.
+/// Counts the zeros of a validity bitmap.
 fn count(array: &HostArray) -> Option<usize> {
     let bits = array.buffer(0).ok()?;
     let first = array.array().offset();
@@ -120,7 +120,7 @@ fn count(array: &HostArray) -> Option<usize> {
     Some((first..first + array.len()).filter(|at| is_null(*at)).count())
 }
 
-/// A good array with its type, where it can be read. Nothing where there is none.
+/// Produces a good array with its type, where it can be read. `None` where there is none.
 fn good(
     peer: &Peer,
     bench: &Bench,
@@ -147,7 +147,7 @@ fn good(
     None
 }
 
-/// A struct whose place is known, without its array.
+/// Returns a struct with the device of an array, without the array.
 fn place_of(array: &ArrowDeviceArray) -> ArrowDeviceArray {
     let mut place = ArrowDeviceArray::empty();
     (place.device_type, place.device_id) = (array.device_type, array.device_id);
@@ -204,7 +204,7 @@ fn two(peer: &Peer, bench: &Bench, notes: &Notes) {
     }
 }
 
-/// Whether an array still holds what it held.
+/// Whether an array still has the contents that it had.
 fn look_again(
     held: Option<&Snapshot>,
     array: &ArrowDeviceArray,
@@ -222,7 +222,7 @@ fn look_again(
     });
 }
 
-/// A struct that goes to another thread, as the interface allows.
+/// A struct that goes to another thread, which the interface allows.
 struct Sent(ArrowArray);
 
 // SAFETY: ARR-13: a release may be called from any thread, which is what is looked at.
@@ -243,7 +243,8 @@ fn other_thread(peer: &Peer, bench: &Bench, notes: &Notes) {
     notes.verdict(consumer::release(c_schema), &[], "SCH-6");
 }
 
-/// Nobody waits for the work that makes the data: its memory may not go before it is over.
+/// Releases arrays although nobody has waited for the work that makes their data. The memory may
+/// not go before that work is over.
 fn at_once(peer: &Peer, bench: &Bench, notes: &Notes) {
     if matches!(bench, Bench::Hand(_)) {
         return;
@@ -253,7 +254,7 @@ fn at_once(peer: &Peer, bench: &Bench, notes: &Notes) {
     notes.verdict(consumer::release(array.array), &[], "ARR-13");
     notes.verdict(consumer::release(c_schema), &[], "SCH-6");
     if let Bench::Device(opened) = bench {
-        // What is submitted still runs.
+        // Submitted work still runs.
         let _ = opened.queue.synchronize();
     }
     let is_reported = note_reports(bench, notes, |mistake| match mistake {

@@ -1,4 +1,4 @@
-//! Structs with one thing wrong, which nobody may accept, and over which nobody may crash.
+//! Structs with one mistake. Nobody may accept them, and nobody may crash.
 
 use std::ptr;
 
@@ -21,7 +21,7 @@ macro_rules! refused {
     };
 }
 
-/// What can be told from the structs alone.
+/// Mistakes that can be found from the structs alone.
 pub(super) const IN_STRUCTS: &[Scenario] = refused! {
     "SYS-2", "a length of -1", numbers(), |it| it.array.array.length = -1;
     "SYS-2", "a length of 2^63 - 1", numbers(), |it| it.array.array.length = i64::MAX;
@@ -50,7 +50,7 @@ pub(super) const IN_STRUCTS: &[Scenario] = refused! {
     };
 };
 
-/// What can be told only from the data.
+/// Mistakes that can only be found from the data.
 pub(super) const IN_DATA: &[Scenario] = refused! {
     "SYS-2", "a last offset that is negative", text_with_offsets([0, 1, 2, 3, -9]), |_| {};
     "SYS-2", "a negative size of a data buffer", views(Some(-1)), |_| {};
@@ -79,7 +79,7 @@ fn text_with_offsets(offsets: [i64; 5]) -> Plan {
     plan
 }
 
-/// Views whose last buffer says this of each data buffer, or is null.
+/// Returns views whose last buffer gives each data buffer this size, or is null.
 fn views(size: Option<i64>) -> Plan {
     let mut plan = Kind::Views("vu").plan(Window::WHOLE, Nulls::None);
     let data = plan.buffers.len().saturating_sub(3);
@@ -107,7 +107,7 @@ fn refused(
     if !notes.check(id, code != 0, || format!("{name} was accepted")) {
         return;
     }
-    // Who releases a struct that was spoiled is not asked more than that.
+    // The release of spoiled structs is all that is asked for.
     let is_released = offer.schema.is_released() && offer.array.is_released();
     notes.check("SYS-2", is_released, || format!("{name} was refused, and not released"));
 }

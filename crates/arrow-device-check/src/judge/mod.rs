@@ -1,7 +1,7 @@
-//! The judges: what each kind of peer is asked to do, and what is said of it.
+//! The judges: the scenarios for each kind of peer, and what is noted about them.
 //!
-//! A judge runs in a child process. It believes what it is shown as far as a consumer has to, which
-//! may end the process; what it was about to do is noted before.
+//! A judge runs in a child process. It trusts the peer as far as a consumer has to, which may end
+//! the process. What it is about to do is noted before.
 
 mod array_consumer;
 mod array_producer;
@@ -26,21 +26,21 @@ use crate::bench::{Bench, Where};
 use crate::notes::Notes;
 use crate::peer::{Kind, Peer, Side};
 
-/// One thing that is tried, in a process of its own.
+/// A scenario, which runs in a process of its own.
 #[derive(Clone, Copy)]
 pub(crate) struct Scenario {
-    /// What it is, in a few words.
+    /// The name, in a few words.
     pub(crate) name: &'static str,
     /// Where it takes place.
     pub(crate) place: Where,
-    /// Does it.
+    /// Runs the scenario.
     pub(crate) run: fn(&Peer, &Bench, &Notes),
 }
 
-/// A rule that is nobody's but the checker's: that the peer runs at all.
+/// The rule that a peer runs at all. Only the checker has it.
 pub(crate) const RUNS: &str = "PEER";
 
-/// All that is tried with such a peer.
+/// Returns all scenarios for such a peer.
 pub(crate) fn scenarios(kind: Kind, side: Side) -> Vec<Scenario> {
     let mut all = of_kind(kind, side);
     if !all.is_empty() {
@@ -49,10 +49,10 @@ pub(crate) fn scenarios(kind: Kind, side: Side) -> Vec<Scenario> {
     all
 }
 
-/// Which is tried whatever else is chosen: others depend on what is found.
+/// A scenario that is always run, whatever is chosen, because others depend on its result.
 pub(crate) const SHAPES: &str = "the shapes that it takes";
 
-/// What only the peer's language has.
+/// Checks what only the peer's language has.
 const PROTOCOL: Scenario = Scenario {
     name: "the protocol of the language",
     place: Where::Anywhere,
@@ -85,8 +85,8 @@ fn of_kind(kind: Kind, side: Side) -> Vec<Scenario> {
     }
 }
 
-/// What a device that watches has seen, as findings. `of` says whose rule a mistake breaks. Whether
-/// there was one.
+/// Notes what a device that watches has seen. `of` returns the rule that a mistake breaks. Returns
+/// whether there was a mistake.
 fn note_reports(
     bench: &Bench,
     notes: &Notes,
@@ -103,7 +103,8 @@ fn note_reports(
     found
 }
 
-/// Ends the bench, and says what was left behind on it, unless a judge has left something himself.
+/// Ends the bench, and notes what was left behind on it, unless a judge itself has left something
+/// there.
 pub(crate) fn look_at_leaks(bench: Bench, notes: &Notes) {
     let Bench::Device(opened) = bench else { return };
     let reports = opened.finish();

@@ -1,5 +1,5 @@
-//! Host memory that goes when it is released, and has nothing behind it: whoever reads it later, or
-//! reads on, ends the process.
+//! Host memory that becomes unreadable when it is released, and has nothing behind it. A peer that
+//! reads it later, or reads past its end, ends its process.
 
 #[cfg(unix)]
 use std::ffi::c_void;
@@ -19,7 +19,8 @@ unsafe impl Send for Pages {}
 
 #[cfg(unix)]
 impl Drop for Pages {
-    /// The addresses stay taken, so that nothing else comes to lie there.
+    /// Makes the pages unreadable. The addresses stay taken, so that nothing else comes to lie
+    /// there.
     fn drop(&mut self) {
         // SAFETY: the pages were mapped by `new`, and only this struct unmaps or protects them.
         unsafe { libc::mprotect(self.address, self.len, libc::PROT_NONE) };
@@ -30,13 +31,14 @@ impl Drop for Pages {
 #[cfg(unix)]
 const PAGE: usize = 1 << 16;
 
-/// Buffers are padded to this, as the format recommends.
+/// The padding of buffers, as the format recommends.
 #[cfg(unix)]
 const PADDING: usize = 64;
 
 #[cfg(unix)]
 impl Pages {
-    /// Memory that ends with these bytes and their padding. `None` where the system has none.
+    /// Returns memory that ends with these bytes and their padding. `None` where the system has
+    /// none.
     fn new(bytes: &[u8]) -> Option<(Self, usize)> {
         let padded = bytes.len().next_multiple_of(PADDING);
         let len = padded.next_multiple_of(PAGE);
@@ -60,7 +62,8 @@ impl Pages {
     }
 }
 
-/// The same with its buffers in such memory, and that memory. Elsewhere it stays where it is.
+/// Moves the buffers of a plan to such memory. Returns that memory too. Where the system has none,
+/// a buffer stays where it is.
 #[cfg(unix)]
 pub(super) fn on_pages(mut plan: Plan) -> (Plan, Vec<Pages>) {
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Consumers of streams: a producer that looks closely at how it is called.
+//! Judges consumers of streams, by a producer that watches how it is called.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// What a right consumer says in the end.
+/// The result that a right consumer reports.
 enum ExpectedEnd {
     Ends,
     Fails(&'static str),
@@ -87,7 +87,8 @@ pub(super) fn columns() -> Kind {
 }
 
 pub(super) fn script() -> Script {
-    // Batches, which have no rows that are null as a whole and no columns that are longer.
+    // Batches without rows that are null as a whole, and without columns that are longer than the
+    // batch.
     let batch = |length| {
         let window = Window { offset: 0, length, tail: 0, absent: false };
         let mut plan = columns().plan(window, Nulls::Counted);
@@ -104,7 +105,7 @@ pub(super) fn stray() -> Script {
     script().then(Step::Stray(plan, 2))
 }
 
-/// An array of the host in a stream that says that it is on a device.
+/// Returns a script with an array on the host in a stream that says that it is on a device.
 pub(super) fn of_the_host() -> Script {
     let mut script = script();
     let plan = script.schema.clone();
@@ -116,11 +117,12 @@ pub(super) fn of_the_host() -> Script {
 /// How long a call waits for another one to overlap with it.
 const WATCH: Watch = Watch(Duration::from_millis(20));
 
-/// What a peer may ask for again while it is tried, as a table gives a stream to whoever asks.
+/// A script from which a peer may ask for further streams while it is tried, as a table gives a
+/// stream to each caller.
 struct Offered {
     script: Script,
     books: Books,
-    /// How many streams there are.
+    /// How many streams were made.
     made: usize,
 }
 
@@ -137,17 +139,18 @@ impl Offered {
     }
 }
 
-/// A stream of a few batches on the host, of which no books are kept.
+/// Makes a stream of a few batches on the host, without books.
 pub(crate) fn good() -> ArrowDeviceArrayStream {
     produce(&script(), None, &Books::default())
 }
 
-/// Another stream that gives what the one gives with which a consumer is tried.
+/// Makes another stream like the one with which a consumer is tried.
 pub(crate) fn another() -> Option<ArrowDeviceArrayStream> {
     offered().as_mut().map(Offered::another)
 }
 
-/// Whether the stream with which a consumer is tried loses nothing as a stream of plain arrays.
+/// Whether the stream with which a consumer is tried can be shown as a stream of plain arrays
+/// without losing anything.
 pub(crate) fn may_be_plain() -> bool {
     let is_stray = |step: &Step| matches!(step, Step::Stray(..));
     offered()
@@ -187,7 +190,7 @@ fn outcome(code: i32, expected: &ExpectedEnd, notes: &Notes) {
     }
 }
 
-/// Lets the library, and threads of the peer, release so many streams.
+/// Waits until the library and threads of the peer have released `streams` streams.
 fn released_soon(books: &Books, streams: usize) {
     let end = Instant::now() + patience();
     let is_open = || books.stream.complaints().is_ok() && books.stream.base_releases() < streams;
@@ -197,7 +200,7 @@ fn released_soon(books: &Books, streams: usize) {
     }
 }
 
-/// What the books of so many streams say in the end.
+/// Checks the books of `streams` streams in the end.
 pub(super) fn settle(
     stream: &ArrowDeviceArrayStream,
     books: &Books,

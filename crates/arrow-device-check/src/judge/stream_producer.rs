@@ -1,4 +1,4 @@
-//! Producers of streams: a consumer that asks for everything it may ask for.
+//! Judges producers of streams, by a consumer that asks for everything it may ask for.
 
 use std::ffi::{CStr, c_int};
 
@@ -21,24 +21,24 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "a stream, many times", place: Where::Anywhere, run: many_times },
 ];
 
-/// Of so many arrays it is looked at whether they stay what they are.
+/// The number of arrays that are checked for changes later.
 const KEPT: usize = 8;
 
-/// More arrays than this are not asked for.
+/// The most arrays that are asked for.
 const MOST: usize = 10_000;
 
 /// A code that a call of a stream returned, and the text that goes with it.
 type StreamFailure = (c_int, Option<Vec<u8>>);
 
-/// A stream that is held, and what came out of it.
+/// A stream that is held, and everything that came out of it.
 pub(super) struct Held {
     pub(super) stream: Box<ArrowDeviceArrayStream>,
-    /// Where it was: no other struct comes to lie there.
+    /// The places where the stream was. They are kept so that no other struct comes to lie there.
     #[expect(clippy::vec_box, reason = "these stay at their addresses")]
     left: Vec<Box<ArrowDeviceArrayStream>>,
     pub(super) chunks: Vec<(ArrowDeviceArray, Seen)>,
     pub(super) schemas: Vec<ArrowSchema>,
-    /// What the first arrays held, with their numbers and their type.
+    /// The contents of the first arrays, with their numbers and their type.
     snapshots: Vec<(usize, Snapshot, Schema)>,
     moves: bool,
 }
@@ -92,12 +92,13 @@ impl Held {
         Ok(seen)
     }
 
-    /// The next array, nothing at the end.
+    /// Asks for the next array. `None` is the end.
     pub(super) fn next(&mut self, notes: &Notes) -> Result<Option<Seen>, StreamFailure> {
         self.move_on();
         let stream = &raw mut *self.stream;
         let mut out = ArrowDeviceArray { reserved: [-1; 3], ..ArrowDeviceArray::empty() };
-        // Memory of a caller's may hold anything: an end is told by a release that is set to null.
+        // The caller's memory may hold anything, so an end is told only by a release that is set to
+        // null.
         out.array.release = Some(untouched);
         // SAFETY: the stream's own callback, called with it and with room for an array.
         let code =
@@ -125,7 +126,7 @@ impl Held {
     }
 }
 
-/// What the caller's memory holds in the place of a release, before a producer writes to it.
+/// The release callback in the caller's memory before a producer writes to it.
 unsafe extern "C" fn untouched(array: *mut ArrowArray) {
     // SAFETY: a release callback is called with the structure that has it.
     unsafe { (*array).release = None };
@@ -169,7 +170,7 @@ fn in_place(peer: &Peer, bench: &Bench, notes: &Notes) {
 }
 
 fn moved(peer: &Peer, bench: &Bench, notes: &Notes) {
-    // Only what goes wrong for this reason is this rule's.
+    // Only a failure with this cause breaks this rule.
     let (Some(still), Some(stream)) = (open(peer, bench, notes), open(peer, bench, notes)) else {
         return;
     };
@@ -189,7 +190,7 @@ fn moved(peer: &Peer, bench: &Bench, notes: &Notes) {
     release(held, notes);
 }
 
-/// Reads it to its end, and says how that went.
+/// Reads a stream to its end, and returns how that went.
 fn read_quietly(held: &mut Held, notes: &Notes) -> Result<(), StreamFailure> {
     held.schema()?;
     for _ in 0..MOST {
@@ -200,7 +201,7 @@ fn read_quietly(held: &mut Held, notes: &Notes) -> Result<(), StreamFailure> {
     Ok(())
 }
 
-/// Reads it to its end, asks again, and lets go of the stream before what it gave.
+/// Reads a stream to its end, asks again, and releases the stream before what it gave.
 pub(super) fn judge(mut held: Held, bench: &Bench, notes: &Notes) -> Option<()> {
     let named = held.stream.device_type;
     let is_known = matches!(named, 1..=4 | 7..=18)
@@ -254,7 +255,7 @@ fn same_schema(held: &mut Held, schema: &SeenSchema, notes: &Notes, when: &str) 
     }
 }
 
-/// Whether it came to its end.
+/// Whether the stream came to its end.
 fn read(
     held: &mut Held,
     schema: &SeenSchema,
@@ -316,7 +317,7 @@ fn look_at(
         && (matches!(bench, Bench::Hand(_)) || array_producer::read_all(chunk, known, bench, notes))
 }
 
-/// Whether the arrays still hold what they held.
+/// Whether the arrays still have the contents that they had.
 fn stay(held: &Held, notes: &Notes, [id, what]: [&str; 2]) -> bool {
     let mut all = true;
     for (number, snapshot, known) in &held.snapshots {
@@ -330,7 +331,7 @@ fn stay(held: &Held, notes: &Notes, [id, what]: [&str; 2]) -> bool {
     all
 }
 
-/// The stream goes first, and what it gave has to stay.
+/// Releases the stream first. What it gave has to stay.
 fn release_before(mut held: Held, notes: &Notes) {
     let before: Vec<SeenSchema> = held.schemas.iter().map(SeenSchema::of).collect();
     let stayed = stay(&held, notes, ["ARR-15", "once more, after those that followed"]);
@@ -356,7 +357,7 @@ fn release_before(mut held: Held, notes: &Notes) {
     release(held, notes);
 }
 
-/// Lets go of everything.
+/// Releases everything.
 pub(super) fn release(mut held: Held, notes: &Notes) {
     notes.now("ARR-13", "releasing the arrays of a stream");
     for (chunk, _) in held.chunks.drain(..) {

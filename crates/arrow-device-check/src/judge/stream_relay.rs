@@ -1,5 +1,5 @@
-//! Relays of streams: what is handed on is judged as a producer's, and the original sees how it is
-//! called.
+//! Judges relays of streams. What is handed on is judged like the stream of a producer, and the
+//! original stream watches how it is called.
 
 use std::sync::Arc;
 
@@ -95,10 +95,10 @@ fn good(peer: &Peer, bench: &Bench, notes: &Notes) {
     settle(&relayed.source, &relayed.books, &relayed.script, 1, notes);
 }
 
-/// How many arrays are in a stream on a device.
+/// The number of arrays in a stream on a device.
 const ARRAYS: usize = 3;
 
-/// Batches of numbers whose data is still being written.
+/// Offers batches of numbers whose data is still being written.
 fn on_device(peer: &Peer, bench: &Bench, notes: &Notes, nulls: Nulls) {
     let Bench::Device(opened) = bench else { return };
     let (schemas, arrays) = (Ledger::new(), Ledger::new());
@@ -142,7 +142,7 @@ fn on_device(peer: &Peer, bench: &Bench, notes: &Notes, nulls: Nulls) {
     });
 }
 
-/// An array behind an event, as the library has it.
+/// Makes an array behind an event, with the library.
 fn pending(
     plan: &Plan,
     queue: &Queue,
@@ -157,7 +157,7 @@ fn pending(
     unsafe { Array::import(&mut array, &known) }
 }
 
-/// That as many arrays come as were in it, behind their events.
+/// Checks that as many arrays come as were in the stream, behind their events.
 fn read_on_device(held: &mut Held, known: &Schema, bench: &Bench, notes: &Notes) {
     let has_events = bench.has_events();
     for number in 0..=ARRAYS {
@@ -182,7 +182,7 @@ fn read_on_device(held: &mut Held, known: &Schema, bench: &Bench, notes: &Notes)
         }) {
             return;
         }
-        // What has no event any more would be read too early.
+        // An array that has lost its event would be read too early.
         let has_event = !has_events || !chunk.sync_event.is_null();
         if !notes.check("ARR-5", has_event, || format!("the event of array {number} is lost"))
             || !array_producer::structure(chunk, known, notes)

@@ -1,4 +1,4 @@
-//! Consumers of tensors in DLPack's C form.
+//! Judges consumers of tensors in DLPack's C form.
 
 use std::time::{Duration, Instant};
 
@@ -21,14 +21,14 @@ macro_rules! tried {
     };
 }
 
-/// What a right consumer answers.
+/// The answer of a right consumer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExpectedAnswer {
-    /// That it is fine.
+    /// The consumer takes the tensor.
     Taken,
-    /// That it is not.
+    /// The consumer refuses the tensor.
     Refused,
-    /// What it likes.
+    /// The consumer may do either.
     Any,
 }
 
@@ -70,11 +70,11 @@ pub(super) const SCENARIOS: &[Scenario] = tried! {
     };
 };
 
-/// What a tensor shows that is read-only: memory that cannot be written.
+/// The data of a read-only tensor, in memory that cannot be written.
 static READ_ONLY: [i32; 6] = [0, 1, 2, 3, 4, 5];
 
-/// Whether the deleter has run once, or does within a while: the peer's thread may be the one that
-/// lets go.
+/// Whether the deleter has run once, or does so soon: a thread of the peer may be the one that
+/// calls it.
 fn reaches_one(deletions: &Count) -> bool {
     let end = Instant::now() + patience();
     while deletions.get() == 0 && Instant::now() < end {

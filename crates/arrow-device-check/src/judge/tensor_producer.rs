@@ -1,4 +1,4 @@
-//! Producers of tensors in DLPack's C form.
+//! Judges producers of tensors in DLPack's C form.
 
 use std::cell::Cell;
 use std::ptr;
@@ -20,7 +20,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 /// The flags that DLPack 1.3 has.
 const KNOWN_FLAGS: u64 = 7;
 
-/// Both forms, as far as they differ.
+/// A tensor in one of the two forms.
 enum Made {
     Versioned(*mut DLManagedTensorVersioned),
     Legacy(*mut DLManagedTensor),
@@ -153,7 +153,7 @@ fn judge(peer: &Peer, bench: &Bench, notes: &Notes) {
     notes.pass("DLP-6");
 }
 
-/// Memory that was taken and written to: what is free is somebody else's now.
+/// Memory that was allocated and written to, so that freed memory has another owner now.
 struct Noise(#[expect(dead_code, reason = "kept until it is dropped")] Vec<Vec<u8>>);
 
 impl Noise {
@@ -162,8 +162,8 @@ impl Noise {
     }
 }
 
-/// That a tensor which says that it is a copy shares its bytes with no other, and that the data of
-/// one stays when another is made.
+/// Checks that a tensor which says that it is a copy shares its bytes with no other, and that the
+/// data of one stays when another is made.
 fn two(peer: &Peer, bench: &Bench, notes: &Notes) {
     notes.now(RUNS, "producing two tensors");
     let (Ok(one), Ok(other)) = (make(peer, bench), make(peer, bench)) else {
@@ -275,12 +275,12 @@ fn place(tensor: &DLTensor, bench: &Bench, notes: &Notes) -> bool {
     })
 }
 
-/// Tensors with more elements are not read.
+/// The most elements of a tensor that is read.
 fn most_elements() -> i64 {
     if crate::under::is_on() { 1 << 24 } else { 1 << 20 }
 }
 
-/// All elements in the order of the rows, as far as there are not too many.
+/// Returns all elements in row-major order, if there are not too many.
 fn read(tensor: &DLTensor) -> Vec<u8> {
     let shape = dims(tensor, tensor.shape);
     let width = usize::from(tensor.dtype.bits).div_ceil(8) * usize::from(tensor.dtype.lanes);
@@ -343,7 +343,7 @@ fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
     }
 }
 
-/// What the system says of the memory that a tensor shows.
+/// The system's record of the memory of a tensor.
 mod mapped {
     use std::ops::Range;
 
@@ -352,7 +352,7 @@ mod mapped {
     use super::{Made, dims};
     use crate::notes::Notes;
 
-    /// The bytes between the first and the last element; `None` where there are none.
+    /// Returns the addresses from the first to the last element, `None` without elements.
     pub(super) fn bytes_of(tensor: &DLTensor) -> Option<Range<usize>> {
         let shape = dims(tensor, tensor.shape);
         if shape.contains(&0) {
@@ -375,7 +375,8 @@ mod mapped {
         Some(start..first.checked_add_signed(at(high.checked_add(1)?)?)?)
     }
 
-    /// Whether all bytes are there to be read. And whether those that nobody may write to say so.
+    /// Whether all bytes can be read. Also checks that a tensor in memory that cannot be written
+    /// says so.
     pub(super) fn look_at(made: &Made, notes: &Notes) -> bool {
         let Some(bytes) = bytes_of(made.tensor()) else { return true };
         let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return true };

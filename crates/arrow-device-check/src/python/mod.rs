@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 
 use crate::parent::Launcher;
 
-/// Names the shared library, where it is not beside the program and no flag names it. The script
-/// reads this variable, too.
+/// The variable that names the shared library, where it is not beside the program and no flag names
+/// it. The script reads this variable too.
 const LIBRARY: &str = "ARROW_DEVICE_CHECK_LIBRARY";
 
 const SCRIPT: &str = include_str!("child.py");
 
-/// What the user names the shared library by.
+/// The flag that names the shared library.
 const FLAG: &str = "--check-library";
 
-/// How to start a child for `module:function`, with the shared library that was named, if any was.
+/// Returns how to start a child for `module:function`, with the shared library that was named, if
+/// one was.
 pub(crate) fn launcher(
     program: &str,
     named: Option<&Path>,
@@ -36,7 +37,7 @@ pub(crate) fn launcher(
     })
 }
 
-/// The shared library: named by the flag or by the variable, or beside this program, or where an
+/// Finds the shared library: named by the flag or by the variable, beside this program, or where an
 /// installation has it.
 fn library(named: Option<&Path>) -> Result<PathBuf, String> {
     let name = format!("{}arrow_device_check{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);

@@ -1,4 +1,4 @@
-//! Streams of batches that are measured.
+//! Streams of batches whose rows and times are measured.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,12 +14,12 @@ use super::datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, Time,
 };
 
-/// A stream of which a plan tells how many rows it had, and how long it took.
+/// A stream that records for its plan how many rows came, and how long they took.
 pub(super) struct Metered<S> {
     schema: SchemaRef,
     batches: S,
     baseline: BaselineMetrics,
-    /// How long the next batch was not there when it was asked for.
+    /// How long consumers waited for a batch that was not there yet.
     await_time: Time,
     asked: Option<Instant>,
 }
@@ -63,7 +63,7 @@ impl<S: Stream<Item = Result<RecordBatch>> + Unpin> RecordBatchStream for Metere
     }
 }
 
-/// How many bytes the rows of a batch have, in all buffers.
+/// Returns how many bytes the rows of a batch have in all buffers.
 pub(super) fn bytes_of(batch: &RecordBatch) -> usize {
     let bytes = |column: &_| -> usize {
         let column: &super::datafusion::arrow::array::ArrayRef = column;

@@ -1,4 +1,10 @@
 //! [`OnDevice`]: a plan whose input goes to a device and back.
+//!
+//! A partition is a chain of streams: the batches of the input become arrays, are copied to the
+//! device, changed there by the function, copied back, and become batches again. Each copy runs
+//! ahead by a bounded number of batches, so that the device works while the host uses an earlier
+//! batch. What must stay true: no thread is blocked, and an error of the input comes out unchanged,
+//! behind the batches before it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -27,24 +33,24 @@ use super::{AHEAD, kept_schema, their_schema, theirs};
 type Changed = Pin<Box<dyn Future<Output = arrow_device::Result<Array>> + Send>>;
 type Change = dyn Fn(Array) -> Changed + Send + Sync;
 
-/// Moves the batches of its input to a device, has a function change them there, and moves what the
-/// function made back to the host.
+/// Moves the batches of its input to a device, calls a function that changes them there, and moves
+/// the result of the function back to the host.
 ///
-/// The partitions are those of the input, and each is moved by itself, through the one queue. Up to
-/// [`with_prefetch`](Self::with_prefetch) batches are on their way to the device, and as many back,
-/// while one is used. No thread is blocked, and a stream that is dropped gives up what is on its
-/// way.
+/// The plan has the partitions of its input, and moves each of them by itself, through the one
+/// queue. Up to [`with_prefetch`](Self::with_prefetch) batches are on their way to the device, and
+/// as many back, while one is used. No thread is blocked. A stream that is dropped gives up the
+/// batches that are on their way.
 ///
-/// Its metrics are `bytes_to_device`, `bytes_to_host`, `await_time` (how long the next batch was
-/// not there yet when asked for, the time of the input among it) and those that every plan has.
-/// An error of the input comes out as it was; one of this library is the root of a
+/// The metrics are `bytes_to_device`, `bytes_to_host`, `await_time` (how long a batch was awaited
+/// that was not there yet, which includes the time of the input) and those that every plan has. An
+/// error of the input comes out unchanged. An error of this library is the root of a
 /// `DataFusionError`.
 pub struct OnDevice {
     input: Arc<dyn ExecutionPlan>,
     queue: Queue,
     ahead: usize,
     change: Option<Arc<Change>>,
-    /// What comes back.
+    /// The schema of the batches that come back.
     schema: SchemaRef,
     ours: Schema,
     properties: Arc<PlanProperties>,
@@ -52,10 +58,10 @@ pub struct OnDevice {
 }
 
 impl OnDevice {
-    /// To the device of a queue, and back.
+    /// Returns a plan that moves batches to the device of a queue, and back.
     ///
     /// # Errors
-    /// The input has a schema that a device cannot be told.
+    /// The schema of the input is one that C cannot carry, or that does not convert back to itself.
     pub fn new(input: Arc<dyn ExecutionPlan>, queue: &Queue) -> Result<Self> {
         let schema = input.schema();
         let ours = kept_schema(&schema)?;
@@ -64,9 +70,9 @@ impl OnDevice {
         Ok(Self { input, queue, ahead: AHEAD, change: None, schema, ours, properties, metrics })
     }
 
-    /// Has a function make another array of each array on the device. The new array has this schema
-    /// and may be on any device; the function submits work, and does not wait. A function that is
-    /// set later takes the place of this one.
+    /// Sets the function that makes another array from each array on the device. The new array has
+    /// this schema and may be on any device. The function submits work, and does not wait. It
+    /// replaces a function that was set before.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): arrow-rs has no place for something of the schema.
@@ -77,8 +83,8 @@ impl OnDevice {
         self.changed_by(schema, Arc::new(move |array| Box::pin(std::future::ready(change(array)))))
     }
 
-    /// [`map`](Self::map) with a function that awaits: a filter has to learn how many rows are
-    /// left.
+    /// [`map`](Self::map) with an asynchronous function. A filter needs one, because it has to
+    /// learn how many rows are left.
     pub fn then<F, R>(self, schema: &Schema, change: F) -> arrow_device::Result<Self>
     where
         F: Fn(Array) -> R + Send + Sync + 'static,
@@ -94,7 +100,7 @@ impl OnDevice {
         Ok(self)
     }
 
-    /// Has up to `ahead` batches of each partition on their way in each direction while one is
+    /// Sets how many batches of each partition are on their way in each direction while one is
     /// used. The default is 2.
     #[must_use]
     pub fn with_prefetch(mut self, ahead: usize) -> Self {
@@ -102,8 +108,8 @@ impl OnDevice {
         self
     }
 
-    /// What holds of the batches that come back. Nothing is known of what a function makes but how
-    /// many partitions there are.
+    /// Returns the properties of the batches that come back. With a function, only the number of
+    /// partitions is known.
     fn properties_over(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
         if self.change.is_none() {
             return input.properties().clone();
@@ -171,7 +177,7 @@ impl ExecutionPlan for OnDevice {
     ) -> Result<SendableRecordBatchStream> {
         let counter = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
         let (there, back) = (counter("bytes_to_device"), counter("bytes_to_host"));
-        // An error of the input waits here for the end of the stream.
+        // Keeps an error of the input until the end of the stream.
         let failed = Arc::new(Mutex::new(None));
         let failing = failed.clone();
         let input = self.input.execute(partition, context)?;

@@ -31,8 +31,8 @@ use super::{kept_schema, theirs};
 /// Reads a [`DeviceTable`]: opens the stream of each partition, and moves the columns that are
 /// asked for to the host.
 ///
-/// Its metrics are `bytes_to_host`, `await_time` (how long the next batch was not there yet when it
-/// was asked for) and those that every plan has.
+/// The metrics are `bytes_to_host`, `await_time` (how long a batch was awaited that was not there
+/// yet) and those that every plan has.
 pub struct DeviceScan {
     table: DeviceTable,
     projection: Option<Vec<usize>>,
@@ -64,12 +64,12 @@ impl DeviceScan {
         Ok(Self { table, projection, limit, projected, ours, properties, metrics })
     }
 
-    /// What is known of a partition, or of all.
+    /// Returns the statistics of a partition, or of all partitions.
     fn statistics_of(&self, partition: Option<usize>) -> Statistics {
         let unknown = Statistics::new_unknown(&self.projected);
         match (self.table.rows, partition, self.limit) {
             (Some(rows), None, None) => unknown.with_num_rows(Precision::Exact(rows)),
-            // Each partition gives as many rows as the limit has.
+            // Each partition returns up to `limit` rows.
             (Some(rows), None, Some(limit)) => {
                 let most = rows.min(limit.saturating_mul(self.table.partitions));
                 unknown.with_num_rows(Precision::Inexact(most))
@@ -152,9 +152,9 @@ impl fmt::Debug for DeviceScan {
     }
 }
 
-/// The rows and columns of a stream that are asked for, where they lie.
+/// The rows and columns of a stream that are asked for, on the device of the stream.
 struct Picked {
-    /// Nothing any more after the end.
+    /// `None` after the end.
     arrays: Option<DeviceArrays>,
     columns: Option<Vec<usize>>,
     schema: Schema,
@@ -162,7 +162,7 @@ struct Picked {
 }
 
 impl Picked {
-    /// The columns and rows of one array.
+    /// Returns the columns of an array that are asked for, and no more rows than are left.
     fn pick(&mut self, array: Array) -> arrow_device::Result<Array> {
         let mut batch = Batch::try_from(array)?;
         if let Some(left) = &mut self.left {

@@ -1,4 +1,4 @@
-//! [`DeviceTable`]: streams of arrays on a device as a table.
+//! [`DeviceTable`]: a table of streams of arrays on a device.
 
 use std::fmt;
 use std::pin::Pin;
@@ -24,14 +24,14 @@ type Open = dyn Fn(usize) -> arrow_device::Result<DeviceArrays> + Send + Sync;
 
 /// A table whose rows are on a device: a `TableProvider` over streams of arrays.
 ///
-/// Each scan opens a stream for each partition, and moves what it needs to the host, batch by
-/// batch: of each batch the columns that the query names and no other, and no more rows than a
-/// `LIMIT` asks for. Up to [`with_prefetch`](Self::with_prefetch) batches are on their way while
-/// one is used. No thread is blocked, and a scan that is dropped gives up what is on its way.
+/// Each scan opens a stream for each partition, and moves to the host, batch by batch, only the
+/// columns that the query names, and no more rows than a `LIMIT` asks for. Up to
+/// [`with_prefetch`](Self::with_prefetch) batches are on their way while one is used. No thread is
+/// blocked. A scan that is dropped gives up the batches that are on their way.
 ///
-/// Filters are not pushed down: DataFusion runs them on the host. Work on the device is what the
-/// opened stream does (an [`OnDevice`](super::OnDevice) plan has a function for that). Data is
-/// checked when it comes to the host, since arrow-rs relies on it.
+/// Filters are not pushed down: DataFusion runs them on the host. To work on the device, open a
+/// stream that does the work, or use an [`OnDevice`](super::OnDevice) plan, which calls a function
+/// on the device. Data is checked when it comes to the host, because arrow-rs relies on valid data.
 #[derive(Clone)]
 pub struct DeviceTable {
     pub(super) schema: SchemaRef,
@@ -42,11 +42,12 @@ pub struct DeviceTable {
 }
 
 impl DeviceTable {
-    /// A table of so many partitions, each of which is a stream that a function opens for each
-    /// scan, told the partition's number. All arrays are of this schema, whose root is a struct.
+    /// Returns a table of `partitions` partitions. `open` opens the stream of a partition, whose
+    /// number it is given, for each scan. All arrays are of this schema, whose root is a struct.
     ///
-    /// The function and the streams run on threads of the executor, and may not block them:
-    /// [`feed`](arrow_device::async_stream::feed) has an iterator run on a thread of its own.
+    /// The function and the streams run on threads of the executor, and may not block them.
+    /// [`feed`](arrow_device::async_stream::feed) runs an iterator that blocks on a thread of its
+    /// own.
     ///
     /// # Errors
     /// [`Unsupported`](arrow_device::ErrorKind::Unsupported): arrow-rs has no place for something
@@ -69,9 +70,8 @@ impl DeviceTable {
     /// `usize` can say the number.
     ///
     /// # Errors
-    /// As [`new`](Self::new) has them, and
-    /// [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch) where a batch has other types
-    /// than the schema.
+    /// Those of [`new`](Self::new), and [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch)
+    /// where a batch has other types than the schema.
     pub fn from_batches(
         schema: &Schema,
         partitions: Vec<Vec<Batch>>,
@@ -95,7 +95,7 @@ impl DeviceTable {
         Ok(Self { rows, ..table })
     }
 
-    /// Says how many rows all partitions have together. DataFusion relies on the number, and
+    /// Sets how many rows all partitions have together. DataFusion relies on the number, and
     /// answers `COUNT(*)` with it.
     #[must_use]
     pub fn with_row_count(mut self, rows: usize) -> Self {
@@ -103,7 +103,7 @@ impl DeviceTable {
         self
     }
 
-    /// Has up to `ahead` batches of each partition on their way to the host while one is used. The
+    /// Sets how many batches of each partition are on their way to the host while one is used. The
     /// default is 2.
     #[must_use]
     pub fn with_prefetch(mut self, ahead: usize) -> Self {

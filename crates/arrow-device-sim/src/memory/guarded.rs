@@ -1,11 +1,11 @@
 //! Address space without access rights, and a second mapping of the same pages for the engine.
 //!
-//! There is one range for the whole process; it is never given back, so that a late read meets a
-//! page without rights for ever. A child of `fork` has a range of its own, because both mappings
-//! are shared, and what the child wrote there would be in the memory of its parent.
+//! There is one range for the whole process. It is never given back, so a late read meets a page
+//! without rights however late it comes. A child of `fork` has a range of its own, because both
+//! mappings are shared, and what the child wrote there would be in the memory of its parent.
 //!
-//! Freed parts are used again only after everything behind them was: an address that was freed
-//! stays wrong for long.
+//! Parts are taken from a cursor on that goes round, so a freed part is used again only after
+//! everything behind it was: a freed address stays invalid for long.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -18,15 +18,15 @@ use arrow_device::driver::{ForkMutex, PerProcess};
 use super::PAGE;
 
 /// How much address space is asked for first. Each further attempt asks for a quarter of the one
-/// before: under valgrind and `ulimit -v` there is little.
+/// before, because there is little under valgrind and `ulimit -v`.
 const LARGEST: usize = if usize::BITS == 64 { 1 << (usize::BITS - 24) } else { 1 << 29 };
 const SMALLEST: usize = 1 << 24;
 
-/// The engine's mapping is opened in steps of this, so that tools that look through all readable
-/// memory have little to read.
+/// The engine's mapping is made accessible in steps of this size, so that tools that look through
+/// all readable memory have little to read.
 const STEP: usize = 1 << 22;
 
-/// What is asked for first, where that was made smaller.
+/// How much address space is asked for first, `LARGEST` or less.
 static FIRST: AtomicUsize = AtomicUsize::new(LARGEST);
 
 static REGION: PerProcess<OnceLock<Option<Region>>> = PerProcess::new(OnceLock::new());
@@ -36,7 +36,7 @@ struct Region {
     engine: NonNull<u8>,
     len: usize,
     file: c_int,
-    /// Forks are counted from the making of this lock on.
+    /// The parts that are free. Forks are counted from the making of this lock on.
     free: ForkMutex<Free>,
 }
 
@@ -51,7 +51,7 @@ fn region() -> Option<&'static Region> {
     REGION.get().get_or_init(Region::open).as_ref()
 }
 
-/// Asks for less, if nothing was asked for yet.
+/// Limits how much address space is asked for, if none was taken yet.
 pub(super) fn limit(bytes: usize) {
     FIRST.store(bytes.clamp(SMALLEST, LARGEST), Ordering::Relaxed);
 }
@@ -102,7 +102,7 @@ impl Region {
 }
 
 impl Region {
-    /// Gives the engine access to a further part of its mapping.
+    /// Makes a further part of the engine's mapping accessible.
     fn open_engine(&self, from: usize, to: usize) -> bool {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let start = self.engine.as_ptr().wrapping_add(from);
@@ -118,11 +118,11 @@ fn map(file: c_int, len: usize, rights: c_int) -> Option<NonNull<u8>> {
     if address == libc::MAP_FAILED { None } else { NonNull::new(address.cast()) }
 }
 
-/// A part of the region that one block has.
+/// The part of the region that a block has.
 pub(super) struct Range {
     region: &'static Region,
     offset: usize,
-    /// Whole pages, without the one behind that is nobody's.
+    /// Whole pages, without the free page behind them.
     len: usize,
 }
 
@@ -177,10 +177,10 @@ impl Drop for Range {
     fn drop(&mut self) {
         let own = REGION.get().get().and_then(Option::as_ref);
         if !own.is_some_and(|own| ptr::eq(own, self.region)) {
-            // A child of `fork`: the pages are its parent's, too.
+            // In a child of `fork` the pages are also the parent's, and stay as they are.
             return;
         }
-        // A freed page is nobody's to read, mapped or not.
+        // Nobody may read a freed page, whether it was mapped or not.
         self.set_host_readable(false);
         let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (offset, len) = (self.offset as libc::off_t, self.len as libc::off_t);
@@ -193,17 +193,18 @@ impl Drop for Range {
     }
 }
 
-/// The parts that nobody has, by offset, and where the last one was taken.
+/// The parts that are free, by offset, and the end of the part that was taken last.
 #[derive(Debug)]
 struct Free {
     parts: BTreeMap<usize, usize>,
     cursor: usize,
-    /// Up to here the engine has access.
+    /// How far the engine has access.
     opened: usize,
 }
 
 impl Free {
-    /// Takes the first part from the cursor on, so that what was freed last is used last.
+    /// Takes the first part that fits from the cursor on, so that the part that was freed last is
+    /// used last.
     fn take(&mut self, len: usize) -> Option<usize> {
         let offset = self.find(self.cursor, len).or_else(|| self.find(0, len))?;
         let (start, whole) = self.parts.range(..=offset).next_back().map(|(s, l)| (*s, *l))?;

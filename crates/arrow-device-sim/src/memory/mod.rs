@@ -1,8 +1,8 @@
 //! Device memory: addresses that the host cannot read, and bytes behind them that the engine can.
 //!
-//! On Linux a [`DeviceBytes`] is a part of one large range of address space without access rights;
-//! the engine works through a second mapping of the same pages. Elsewhere, and where no such range
-//! can be had, it is a weaker thing: see [`Protection`].
+//! On Linux a [`DeviceBytes`] is a part of one large range of address space without access rights,
+//! and the engine works through a second mapping of the same pages. On other systems, and where no
+//! such range can be had, device memory is protected less: see [`Protection`].
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod guarded;
@@ -14,23 +14,23 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow_device::driver::PerProcess;
 
-/// Every block begins at a multiple of this, and occupies whole multiples of it.
+/// The alignment and the unit of the size of every block.
 pub(crate) const PAGE: usize = 4096;
 
-/// How well the host is kept from reading device memory.
+/// How the host is kept from reading device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// The addresses are reserved and have no access rights. A read through one ends the process at
-    /// that line; so does a read of host-readable memory outside of `map` and `unmap`, and any
-    /// write.
+    /// The addresses are reserved and have no access rights. A read through such an address ends
+    /// the process at that line. So does a read of host-readable memory outside of `map` and
+    /// `unmap`, and any write.
     Guarded,
-    /// The addresses are numbers that no 64-bit system gives to programs, so that a read through
-    /// one ends the process too; on 32-bit systems there are no such numbers, and a read goes
+    /// The addresses are numbers that no 64-bit system gives to programs, so a read through such an
+    /// address ends the process too. On 32-bit systems there are no such numbers, and a read goes
     /// unnoticed. Host-readable memory is ordinary memory and is not protected at all.
     Numbers,
 }
 
-/// How well [`DeviceBytes`]s of this process are protected.
+/// Returns how the [`DeviceBytes`] of this process are protected.
 pub(crate) fn protection() -> Protection {
     #[cfg(all(target_os = "linux", not(miri)))]
     if guarded::is_available() {
@@ -39,7 +39,7 @@ pub(crate) fn protection() -> Protection {
     Protection::Numbers
 }
 
-/// Takes no more address space than this for device memory, if none was taken yet.
+/// Limits the address space that device memory takes, if none was taken yet.
 pub(crate) fn limit_address_space(bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     guarded::limit(bytes);
@@ -47,8 +47,7 @@ pub(crate) fn limit_address_space(bytes: usize) {
     let _ = bytes;
 }
 
-/// Bytes on the device. The methods check their ranges: what lies outside is not read and not
-/// written.
+/// Bytes on the device. The methods check their ranges: bytes outside are neither read nor written.
 #[derive(Debug)]
 pub(crate) struct DeviceBytes {
     inner: Inner,
@@ -63,7 +62,7 @@ enum Inner {
 }
 
 impl DeviceBytes {
-    /// Reserves memory. `None` where the host has none left.
+    /// Reserves memory. `None` where the host has no memory left.
     pub(crate) fn reserve(len: u64, host_readable: bool) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
         #[cfg(all(target_os = "linux", not(miri)))]
@@ -73,7 +72,7 @@ impl DeviceBytes {
         Some(Self { inner: Inner::Plain(plain::Storage::reserve(len, host_readable)?), len })
     }
 
-    /// The address that the device has for it.
+    /// Returns the device's address of the bytes.
     pub(crate) fn address(&self) -> *mut u8 {
         match &self.inner {
             #[cfg(all(target_os = "linux", not(miri)))]
@@ -82,7 +81,7 @@ impl DeviceBytes {
         }
     }
 
-    /// Lets the host read it, or ends that.
+    /// Lets the host read the bytes, or ends that.
     pub(crate) fn set_host_readable(&self, readable: bool) -> bool {
         let mut shown = SHOWN.get().lock().unwrap_or_else(PoisonError::into_inner);
         match readable {
@@ -97,7 +96,7 @@ impl DeviceBytes {
         }
     }
 
-    /// Ends what `open_to_host` began, where that can be done.
+    /// Ends the access that `open_to_host` gave, where that can be done.
     pub(crate) fn close_to_host(&self) -> bool {
         match &self.inner {
             #[cfg(all(target_os = "linux", not(miri)))]
@@ -106,7 +105,7 @@ impl DeviceBytes {
         }
     }
 
-    /// Lets the host read and write it.
+    /// Lets the host read and write the bytes.
     pub(crate) fn open_to_host(&self) -> bool {
         match &self.inner {
             #[cfg(all(target_os = "linux", not(miri)))]
@@ -149,29 +148,29 @@ impl DeviceBytes {
         unsafe { std::ptr::copy(from.as_ptr(), to.as_ptr(), len) };
     }
 
-    /// Writes host memory to it.
+    /// Copies bytes of host memory into the block.
     ///
     /// # Safety
     /// `from` may be read for `len` bytes.
     pub(crate) unsafe fn load(&mut self, offset: u64, from: *const u8, len: u64) {
         let Some((to, len)) = self.part(offset, len) else { return };
-        // SAFETY: `from` may be read for `len` bytes, as the caller promisesfor the source, shown
-        // by `part` for the destination.
+        // SAFETY: `from` may be read for `len` bytes, as the caller promises; `part` has shown that
+        // the destination lies inside the block.
         unsafe { std::ptr::copy(from, to.as_ptr(), len) };
     }
 
-    /// Writes it to host memory.
+    /// Copies bytes of the block to host memory.
     ///
     /// # Safety
     /// `to` may be written for `len` bytes.
     pub(crate) unsafe fn store(&self, offset: u64, to: *mut u8, len: u64) {
         let Some((from, len)) = self.part(offset, len) else { return };
-        // SAFETY: `to` may be written for `len` bytes, as the caller promisesfor the destination,
-        // shown by `part` for the source.
+        // SAFETY: `to` may be written for `len` bytes, as the caller promises; `part` has shown
+        // that the source lies inside the block.
         unsafe { std::ptr::copy(from.as_ptr(), to, len) };
     }
 
-    /// A part of the bytes, as the engine reaches them, if it is inside.
+    /// Returns the engine's address of a part of the bytes, if the part lies inside the block.
     fn part(&self, offset: u64, len: u64) -> Option<(NonNull<u8>, usize)> {
         let end = offset.checked_add(len)?;
         if end > self.len as u64 {
@@ -200,7 +199,7 @@ impl Drop for DeviceBytes {
     }
 }
 
-/// Whether bytes are in a block that some simulator has mapped for the host.
+/// Whether bytes lie in a block that some simulator has mapped for the host.
 pub(crate) fn is_shown(address: usize, len: u64) -> bool {
     let shown = SHOWN.get().lock().unwrap_or_else(PoisonError::into_inner);
     shown.range(..=address).next_back().is_some_and(|(start, whole)| {
@@ -209,7 +208,7 @@ pub(crate) fn is_shown(address: usize, len: u64) -> bool {
     })
 }
 
-/// Whether an address is one that only the device may use.
+/// Whether only the device may use an address.
 pub(crate) fn is_device_address(address: usize) -> bool {
     #[cfg(all(target_os = "linux", not(miri)))]
     if guarded::contains(address) {

@@ -1,4 +1,4 @@
-//! The fallback: bytes in ordinary memory, and addresses that are only numbers.
+//! The fallback: bytes in ordinary memory, with numbers as their device addresses.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::PAGE;
 
-/// Neither x86-64 nor aarch64 lets a program use addresses from here on: the bits 54 and 55 are set
-/// and those above are not, which the first does not accept at all and the second gives to the
-/// kernel.
+/// The first device address. Programs cannot use addresses from here on, neither on x86-64 nor on
+/// aarch64: the bits 54 and 55 are set and those above are not. x86-64 does not accept such an
+/// address at all, and aarch64 gives it to the kernel.
 const FIRST: u64 = 0x00c0_0000_0000_0000;
 
 static NEXT: AtomicUsize = AtomicUsize::new(FIRST as usize);
 
-/// An allocation of the host, and the number that the device has for it.
+/// An allocation of the host, and its device address.
 #[derive(Debug)]
 pub(super) struct Storage {
     bytes: NonNull<u8>,
@@ -34,8 +34,8 @@ impl Storage {
         let address = if host_readable || !has_numbers {
             bytes.as_ptr()
         } else {
-            // A page between two allocations, so that a step past the end of one is not the next
-            // one.
+            // Keeps a page free between two allocations, so that an address just past the end of
+            // one does not lie in the next.
             let whole = len.div_ceil(PAGE).saturating_add(1).saturating_mul(PAGE);
             std::ptr::without_provenance_mut(NEXT.fetch_add(whole, Ordering::Relaxed))
         };
@@ -46,7 +46,7 @@ impl Storage {
         self.address
     }
 
-    /// It always is, or never.
+    /// Changes nothing: this memory is always readable by the host, or never.
     pub(super) fn set_host_readable(&self, _readable: bool) -> bool {
         true
     }

@@ -1,7 +1,7 @@
-//! The part of OpenCL that a program with kernels calls itself: contexts, queues, kernels, user
+//! The calls of OpenCL that a program with kernels makes itself: contexts, queues, kernels, user
 //! events.
 //!
-//! Where OpenCL reports an error, the call is named in it.
+//! An error of OpenCL names the call that failed.
 
 use std::ffi::{CString, c_void};
 use std::ptr;
@@ -17,7 +17,7 @@ const QUEUE_CONTEXT: u32 = 0x1090;
 const QUEUE_DEVICE: u32 = 0x1091;
 const OUT_OF_ORDER: u64 = 1;
 
-/// The loader's library.
+/// The library of the OpenCL loader.
 #[derive(Debug)]
 pub struct Cl(Library);
 
@@ -28,7 +28,7 @@ impl Cl {
     /// Loads the library.
     ///
     /// # Errors
-    /// If it is not installed.
+    /// The library is not installed.
     pub fn load() -> Attempt<Self> {
         // SAFETY: the OpenCL loader.
         Ok(Self(unsafe { Library::new("libOpenCL.so.1") }?))
@@ -41,8 +41,8 @@ impl Cl {
         Ok(unsafe { self.0.get(name.as_bytes()) }?)
     }
 
-    /// One of the calls that take a handle and nothing else: `clReleaseEvent`, `clFlush` and their
-    /// like.
+    /// Calls a function that takes a handle and nothing else, such as `clReleaseEvent` and
+    /// `clFlush`.
     pub fn call(&self, name: &str, handle: ClHandle) -> Attempt<()> {
         // SAFETY: they all have this type.
         let function = unsafe { self.function::<ReleaseHandle>(name) }?;
@@ -50,7 +50,7 @@ impl Cl {
         done(name, unsafe { function(handle) })
     }
 
-    /// The context and the device of a queue.
+    /// Returns the context and the device of a queue.
     pub fn home_of(&self, queue: ClHandle) -> Attempt<(ClHandle, ClHandle)> {
         type Info =
             unsafe extern "system" fn(ClHandle, u32, usize, *mut ClHandle, *mut usize) -> i32;
@@ -106,7 +106,7 @@ impl Cl {
         done("clCreateCommandQueue", code).map(|()| queue)
     }
 
-    /// An event that the host completes.
+    /// Makes an event that the host completes.
     pub fn create_user_event(&self, context: ClHandle) -> Attempt<ClHandle> {
         type Create = unsafe extern "system" fn(ClHandle, *mut i32) -> ClHandle;
         // SAFETY: the type of OpenCL's headers.
@@ -117,7 +117,8 @@ impl Cl {
         done("clCreateUserEvent", code).map(|()| event)
     }
 
-    /// 0 completes the event, a negative number says that its work failed.
+    /// Sets the status of a user event: 0 completes it, a negative number says that its work
+    /// failed.
     pub fn set_status(&self, event: ClHandle, status: i32) -> Attempt<()> {
         type Set = unsafe extern "system" fn(ClHandle, i32) -> i32;
         // SAFETY: the type of OpenCL's headers.
@@ -135,7 +136,7 @@ impl Cl {
         done(name, unsafe { barrier(queue, 1, &event, ptr::null_mut()) })
     }
 
-    /// An event behind all that was submitted to a queue.
+    /// Returns an event behind all that was submitted to a queue.
     pub fn record(&self, queue: ClHandle) -> Attempt<ClHandle> {
         let name = "clEnqueueBarrierWithWaitList";
         // SAFETY: the type of OpenCL's headers.
@@ -145,7 +146,7 @@ impl Cl {
         done(name, unsafe { barrier(queue, 0, ptr::null(), &mut event) }).map(|()| event)
     }
 
-    /// How many references there are to a `cl_mem` (0x1105), a `cl_event` (0x11D2) or a
+    /// Returns the number of references to a `cl_mem` (0x1105), a `cl_event` (0x11D2) or a
     /// `cl_command_queue` (0x1092).
     pub fn references(&self, name: &str, handle: ClHandle, what: u32) -> Attempt<u32> {
         type Info = unsafe extern "system" fn(ClHandle, u32, usize, *mut u32, *mut usize) -> i32;
@@ -157,7 +158,7 @@ impl Cl {
         done(name, code).map(|()| count)
     }
 
-    /// Builds a program and takes one kernel of it.
+    /// Builds a program, and returns one kernel of it.
     pub fn create_kernel(&self, context: ClHandle, source: &str, name: &str) -> Attempt<ClHandle> {
         type Source = unsafe extern "system" fn(
             ClHandle,
@@ -199,7 +200,7 @@ impl Cl {
         Ok(kernel)
     }
 
-    /// Submits a kernel over so many items, whose arguments are buffers.
+    /// Submits a kernel over `items` items. Its arguments are buffers.
     pub fn launch(
         &self,
         queue: ClHandle,
@@ -241,7 +242,7 @@ fn done(call: &str, code: i32) -> Attempt<()> {
     if code == 0 { Ok(()) } else { Err(format!("{call}: {code}").into()) }
 }
 
-/// Holds work back until it is opened: a user event.
+/// A gate that holds work back until it is opened: a user event.
 #[derive(Debug)]
 pub struct UserEventGate<'cl> {
     cl: &'cl Cl,
@@ -250,14 +251,14 @@ pub struct UserEventGate<'cl> {
 }
 
 impl<'cl> UserEventGate<'cl> {
-    /// Closes it before whatever is submitted to this queue from now on.
+    /// Closes a gate in front of everything that is submitted to this queue from now on.
     pub fn before(cl: &'cl Cl, queue: ClHandle) -> Attempt<Self> {
         let gate = Self::alone(cl, cl.home_of(queue)?.0)?;
         cl.wait_for(queue, gate.event)?;
         Ok(gate)
     }
 
-    /// One that nothing waits for yet.
+    /// Makes a closed gate that nothing waits for yet.
     pub fn alone(cl: &'cl Cl, context: ClHandle) -> Attempt<Self> {
         Ok(Self { cl, event: cl.create_user_event(context)?, is_closed: true })
     }
@@ -272,7 +273,7 @@ impl<'cl> UserEventGate<'cl> {
         self.end(0)
     }
 
-    /// Says instead that what it stands for failed.
+    /// Opens the gate with a status, which may say that the work failed.
     pub fn end(&mut self, status: i32) -> Attempt<()> {
         self.is_closed = false;
         self.cl.set_status(self.event, status)

@@ -1,7 +1,7 @@
-//! The part of Vulkan that an application does itself: an instance, a device, a queue, a compute
+//! The calls of Vulkan that an application makes itself: an instance, a device, a queue, a compute
 //! shader, a gate.
 //!
-//! With validation it asks for the Khronos layer and keeps every message.
+//! With validation, the Khronos layer is switched on, and every message of it is kept.
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
@@ -20,9 +20,9 @@ pub struct Vulkan {
     /// The instance.
     pub instance: ash::Instance,
     messenger: Option<(ash::ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
-    /// What the validation layer said.
+    /// The messages of the validation layer.
     messages: Arc<Mutex<Vec<String>>>,
-    /// The device as the instance lists it.
+    /// The physical device of the device.
     pub physical: vk::PhysicalDevice,
     /// The device.
     pub device: ash::Device,
@@ -30,12 +30,12 @@ pub struct Vulkan {
     pub family: u32,
     /// The queue.
     pub queue: vk::Queue,
-    /// Held by whoever submits to the queue.
+    /// The lock that everybody holds while submitting to the queue.
     pub lock: Arc<Mutex<()>>,
 }
 
 impl Vulkan {
-    /// The first device that computes.
+    /// Opens the first device of the system.
     pub fn new(validated: bool) -> Attempt<Arc<Self>> {
         // SAFETY: the Vulkan loader.
         let entry = unsafe { ash::Entry::load() }?;
@@ -105,12 +105,12 @@ impl Vulkan {
         layers.iter().any(|layer| layer.layer_name_as_c_str() == Ok(LAYER))
     }
 
-    /// Where the messages of the validation layer are, also after all is destroyed.
+    /// Returns the messages of the validation layer, which stay after everything is destroyed.
     pub fn messages(&self) -> Arc<Mutex<Vec<String>>> {
         self.messages.clone()
     }
 
-    /// Records commands, in a pool of their own.
+    /// Records commands in a pool of their own.
     pub fn record(
         &self,
         record: &dyn Fn(vk::CommandBuffer),
@@ -132,7 +132,7 @@ impl Vulkan {
         Ok((pool, commands))
     }
 
-    /// Submits commands, under the lock.
+    /// Submits commands while holding the lock.
     pub fn submit(&self, commands: &[vk::CommandBuffer]) -> Attempt<()> {
         let batch = vk::SubmitInfo::default().command_buffers(commands);
         let _locked = self.lock.lock().map_err(|_| "the lock is poisoned")?;
@@ -140,7 +140,7 @@ impl Vulkan {
         Ok(unsafe { self.device.queue_submit(self.queue, &[batch], vk::Fence::null()) }?)
     }
 
-    /// Waits until the queue has done everything.
+    /// Waits until the queue has done all its work.
     pub fn finish(&self) -> Attempt<()> {
         let _locked = self.lock.lock().map_err(|_| "the lock is poisoned")?;
         // SAFETY: the lock is held.
@@ -174,7 +174,7 @@ fn listen(
     messages: &Arc<Mutex<Vec<String>>>,
 ) -> Attempt<(ash::ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)> {
     let debug = ash::ext::debug_utils::Instance::new(entry, instance);
-    // The messenger's share stays until the process ends.
+    // The share that the messenger has stays until the process ends.
     let kept = Arc::into_raw(messages.clone()).cast_mut().cast::<c_void>();
     let info = vk::DebugUtilsMessengerCreateInfoEXT::default()
         .message_severity(
@@ -211,8 +211,8 @@ unsafe extern "system" fn hear(
     vk::FALSE
 }
 
-/// Holds back whatever is submitted to a queue, until it is opened: commands that wait for an event
-/// which the host sets.
+/// A gate that holds back what is submitted to a queue until it is opened: commands that wait for
+/// an event which the host sets.
 #[derive(Debug)]
 pub struct HostEventGate {
     vulkan: Arc<Vulkan>,
@@ -222,7 +222,7 @@ pub struct HostEventGate {
 }
 
 impl HostEventGate {
-    /// Closes it before whatever is submitted to the queue from now on.
+    /// Closes a gate in front of everything that is submitted to the queue from now on.
     pub fn before(vulkan: &Arc<Vulkan>) -> Attempt<Self> {
         let info = vk::EventCreateInfo::default();
         // SAFETY: the device is alive.
@@ -251,7 +251,7 @@ impl HostEventGate {
 impl Drop for HostEventGate {
     fn drop(&mut self) {
         let _ = self.open();
-        // The queue goes on, because the gate is open.
+        // The queue goes on, because the gate was opened above.
         let _ = self.vulkan.finish();
         // SAFETY: what waited for it has passed.
         unsafe { self.vulkan.device.destroy_event(self.event, None) };

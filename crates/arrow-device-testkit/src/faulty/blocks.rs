@@ -1,4 +1,5 @@
-//! The allocations that were made through the wrapper, so that no planted copy leaves one.
+//! The allocations that were made through the wrapper. They are recorded so that no spoiled copy
+//! leaves its allocation.
 
 use std::collections::BTreeMap;
 
@@ -10,36 +11,36 @@ use arrow_device::{Memory, Queue};
 pub(super) struct FaultyBlock {
     pub(super) memory: Raw<Memory>,
     pub(super) len: u64,
-    /// Which device of the wrapper it is on.
+    /// The number of the wrapped device that the allocation is on.
     pub(super) member: usize,
-    /// How many have it.
+    /// How many owners the allocation has.
     pub(super) owners: usize,
-    /// The queue that it was allocated for.
+    /// The queue that the allocation was made for.
     pub(super) queue: Option<Raw<Queue>>,
-    /// Whether the clearing of it is still to be submitted.
+    /// Whether the copy that clears the allocation is still to be submitted.
     pub(super) is_to_clear: bool,
-    /// What it is a part of.
+    /// The allocation that this is a part of.
     pub(super) whole: Option<Raw<Memory>>,
 }
 
-/// What is allocated now.
+/// The allocations that exist now.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     live: BTreeMap<usize, FaultyBlock>,
     bytes: u64,
 }
 
-/// Where a spot lies.
+/// The place of a spot in its allocation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SpotInBlock {
     pub(super) block: Raw<Memory>,
-    /// Bytes from the start of the allocation.
+    /// How many bytes the spot is behind the start of the allocation.
     pub(super) begin: u64,
     pub(super) len: u64,
 }
 
 impl SpotInBlock {
-    /// Bytes from the spot to the end of its allocation.
+    /// Returns how many bytes there are from the spot to the end of its allocation.
     pub(super) fn remaining(&self) -> u64 {
         self.len.saturating_sub(self.begin)
     }
@@ -69,7 +70,7 @@ impl Blocks {
         self.live.get_mut(&memory.bits())
     }
 
-    /// An allocation of this length that one owner has.
+    /// Finds an allocation of this length that has one owner.
     pub(super) fn another_of(&mut self, len: u64, member: usize) -> Option<Raw<Memory>> {
         let is_it = |block: &FaultyBlock| {
             let is_like = (block.len, block.member) == (len, member);
@@ -80,13 +81,13 @@ impl Blocks {
         Some(block.memory)
     }
 
-    /// The allocations that were made for a queue.
+    /// Returns the allocations that were made for a queue.
     pub(super) fn of_queue(&self, queue: Raw<Queue>) -> Vec<Raw<Memory>> {
         let of_queue = self.live.values().filter(|block| block.queue == Some(queue));
         of_queue.map(|block| block.memory).collect()
     }
 
-    /// Where a spot lies; `None` for memory that nobody allocated here.
+    /// Returns the place of a spot. `None` for memory that was not allocated through the wrapper.
     pub(super) fn place(&self, spot: Spot, addressing: Addressing) -> Option<SpotInBlock> {
         let bits = spot.base.bits();
         let (start, block) = match addressing {

@@ -19,16 +19,16 @@ use super::shadows::Shadow;
 use super::shared::{FaultyShared, FaultyState};
 use super::{spoil, submit};
 
-/// What fresh memory holds where work is late, and what a copy looks like that was not made.
+/// The bytes that fresh memory holds where work is late, and that stand where a copy was not made.
 pub(super) const PATTERN: u8 = 0xd5;
 
-/// How many bytes can be allocated where work is late: a device's memory has an end.
+/// How many bytes can be allocated where work is late, because the memory of a device is limited.
 const MEMORY_LIMIT: u64 = 96 << 20;
 
-/// A wait with a shorter limit than this does no work.
+/// A wait with a limit shorter than this does no work.
 const SHORTEST_WAIT: Duration = Duration::from_millis(2);
 
-/// One copy in so many is refused by the runtime, where nobody looks at errors.
+/// The runtime refuses one in this many copies, for the fault of a driver that ignores errors.
 const REFUSED: usize = 5;
 
 /// The driver of a wrapped device.
@@ -39,7 +39,7 @@ pub(super) struct FaultyDriver {
     own: Mutex<Own>,
 }
 
-/// What the driver has for itself.
+/// The driver's own queue and event.
 #[derive(Debug, Default)]
 struct Own {
     queue: Option<Raw<Queue>>,
@@ -73,7 +73,7 @@ impl FaultyDriver {
         self.shared.members.iter().position(is_it).unwrap_or(0)
     }
 
-    /// The handle of the driver beneath.
+    /// Returns the handle that the driver beneath has for a queue.
     fn queue(&self, queue: Raw<Queue>) -> Raw<Queue> {
         if self.is_late() { self.shared.state().lines.raw(&self.inner, queue) } else { queue }
     }
@@ -82,7 +82,7 @@ impl FaultyDriver {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A queue that nobody else has.
+    /// Returns a queue that only this driver uses.
     fn own_queue(&self) -> Result<Raw<Queue>> {
         let mut own = self.own();
         if let Some(queue) = own.queue {
@@ -93,7 +93,7 @@ impl FaultyDriver {
         Ok(queue)
     }
 
-    /// An event that has passed.
+    /// Returns an event that has passed.
     fn passed_event(&self) -> Result<Raw<Event>> {
         if let Some(event) = self.own().passed {
             return Ok(event);
@@ -108,7 +108,7 @@ impl FaultyDriver {
         Ok(event)
     }
 
-    /// Has memory hold the pattern.
+    /// Fills memory with the pattern.
     fn clear(&self, memory: Raw<Memory>, len: u64) -> Result<()> {
         let (bytes, region) = submit::clearing(memory, len);
         let from = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
@@ -120,7 +120,7 @@ impl FaultyDriver {
         unsafe { self.inner.synchronize(queue) }
     }
 
-    /// Does everything up to a point, where the host may wait for that.
+    /// Does all work up to a point, if the host may wait for that.
     fn wait_for(&self, lines: &mut Lines, point: Point, blocks: &Blocks) -> Result<()> {
         if self.shared.may_wait || lines.has_passed(point) {
             return lines.run(point, blocks);
@@ -164,8 +164,8 @@ unsafe impl Driver for FaultyDriver {
     }
 
     fn reaches(&self, memory: DeviceId) -> Result<()> {
-        // Whoever claims the ids of another runtime makes them ambiguous for the whole process, and
-        // other tests with them.
+        // Claiming the ids of another runtime would make these ids ambiguous for the whole process,
+        // and for other tests in it.
         let is_own =
             || Device::find(memory).is_some_and(|of| of.driver().runtime() == self.runtime());
         if self.has(Fault::Reach) && (memory.device_type.name().is_none() || is_own()) {
@@ -186,7 +186,7 @@ unsafe impl Driver for FaultyDriver {
         }
         let shift = self.has(Fault::Misaligned) && self.addressing() == Addressing::Address;
         let more = if shift { 8 } else { 0 };
-        // Memory that is cleared late is ready at once otherwise.
+        // Without a queue, memory that is cleared late would count as ready at once.
         let named = queue.filter(|_| !self.is_late());
         let is_full = self.is_late() && len.saturating_add(state.blocks.bytes()) > MEMORY_LIMIT;
         let allocated = if is_full {
@@ -232,7 +232,7 @@ unsafe impl Driver for FaultyDriver {
     }
 
     fn share(&self, memory: Raw<Memory>, len: u64) {
-        // Copies that come late may still write there.
+        // Late copies may still write there.
         if !self.is_late() {
             self.inner.share(memory, len);
         }
@@ -631,7 +631,8 @@ unsafe impl Driver for FaultyDriver {
         // SAFETY: UNS-22, which the caller keeps: the address is the one of the driver beneath.
         let filled = unsafe { self.inner.unmap_filled(raw, spot, len, mapped) }?;
         if self.is_late() {
-            // Whoever comes later comes later than this: the driver beneath does not know them.
+            // The driver beneath does not know later work of this wrapper, so the mapping has to be
+            // over first.
             // SAFETY: UNS-22, which the caller keeps: the handle is that of the driver beneath.
             unsafe { self.inner.synchronize(raw) }?;
         }

@@ -1,5 +1,4 @@
-//! Work that fails after it was accepted, a device that is lost, and a runtime that is polled and
-//! calls back.
+//! Work that fails after it was accepted, lost devices, and runtimes that are polled and call back.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,23 +15,23 @@ use super::driver::FaultyDriver;
 use super::late::{Lines, Mark, Point};
 use super::shared::{FaultyShared, FaultyState};
 
-/// A test's hand on wrapped devices. Work fails, and devices are lost, where work is
-/// [late](super::Faulty::late).
+/// The control that a test has over wrapped devices. It makes work fail and devices be lost, where
+/// work is [late](super::Faulty::late).
 #[derive(Clone, Debug)]
 pub struct FaultyHand(pub(super) Arc<FaultyShared>);
 
-/// What a driver runs while it is asked, and on which threads it runs at the moment.
+/// A callback that a driver runs while it is asked, and how deep it is running on each thread.
 #[derive(Default)]
 pub(super) struct Callback {
     run: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
     depth: Mutex<HashMap<ThreadId, usize>>,
 }
 
-/// How deep a callback runs inside of itself: what it does asks the driver again.
+/// How deep a callback may run inside of itself, because it asks the driver again.
 const DEEPEST: usize = 2;
 
 impl Callback {
-    /// Runs it, without a lock.
+    /// Runs the callback without holding a lock.
     pub(super) fn run(&self) {
         let known = || self.run.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(run) = known() else { return };
@@ -57,15 +56,15 @@ impl fmt::Debug for Callback {
 }
 
 impl FaultyHand {
-    /// From now on the operations that ask or wait (`is_complete`, `is_idle`, `synchronize`,
-    /// `wait_on_host`, `map`, `map_to_fill`) run this first, as a runtime that is polled runs the
-    /// callbacks of the application. `None` for nothing.
+    /// Sets a callback that the operations which ask or wait (`is_complete`, `is_idle`,
+    /// `synchronize`, `wait_on_host`, `map`, `map_to_fill`) run first from now on, as a runtime
+    /// that is polled runs the callbacks of the application. `None` removes it.
     pub fn run_in_polls(&self, callback: Option<Arc<dyn Fn() + Send + Sync>>) {
         *self.0.callback.run.lock().unwrap_or_else(PoisonError::into_inner) = callback;
     }
 
-    /// Gives the devices a turn: all work that is late is done. Who submitted it has heard of an
-    /// error, or asks.
+    /// Gives the devices a turn: all late work is done. The one who submitted it has got an error,
+    /// or asks.
     pub fn turn(&self) {
         let mut state = self.0.state();
         let FaultyState { lines, blocks, .. } = &mut *state;
@@ -79,19 +78,19 @@ impl FaultyHand {
         self.0.state().lines.fails_next = true;
     }
 
-    /// Loses the devices. What was submitted and is not done never will be.
+    /// Loses the devices. Submitted work that is not done is never done.
     pub fn lose(&self) {
         let mut state = self.0.state();
         self.0.is_lost.store(true, Ordering::SeqCst);
         state.lines.throw_all_away();
         let notices = std::mem::take(&mut state.notices);
         drop(state);
-        // Whoever awaits an event asks, and learns of the loss.
+        // Dropping a notice makes its awaiter ask, and learn of the loss.
         drop(notices);
     }
 }
 
-/// What is called when an event has passed.
+/// A notice that is to be called when an event has passed.
 #[derive(Debug)]
 pub(super) struct KeptNotice {
     mark: Mark,
@@ -120,8 +119,8 @@ impl FaultyDriver {
         self.shared.callback.run();
     }
 
-    /// Keeps a notice of an event whose work is late, or calls the notice where that is done.
-    /// Whoever waits for the work or asks about it has the notice called.
+    /// Keeps a notice of an event whose work is late, or calls it if the work is done. A kept
+    /// notice is called when somebody waits for the work or asks about it.
     ///
     /// # Safety
     /// UNS-22.
@@ -154,7 +153,7 @@ impl FaultyDriver {
 
     // ---- ends
 
-    /// An error once the device is lost.
+    /// Returns an error once the device is lost.
     pub(super) fn tells(&self) -> Result<()> {
         if self.shared.is_lost.load(Ordering::SeqCst) {
             return Err(self.error(ErrorKind::DeviceLost, "the device was told to be lost"));
@@ -162,22 +161,22 @@ impl FaultyDriver {
         Ok(())
     }
 
-    /// An error for an operation that submits or allocates once the device is lost, unless the
-    /// fault is that such operations do not see the loss.
+    /// Returns an error for an operation that submits or allocates on a lost device. A device with
+    /// the fault that such operations do not notice the loss returns none.
     pub(super) fn takes_work(&self) -> Result<()> {
         if self.has(Fault::LossUnseen) { Ok(()) } else { self.tells() }
     }
 
-    /// What is said of an event once the device is lost: to whoever asks, or waits with a limit or
-    /// without one.
+    /// Returns the answer of a lost device about an event, `None` if the device is not lost. `wait`
+    /// tells whether the caller waits, and with which limit.
     pub(super) fn answer_of_lost(&self, wait: Option<Option<Duration>>) -> Option<Result<bool>> {
         let error = self.tells().err()?;
-        // Whoever waits without a limit would wait for ever.
+        // A wait without a limit would never end.
         let is_pending = self.has(Fault::LossPending) && wait != Some(None);
         Some(if is_pending { Ok(false) } else { Err(error) })
     }
 
-    /// An error where work up to a point failed, which is over. `event` is what stands for the
+    /// Returns an error where the work up to a point has failed and is over. `event` stands for the
     /// point.
     pub(super) fn failure(
         &self,

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// The enum, its documentation and the sentence that reports print, written once.
+/// Declares the enum, its documentation and the sentences that reports print, each written once.
 macro_rules! faults {
     ($($name:ident = $text:literal,)*) => {
-        /// One mistake of a driver, as real drivers have made them or may make them.
+        /// A mistake of a driver, as real drivers have made it or may make it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Fault {
@@ -13,10 +13,10 @@ macro_rules! faults {
         }
 
         impl Fault {
-            /// All of them.
+            /// All faults.
             pub const ALL: [Self; [$(Self::$name),*].len()] = [$(Self::$name),*];
 
-            /// What the driver does wrong, in one sentence.
+            /// Returns in one sentence what the driver does wrong.
             pub fn text(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -88,7 +88,7 @@ faults! {
 }
 
 impl Fault {
-    /// Whether the fault is one of a driver whose work is done later than it is submitted.
+    /// Whether the fault needs a driver that does work later than it is submitted.
     ///
     /// [`Faulty::open`](super::Faulty::open) makes the work late for these.
     pub fn needs_late_work(self) -> bool {

@@ -1,13 +1,8 @@
 //! Work that is done when somebody waits for it.
 //!
-//! A [`Line`] has what was submitted to a queue and is not done. Nothing of it runs before somebody
-//! waits, so that whoever does not wait sees that nothing was done. Running a piece of work is a
-//! copy by the driver beneath that is waited for at once.
-//!
-//! An event has two points: the one that it stands for by the rules, and the one that the driver
-//! with the fault makes of it. Whenever somebody is told that an event has passed, copies to the
-//! host up to the first point that were not made are given up, because their destinations may be
-//! freed from then on.
+//! A [`Line`] holds the work that was submitted to a queue and is not done. No work runs before
+//! somebody waits for it, so a caller that does not wait sees that nothing was done. To run a piece
+//! of work, the driver beneath makes a copy, which is waited for at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,14 +14,14 @@ use arrow_device::{Error, ErrorKind, Event, Queue, Result};
 use super::blocks::Blocks;
 use super::driver::PATTERN;
 
-/// What was submitted to a queue and is not done.
+/// The work that was submitted to a queue and is not done.
 #[derive(Debug)]
 pub(super) struct Line {
     driver: Arc<dyn Driver>,
     raw: Raw<Queue>,
     work: VecDeque<Pending>,
     submitted: u64,
-    /// From this piece of work on all that is done here counts as failed.
+    /// The first piece of work that counts as failed. All later work of the line fails too.
     failed_from: Option<u64>,
 }
 
@@ -43,10 +38,10 @@ enum Task {
     Wait { event: Raw<Event>, mark: Mark, is_obeyed: bool },
 }
 
-/// Which way a copy goes, and from whom.
+/// The direction of a copy.
 #[derive(Clone, Debug)]
 pub(super) enum LateRoute {
-    /// The sources were read when the copy was submitted.
+    /// From host memory. The sources were read when the copy was submitted.
     FromHost(Vec<Vec<u8>>),
     ToHost,
     Within,
@@ -56,25 +51,25 @@ pub(super) enum LateRoute {
 #[derive(Debug)]
 pub(super) struct LateCopy {
     pub(super) route: LateRoute,
-    /// The regions that are copied.
+    /// The regions that are copied, spoiled by the fault.
     pub(super) regions: Vec<Region>,
-    /// Those that were to be copied.
+    /// The regions that were to be copied.
     pub(super) asked: Vec<Region>,
 }
 
-/// A point in a queue's order.
+/// A point in the order of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Point {
     queue: Raw<Queue>,
     position: u64,
 }
 
-/// What an event stands for.
+/// The two points of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    /// By the rules.
+    /// The point that the event stands for by the rules.
     pub(super) truth: Point,
-    /// As this driver has it.
+    /// The point that this driver takes instead.
     pub(super) told: Point,
 }
 
@@ -85,14 +80,14 @@ pub(super) struct Lines {
     opened: usize,
     /// Whether later work runs first.
     pub(super) is_backwards: bool,
-    /// Whether the copy fails that is submitted next.
+    /// Whether the copy that is submitted next fails.
     pub(super) fails_next: bool,
-    /// The events whose failure was told.
+    /// The events whose failure was reported.
     told: Vec<Raw<Event>>,
 }
 
 impl Lines {
-    /// A line of its own for a queue of the driver beneath, and the line's handle. A device with
+    /// Opens a line for a queue of the driver beneath, and returns the line's handle. A device with
     /// one queue has one line.
     pub(super) fn open(&mut self, driver: &Arc<dyn Driver>, raw: Raw<Queue>) -> Raw<Queue> {
         if driver.properties().readiness == Readiness::QueueOrder {
@@ -114,7 +109,7 @@ impl Lines {
         self.lines.insert(handle.bits(), line);
     }
 
-    /// The line of a queue, and one for a queue that was not opened here.
+    /// Returns the line of a queue. Makes one for a queue that was not opened here.
     fn line(&mut self, driver: &Arc<dyn Driver>, queue: Raw<Queue>) -> &mut Line {
         if !self.lines.contains_key(&queue.bits()) {
             self.insert(queue, driver, queue);
@@ -122,7 +117,7 @@ impl Lines {
         self.lines.get_mut(&queue.bits()).expect("just looked for")
     }
 
-    /// The queue of the driver beneath.
+    /// Returns the queue of the driver beneath.
     pub(super) fn raw(&mut self, driver: &Arc<dyn Driver>, queue: Raw<Queue>) -> Raw<Queue> {
         self.line(driver, queue).raw
     }
@@ -145,7 +140,7 @@ impl Lines {
 
     // ---- failures
 
-    /// The work that was submitted last fails.
+    /// Makes the work that was submitted last fail.
     fn fail(&mut self, driver: &Arc<dyn Driver>, queue: Raw<Queue>) {
         let line = self.line(driver, queue);
         line.failed_from.get_or_insert(line.submitted);
@@ -157,7 +152,7 @@ impl Lines {
         line.and_then(|line| line.failed_from).is_some_and(|first| first <= point.position)
     }
 
-    /// Whether this is the first time that the event's failure is told.
+    /// Whether this is the first time that the event's failure is reported.
     pub(super) fn tell_once(&mut self, event: Raw<Event>) -> bool {
         let is_first = !self.told.contains(&event);
         if is_first {
@@ -166,7 +161,7 @@ impl Lines {
         is_first
     }
 
-    /// Forgets what all queues were to do.
+    /// Throws away the work of all queues.
     pub(super) fn throw_all_away(&mut self) {
         for line in self.lines.values_mut() {
             for pending in line.work.drain(..) {
@@ -179,7 +174,7 @@ impl Lines {
         }
     }
 
-    /// Has every copy from the host that did not run copy these bytes.
+    /// Replaces the bytes of every copy from the host that did not run.
     pub(super) fn recycle_staging(
         &mut self,
         driver: &Arc<dyn Driver>,
@@ -201,13 +196,13 @@ impl Lines {
 
     // ---- points
 
-    /// Behind all that was submitted.
+    /// Returns the point behind all that was submitted.
     pub(super) fn end(&mut self, driver: &Arc<dyn Driver>, queue: Raw<Queue>) -> Point {
         let position = self.line(driver, queue).submitted;
         Point { queue, position }
     }
 
-    /// Behind all that was submitted, without what other threads submitted last.
+    /// Returns the point behind all that was submitted, without the last work of other threads.
     pub(super) fn end_of_thread(&mut self, driver: &Arc<dyn Driver>, queue: Raw<Queue>) -> Point {
         let line = self.line(driver, queue);
         let this = std::thread::current().id();
@@ -215,7 +210,7 @@ impl Lines {
         Point { queue, position: line.submitted - others as u64 }
     }
 
-    /// Before the last piece of work, if it is not done.
+    /// Returns the point before the last copy, if it is not done.
     pub(super) fn before_last(&mut self, driver: &Arc<dyn Driver>, queue: Raw<Queue>) -> Point {
         let line = self.line(driver, queue);
         let copy = line.work.iter().rfind(|pending| matches!(pending.task, Task::Copy(_)));
@@ -240,7 +235,7 @@ impl Lines {
         self.events.get(&event.bits()).copied()
     }
 
-    /// Has all events of a queue stand for this point.
+    /// Makes all events of a queue stand for this point.
     pub(super) fn take_back(&mut self, point: Point) {
         let of_queue = self.events.values_mut().filter(|mark| mark.truth.queue == point.queue);
         of_queue.for_each(|mark| mark.told = point);
@@ -251,7 +246,7 @@ impl Lines {
         self.told.retain(|told| *told != event);
     }
 
-    /// No queue waits for an event any more.
+    /// Removes the waits of all queues for an event.
     pub(super) fn drop_waits(&mut self, destroyed: Raw<Event>) {
         for pending in self.lines.values_mut().flat_map(|line| &mut line.work) {
             if let Task::Wait { event, is_obeyed, .. } = &mut pending.task
@@ -278,7 +273,7 @@ impl Lines {
 
     // ---- the end of work
 
-    /// Does everything up to a point.
+    /// Does all work up to a point.
     pub(super) fn run(&mut self, point: Point, blocks: &Blocks) -> Result<()> {
         while let Some(line) = self.lines.get_mut(&point.queue.bits()) {
             let is_due = |pending: &Pending| pending.position <= point.position;
@@ -300,8 +295,8 @@ impl Lines {
         Ok(())
     }
 
-    /// Does everything. Queues that were told to wait begin, and of others the one that was opened
-    /// last, so that whoever does not wait for another queue comes before its work.
+    /// Does all work. Queues that were told to wait come first, and of the others the one that was
+    /// opened last. So a queue that does not wait for another one runs before its work.
     pub(super) fn run_all(&mut self, blocks: &Blocks) -> Result<()> {
         let is_wait = |pending: &Pending| matches!(pending.task, Task::Wait { .. });
         let last = |(queue, line): (&usize, &Line)| {
@@ -315,14 +310,14 @@ impl Lines {
         Ok(())
     }
 
-    /// Forgets what a queue was to do. What was to arrive on the host does not.
+    /// Throws away the work of a queue. Copies to the host are given up.
     pub(super) fn throw_away(&mut self, driver: &Arc<dyn Driver>, queue: Raw<Queue>) {
         let end = self.end(driver, queue);
         self.give_up(end);
         self.line(driver, queue).work.clear();
     }
 
-    /// Gives up the copies to the host up to a point: somebody was told that they are made.
+    /// Gives up the copies to the host up to a point, because somebody was told that they are made.
     pub(super) fn give_up(&mut self, point: Point) {
         let mut points = vec![point];
         let mut seen = Vec::new();
@@ -345,8 +340,9 @@ impl Lines {
 }
 
 impl LateCopy {
-    /// Copies now, and waits for it. What was freed meanwhile is left alone, and so is what would
-    /// be copied over itself, because its memory was given away twice: a driver need not bear that.
+    /// Makes the copy now, and waits for it. Leaves out regions whose memory was freed meanwhile.
+    /// Also leaves out regions that would be copied over themselves because their memory was given
+    /// away twice, which a driver need not support.
     fn make(&self, driver: &dyn Driver, queue: Raw<Queue>, blocks: &Blocks) -> Result<()> {
         let addressing = driver.properties().addressing;
         let mut regions = self.regions.clone();
@@ -383,7 +379,7 @@ impl LateCopy {
     }
 }
 
-/// Makes the destination of a copy to the host look like no result.
+/// Fills the destination of a copy to the host with bytes that look like no result.
 pub(super) fn scribble(region: &Region) {
     let to = region.to.base.as_ptr().cast::<u8>().wrapping_add(region.to.offset as usize);
     // SAFETY: UNS-21: as many bytes can be written there until the copy is said to be made.
@@ -397,7 +393,7 @@ fn overlaps_itself(region: &Region, blocks: &Blocks, addressing: Addressing) -> 
     from.block == to.block && from.begin.abs_diff(to.begin) < region.len
 }
 
-/// That a region lies inside what is allocated on either side.
+/// Checks that a region lies inside what is allocated on either side.
 pub(super) fn require_inside(
     route: &Route<'_>,
     region: &Region,

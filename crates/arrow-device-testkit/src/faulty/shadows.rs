@@ -1,4 +1,4 @@
-//! Mappings that show other bytes than the device's.
+//! Mappings that show other bytes than those of the device.
 
 use std::ptr::NonNull;
 
@@ -7,11 +7,11 @@ use arrow_device::driver::Raw;
 
 use super::driver::PATTERN;
 
-/// Bytes that the host sees in place of the device's.
+/// Bytes that the host sees instead of the device's.
 pub(super) struct Shadow {
     pub(super) base: Raw<Memory>,
     pub(super) bytes: Vec<u8>,
-    /// Where the memory itself is mapped.
+    /// The mapping of the memory itself, if there is one.
     pub(super) mapped: Option<NonNull<u8>>,
 }
 
@@ -23,7 +23,7 @@ unsafe impl Send for Shadow {}
 pub(super) struct Shadows(Vec<Shadow>);
 
 impl Shadows {
-    /// Adds one, and returns where the host finds its bytes.
+    /// Adds a shadow, and returns the address of its bytes.
     pub(super) fn add(&mut self, mut shadow: Shadow) -> NonNull<u8> {
         shadow.bytes.reserve(1);
         let address = NonNull::new(shadow.bytes.as_mut_ptr()).expect("a vector's address");
@@ -37,7 +37,7 @@ impl Shadows {
         Some(self.0.swap_remove(index))
     }
 
-    /// Ends all others of the memory, whoever still reads there.
+    /// Ends all other mappings of the memory, although somebody may still read there.
     pub(super) fn end_all_of(&mut self, base: Raw<Memory>) {
         for shadow in self.0.iter_mut().filter(|shadow| shadow.base == base) {
             shadow.bytes.fill(PATTERN);

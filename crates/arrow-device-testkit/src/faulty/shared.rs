@@ -1,4 +1,4 @@
-//! What the wrapped devices of one `Faulty` have together.
+//! The state that the wrapped devices of one `Faulty` share.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use super::ends::{Callback, KeptNotice};
 use super::late::Lines;
 use super::shadows::Shadows;
 
-/// What the wrapped devices of one [`Faulty`](super::Faulty) have together.
+/// The state that the wrapped devices of one [`Faulty`](super::Faulty) share.
 #[derive(Debug)]
 pub(super) struct FaultyShared {
     pub(super) members: Vec<Arc<dyn Driver>>,

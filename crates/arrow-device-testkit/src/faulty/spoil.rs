@@ -1,5 +1,5 @@
-//! Lists of copies, spoiled by a fault. What is left of them stays inside the memory that the
-//! caller named or that the wrapper knows.
+//! Lists of copies as a fault spoils them. A spoiled list stays inside the memory that the caller
+//! named or that the wrapper knows.
 
 use arrow_device::Memory;
 use arrow_device::driver::{Properties, Raw, Region, Route, Spot};
@@ -7,10 +7,10 @@ use arrow_device::driver::{Properties, Raw, Region, Route, Spot};
 use super::Fault;
 use super::blocks::Blocks;
 
-/// What goes behind a copy from the host whose length is rounded up.
+/// The bytes behind a copy from the host whose length is rounded up.
 static PADDING: [u8; 64] = [0xee; 64];
 
-/// The word that a driver with a fault rounds to: four bytes, or two units of a device that copies
+/// The length to which a faulty driver rounds: four bytes, or two units of a device that copies
 /// whole units.
 fn word_of(properties: &Properties) -> u64 {
     match properties.copy_unit {
@@ -19,15 +19,15 @@ fn word_of(properties: &Properties) -> u64 {
     }
 }
 
-/// How much of a region arrives where only the first chunk does.
+/// How many bytes of a region arrive where only the first chunk does.
 const CHUNK: u64 = 64 << 10;
 
-/// Which sides of a route are on a device.
+/// Whether the source and the target of a route are on a device.
 fn sides(route: &Route<'_>) -> (bool, bool) {
     (!matches!(route, Route::FromHost), !matches!(route, Route::ToHost))
 }
 
-/// The list as a driver with this fault copies it.
+/// Returns the list as a driver with this fault copies it.
 pub(super) fn spoiled(
     fault: Option<Fault>,
     route: &Route<'_>,
@@ -104,7 +104,7 @@ fn address_of(bytes: &'static [u8]) -> Raw<Memory> {
     Raw::from_ptr(bytes.as_ptr().cast_mut().cast())
 }
 
-/// So many bytes before a spot.
+/// Returns the spot `bytes` bytes before another one.
 fn back(spot: Spot, bytes: u64) -> Spot {
     match spot.offset.checked_sub(bytes) {
         Some(offset) => Spot { offset, ..spot },

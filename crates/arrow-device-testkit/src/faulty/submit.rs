@@ -1,4 +1,4 @@
-//! Copies that are made later.
+//! Submits copies that are made later.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::driver::{FaultyDriver, PATTERN};
 use super::late::{LateCopy, LateRoute, require_inside};
 use super::shared::FaultyState;
 
-/// How much of fresh memory holds the pattern.
+/// How many bytes of fresh memory hold the pattern.
 const PATTERN_LEN: u64 = 64 << 10;
 
 impl FaultyDriver {
@@ -55,7 +55,8 @@ impl FaultyDriver {
         {
             state.lines.recycle_staging(&self.inner, queue, bytes);
         }
-        // Memory whose clearing nobody waits for is cleared behind the first copy to it.
+        // With the fault that nobody waits for the clearing of memory, the memory is cleared behind
+        // the first copy to it.
         let mut to_clear = Vec::new();
         for region in &left {
             let place = state.blocks.place(region.to, self.addressing());
@@ -78,7 +79,7 @@ impl FaultyDriver {
     }
 }
 
-/// The pattern, and where it goes.
+/// Returns the pattern, and the region that it is copied to.
 pub(super) fn clearing(memory: Raw<Memory>, len: u64) -> (Vec<u8>, Region) {
     let len = len.min(PATTERN_LEN);
     let spot = Spot { base: memory, offset: 0 };

@@ -1,4 +1,4 @@
-//! The suite before each fault, on one device.
+//! Runs the suite on each fault of a device.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use crate::kinds::{Case, Kind};
 use crate::plan::{Nulls, Window};
 use crate::suite::{Report, Suite};
 
-/// What the suite says of a device with this fault, or without one, whose work is
-/// [late](Faulty::late). A few arrays are enough, because the suite looks at the driver itself.
+/// Returns the report of the suite about a device whose work is [late](Faulty::late), with this
+/// fault or without one. A few arrays are enough, because the suite looks at the driver itself.
 pub fn report(device: &Device, other: Option<&Device>, fault: Option<Fault>) -> Report {
     report_of(Faulty::of(device).late(), other, fault, false)
 }
 
-/// The same where the host may not wait for the device's work ([`Faulty::polled`]), and the suite
-/// [turns](Suite::turned_by) the device.
+/// Returns the report about a device for whose work the host may not wait ([`Faulty::polled`]). The
+/// suite [turns](Suite::turned_by) the device.
 pub fn report_turned(device: &Device, other: Option<&Device>, fault: Option<Fault>) -> Report {
     report_of(Faulty::of(device).polled(), other, fault, true)
 }
@@ -36,7 +36,7 @@ fn report_of(
     let (device, other, hand) = faulty.open_with_hand();
     let (fail, lose) = (|| hand.fail_next(), || hand.lose());
     let (turn, call_back) = (|| hand.turn(), |callback| hand.run_in_polls(callback));
-    // Work that is late is slow enough, and goes on until somebody waits.
+    // Late work is slow enough, and goes on until somebody waits.
     let suite = Suite::new(&device).over(arrays()).slow(&|_| ()).holding(&|_| Box::new(|| ()));
     let mut suite = suite.calling_back(&call_back).failing(&fail).losing(&lose);
     if is_turned {
@@ -48,7 +48,7 @@ fn report_of(
     suite.run()
 }
 
-/// Arrays in which every mistake with the bytes of an array shows.
+/// Returns arrays that together show every mistake with the bytes of an array.
 fn arrays() -> Vec<Case> {
     let text = || Kind::Text("u", 4);
     [
@@ -60,36 +60,34 @@ fn arrays() -> Vec<Case> {
     .into()
 }
 
-/// What came of a fault on a device.
+/// The result of a fault on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultCell {
-    /// The suite reports it: what it found first.
+    /// The suite reports the fault. This is what it found first.
     Reported(String),
-    /// It changes no result on this device, for this reason.
+    /// The fault changes no result on this device, for this reason.
     NoEffect(&'static str),
-    /// The suite says nothing, and nobody gave a reason.
+    /// The suite reports nothing, and nobody gave a reason.
     Missed,
-    /// The suite reports what was said to have no effect.
+    /// The suite reports the fault, although it was listed as having no effect for this reason.
     ReportedInSpiteOf(&'static str, String),
 }
 
-/// What came of each fault on a device. Printed, it has a line for each.
+/// The results of all faults on a device. Printed, the table has a line for each fault.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct FaultTable {
     device: String,
     rows: Vec<(Fault, FaultCell)>,
-    /// What the suite reports without a fault.
+    /// The report of the suite without a fault, if it reports anything.
     false_alarms: Option<Report>,
 }
 
-/// Runs each fault, and the device without one, and holds the reports against the list of faults
+/// Runs each fault, and the device without a fault. Compares the reports with the list of faults
 /// that change no result on this device, with the reasons.
 ///
-/// `run` has the suite judge a device with this fault: see [`report`].
-///
 /// # Panics
-/// If a report has more than one finding for one fault.
+/// Panics if a report has more than one finding for one fault.
 pub fn table(
     device: impl Into<String>,
     no_effect: &[(Fault, &'static str)],
@@ -115,7 +113,7 @@ pub fn table(
 }
 
 impl FaultTable {
-    /// What came of each fault.
+    /// Returns the result of each fault.
     pub fn rows(&self) -> &[(Fault, FaultCell)] {
         &self.rows
     }
@@ -123,8 +121,8 @@ impl FaultTable {
     /// Prints the table.
     ///
     /// # Panics
-    /// If a fault was missed, if one was reported that was said to have no effect, or if the suite
-    /// reported something without a fault.
+    /// Panics if a fault was missed, or one was reported that was listed as having no effect, or
+    /// the suite reported something without a fault.
     #[track_caller]
     pub fn assert(&self) {
         println!("{self}");
@@ -138,7 +136,7 @@ impl FaultTable {
     }
 }
 
-/// How much of a complaint a line of the table has.
+/// The most characters of a complaint that a line of the table shows.
 const SHOWN: usize = 140;
 
 impl fmt::Display for FaultTable {

@@ -1,4 +1,4 @@
-//! From a plan to an array of the library.
+//! Builds an array of the library from a plan.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::plan::{Content, Plan};
 use crate::producer;
 use crate::shape::Shape;
 
-/// Puts an array together in host memory, with the library's builder. The ledger counts its
+/// Builds an array in host memory, with the library's builder. The ledger counts the array's
 /// buffers.
 ///
-/// Parts of the plan that are equal become one array, which is then in the tree more than once.
+/// Equal parts of the plan become one array, which is then in the tree several times.
 pub fn build(plan: &Plan, ledger: &Arc<Ledger>) -> Result<Array> {
     node(plan, ledger, &mut Vec::new())
 }
 
-/// The schema of a plan, which the library reads from C structs.
+/// Returns the schema of a plan, which the library reads from C structs.
 pub fn import_schema(plan: &Plan) -> Result<Schema> {
     let mut schema = producer::schema(plan, &Ledger::new());
     // SAFETY: the producer fills the struct as the specification asks, and its release may be
@@ -34,7 +34,7 @@ fn node<'a>(
         return Ok(array.clone());
     }
     let is_variadic = Shape::of(plan.format.as_bytes()) == Shape::Views;
-    // The builder counts the data buffers of views itself.
+    // The builder fills in the sizes of the data buffers of views itself.
     let count = plan.buffers.len() - usize::from(is_variadic);
     let buffers: Vec<Option<Buffer>> =
         plan.buffers.iter().take(count).map(|content| buffer(content, ledger)).collect();

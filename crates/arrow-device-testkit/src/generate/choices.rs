@@ -1,14 +1,14 @@
 //! The source of all choices.
 
-/// Choices, read from the front of a string of bytes. When that is used up, the first one is taken
-/// each time, which is always the simplest.
+/// Choices, read one after the other from a string of bytes. When the bytes are used up, every
+/// further choice is the first one, which is always the simplest.
 #[derive(Clone, Debug)]
 pub struct Choices<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Choices<'a> {
-    /// The choices that these bytes are.
+    /// Returns the choices that these bytes stand for.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -18,53 +18,54 @@ impl<'a> Choices<'a> {
         self.rest.is_empty()
     }
 
-    /// The bytes that are left.
+    /// Returns the bytes that are left.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    /// A byte.
+    /// Chooses a byte.
     pub fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.rest.split_first() else { return 0 };
         self.rest = rest;
         *first
     }
 
-    /// A number below `count`, which is not 0. One byte decides, so it is one of the first 256.
+    /// Chooses a number below `count`, which is not 0. One byte decides, so the number is one of
+    /// the first 256.
     pub fn below(&mut self, count: usize) -> usize {
         usize::from(self.byte()) % count
     }
 
-    /// Once in so many times.
+    /// Chooses `true` once in `times` times.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
     }
 
-    /// One of these.
+    /// Chooses one of these values.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 
-    /// Eight bytes.
+    /// Chooses a number of eight bytes.
     pub fn number(&mut self) -> i64 {
         i64::from_le_bytes(std::array::from_fn(|_| self.byte()))
     }
 
-    /// Bulk that nobody needs to choose in detail.
+    /// Returns a source of bulk data, which nobody needs to choose in detail.
     pub fn noise(&mut self) -> Noise {
         Noise { state: u64::from(self.byte()) | u64::from(self.byte()) << 8 }
     }
 }
 
-/// Numbers without end, from two bytes. From two zeros they are all zero, as long as nothing else
-/// is chosen.
+/// Numbers without end, made from two bytes. Two zeros give zeros only, as long as nothing else is
+/// chosen.
 #[derive(Clone, Debug)]
 pub struct Noise {
     state: u64,
 }
 
 impl Noise {
-    /// A number: a step of the generator called splitmix64.
+    /// Returns the next number: a step of the generator called splitmix64.
     pub fn number(&mut self) -> u64 {
         if self.state == 0 {
             return 0;
@@ -75,12 +76,12 @@ impl Noise {
         mixed ^ mixed >> 31
     }
 
-    /// A number below `count`, which is not 0.
+    /// Returns a number below `count`, which is not 0.
     pub fn below(&mut self, count: usize) -> usize {
         (self.number() % count as u64) as usize
     }
 
-    /// So many bytes.
+    /// Returns `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.number() as u8).collect()
     }

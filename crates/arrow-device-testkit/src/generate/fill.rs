@@ -1,7 +1,7 @@
-//! Arrays of a type: every buffer, from the leaves up.
+//! Fills arrays of a type: every buffer, from the leaves up.
 //!
-//! Children come first, and an array is as long as they let it be: of some types there are no
-//! elements, of a union without fields for one.
+//! Children are filled first, and their lengths limit the length of their parent. Some types can
+//! have no elements at all, for example a union without fields.
 
 use super::{Budget, Choices, Noise};
 use crate::plan::{Content, Plan, Window, integers};
@@ -23,24 +23,26 @@ const WORDS: &[&str] = &[
     "größer als zwölf Bytes",
 ];
 
-/// An array of this type, of so many elements or, where the type does not have them, fewer.
+/// Returns an array of this type with `length` elements, or with fewer where the type does not
+/// allow as many.
 pub fn fill(schema: &Plan, choices: &mut Choices<'_>, length: usize, budget: Budget) -> Plan {
     Filler { elements: budget.elements, choices }.node(schema, length)
 }
 
 struct Filler<'a, 'b> {
-    /// How many more elements there may be.
+    /// How many more elements there may be in all arrays.
     elements: usize,
     choices: &'a mut Choices<'b>,
 }
 
-/// What is known of an array when its children are there.
+/// The facts about an array once its children are filled.
 struct Slots {
     window: Window,
     is_valid: Vec<bool>,
     validity: Content,
     null_count: i64,
-    /// What is not an element may hold anything, and what is null nearly so.
+    /// Whether places that are no elements may hold anything, and places of null elements nearly
+    /// anything.
     is_wild: bool,
     noise: Noise,
 }
@@ -50,12 +52,12 @@ impl Slots {
         (self.window.offset..self.window.offset + self.window.length).contains(&slot)
     }
 
-    /// Whether anything may stand there.
+    /// Whether a place may hold anything.
     fn is_free(&self, slot: usize) -> bool {
         self.is_wild && (!self.is_inside(slot) || !self.is_valid[slot])
     }
 
-    /// Whether anything may stand there even if nulls have to be right.
+    /// Whether a place may hold anything even if null elements have to be right.
     fn is_outside(&self, slot: usize) -> bool {
         self.is_wild && !self.is_inside(slot)
     }
@@ -119,8 +121,8 @@ impl Filler<'_, '_> {
         array(schema, window, null_count, contents, children)
     }
 
-    /// The children of an array with this window, and how many elements it has at most, offset
-    /// included.
+    /// Returns the children of an array with this window, and the most elements that the array can
+    /// have, its offset included.
     fn children(&mut self, schema: &Plan, shape: &Shape, window: Window) -> (Vec<Plan>, usize) {
         let end = window.offset + window.length;
         let extra = self.choices.below(5).saturating_sub(2);
@@ -137,7 +139,7 @@ impl Filler<'_, '_> {
             let is_again = index > 0 && schema.children[index - 1] == *child;
             let child = match children.last() {
                 Some(last) if is_again && self.choices.once_in(2) => last.clone(),
-                // Made below, when it is known how many.
+                // The run ends are made below, when their number is known.
                 _ if index == 0 && *shape == Shape::RunEnds => child.clone(),
                 _ => self.node(child, wanted.min(self.elements)),
             };
@@ -155,7 +157,7 @@ impl Filler<'_, '_> {
         (children, most.unwrap_or(usize::MAX))
     }
 
-    /// Cuts the window to what there can be, and says what is null.
+    /// Cuts the window to the elements that there can be, and chooses which are null.
     fn slots(&mut self, window: Window, most: usize, is_nullable: bool) -> Slots {
         let offset = window.offset.min(most);
         let length = window.length.min(most - offset);
@@ -194,7 +196,7 @@ impl Filler<'_, '_> {
         let most = if count == 0 && !is_nullable { 0 } else { usize::MAX };
         let mut slots = self.slots(window, most, is_nullable);
         if count == 0 && slots.window.length > 0 {
-            // There are keys of nulls only.
+            // Without values, all keys are null.
             slots.is_valid.fill(false);
             slots.validity = Content::Bytes(slots.bitmap());
             let is_counted = slots.null_count >= 0;
@@ -213,7 +215,7 @@ impl Filler<'_, '_> {
         Plan { dictionary: Some(Box::new(values)), ..made }
     }
 
-    /// Offsets and bytes. Elements need not begin at the first byte.
+    /// Makes offsets and bytes. The first element need not begin at the first byte.
     fn bytes(&mut self, slots: &mut Slots, width: usize, is_text: bool) -> Vec<Vec<u8>> {
         let filler = if slots.is_wild { 0xff } else { b'.' };
         let mut data = vec![filler; self.choices.below(4)];
@@ -231,8 +233,8 @@ impl Filler<'_, '_> {
         vec![integers(width, offsets), data]
     }
 
-    /// Views: short ones hold their bytes, long ones lie in one of the data buffers or in the bytes
-    /// of another.
+    /// Makes views. Short ones hold their bytes. Long ones lie in one of the data buffers or in the
+    /// bytes of another view.
     fn views(&mut self, schema: &Plan, mut slots: Slots) -> Plan {
         let text = is_text(schema.format.as_bytes());
         let mut data: Vec<Vec<u8>> = vec![vec![]; self.choices.below(4)];
@@ -318,7 +320,7 @@ fn view(noise: &mut Noise, word: &[u8], data: &mut [Vec<u8>]) -> [u8; 16] {
     view
 }
 
-/// Writes anything over offsets that no element has.
+/// Overwrites offsets that no element has with anything.
 fn hide_outside(slots: &mut Slots, offsets: &mut [i64]) {
     let end = slots.window.offset + slots.window.length;
     for (index, offset) in offsets.iter_mut().enumerate() {
@@ -360,7 +362,7 @@ fn type_ids(slots: &mut Slots, ids: &[u8]) -> Vec<u8> {
     types
 }
 
-/// Type ids, and offsets that never go back within a child.
+/// Makes type ids, and offsets that never go back within a child.
 fn dense(slots: &mut Slots, ids: &[u8], children: &[Plan]) -> Vec<Vec<u8>> {
     let lengths: Vec<i64> = children.iter().map(|child| child.length).collect();
     let inhabited: Vec<usize> = (0..ids.len()).filter(|child| lengths[*child] > 0).collect();
@@ -380,8 +382,8 @@ fn dense(slots: &mut Slots, ids: &[u8], children: &[Plan]) -> Vec<Vec<u8>> {
     vec![types, integers(4, offsets)]
 }
 
-/// The first child: as many run ends as there are values or fewer, the last one behind the end of
-/// the window.
+/// Makes the first child: at most as many run ends as there are values, the last one behind the end
+/// of the window.
 fn run_ends(slots: &mut Slots, children: &mut [Plan]) {
     let Slots { window, noise, .. } = slots;
     let values = children[1].length as usize;

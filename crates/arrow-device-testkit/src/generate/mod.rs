@@ -1,8 +1,8 @@
-//! Arbitrary schemas and arrays, from one source of choices: a string of bytes.
+//! Makes arbitrary schemas and arrays from one source of choices: a string of bytes.
 //!
-//! The same bytes give the same array, always a valid one, and shorter or smaller bytes give a
+//! The same bytes give the same array, which is always valid. Shorter or smaller bytes give a
 //! simpler array. So one function serves property tests, which draw bytes and shrink them
-//! ([`plans`]), and fuzz targets, which are given them.
+//! ([`plans`]), and fuzz targets, which are given bytes.
 //!
 //! ```
 //! use arrow_device_testkit::generate::{self, Choices};
@@ -12,10 +12,10 @@
 //! println!("{}: {:?}", generate::describe(&plan), oracle::values(&plan).unwrap());
 //! ```
 //!
-//! A plan is bytes and numbers. [`producer`](crate::producer) exports one without the library;
-//! [`build`] makes an array of the library of it.
+//! A plan is bytes and numbers. [`producer`](crate::producer) exports a plan without the library;
+//! [`build`] makes an array of the library from a plan.
 //!
-//! # What comes up
+//! # What is generated
 //!
 //! Every format; every type inside every other, down to a few levels; names, flags, metadata,
 //! extension types; windows with an offset and with elements behind the last one; nulls that are
@@ -40,7 +40,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::plan::Plan;
 
-/// How large what is generated may become.
+/// The largest size of what is generated.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Levels below the root.
@@ -59,34 +59,34 @@ impl Default for Budget {
     }
 }
 
-/// An array of some type.
+/// Makes an array of some type.
 pub fn plan(choices: &mut Choices<'_>) -> Plan {
     plan_within(choices, Budget::default())
 }
 
-/// An array of some type, of this size at most.
+/// Makes an array of some type, with at most this size.
 pub fn plan_within(choices: &mut Choices<'_>, budget: Budget) -> Plan {
     let schema = schema(choices, budget);
     let length = choices.below(budget.length + 1);
     fill(&schema, choices, length, budget)
 }
 
-/// Arrays for proptest. What it shrinks is the bytes, which are what a failing test shows.
+/// Returns a strategy of arrays for proptest. It shrinks the bytes, which a failing test shows.
 pub fn plans() -> impl Strategy<Value = Generated> {
     proptest::collection::vec(proptest::num::u8::ANY, 0..160).prop_map(Generated::new)
 }
 
-/// An array and where it came from.
+/// An array, with the bytes that it was made from.
 #[derive(Clone)]
 pub struct Generated {
-    /// What [`plan`] was given, and this behind it.
+    /// The bytes that [`plan`] was given.
     pub bytes: Vec<u8>,
-    /// What it made of it.
+    /// The array that it made.
     pub plan: Plan,
 }
 
 impl Generated {
-    /// The array that these bytes are.
+    /// Makes the array that these bytes stand for.
     pub fn new(bytes: Vec<u8>) -> Self {
         let plan = plan(&mut Choices::new(&bytes));
         Self { bytes, plan }
@@ -99,11 +99,11 @@ impl std::fmt::Debug for Generated {
     }
 }
 
-/// Runs a property on so many arrays, the same ones each time. The message of a failure has the
+/// Checks a property of `cases` arrays, the same arrays each time. The message of a failure has the
 /// bytes of the simplest array that still fails.
 ///
 /// # Panics
-/// Where the property does not hold.
+/// Panics if the property does not hold.
 pub fn for_each(cases: u32, seed: u64, property: impl Fn(&Generated) -> crate::Verdict) {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -118,7 +118,7 @@ pub fn for_each(cases: u32, seed: u64, property: impl Fn(&Generated) -> crate::V
     }
 }
 
-/// So many arrays, the same ones each time.
+/// Returns `count` arrays, the same arrays each time.
 pub fn samples(count: usize, seed: u64) -> impl Iterator<Item = Generated> {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -127,7 +127,7 @@ pub fn samples(count: usize, seed: u64) -> impl Iterator<Item = Generated> {
     (0..count).map(move |_| plans().new_tree(&mut runner).expect("bytes").current())
 }
 
-/// The type of an array on one line, and its window.
+/// Describes the type of an array, and its window, on one line.
 pub fn describe(plan: &Plan) -> String {
     format!("{} {}+{}", describe_type(plan), plan.offset, plan.length)
 }

@@ -1,4 +1,4 @@
-//! Types: a plan whose arrays are still empty.
+//! Makes types: a plan whose arrays are still empty.
 
 use std::ffi::CString;
 
@@ -9,7 +9,7 @@ const NULLABLE: i64 = 2;
 const ORDERED: i64 = 1;
 const KEYS_SORTED: i64 = 4;
 
-/// Formats without parameters and without children. The first one is the simplest.
+/// Formats without parameters and without children. The first is the simplest.
 const LEAVES: &[&str] = &[
     "i",
     "u",
@@ -53,27 +53,28 @@ const INDICES: &[&str] = &["c", "C", "s", "S", "i", "I", "l", "L"];
 const NAMES: &[Option<&str>] =
     &[Some("a"), Some("b"), None, Some(""), Some("größe 日本"), Some("a.b\n`")];
 
-/// What a place in a type asks of what stands there.
+/// The demands that a place in a type makes on the type that is put there.
 #[derive(Clone, Copy)]
 struct Place {
     depth: usize,
-    /// Whether an element may be null, by its own bitmap or by what it refers to.
+    /// Whether an element may be null, by its own bitmap or by the element that it refers to.
     may_be_null: bool,
 }
 
 impl Place {
-    /// A place whose elements are not elements of this one.
+    /// Returns a place whose elements are not elements of this one.
     fn below(self) -> Self {
         Self { depth: self.depth.saturating_sub(1), may_be_null: true }
     }
 
-    /// A place whose elements stand for elements of this one.
+    /// Returns a place whose elements stand for elements of this one.
     fn through(self) -> Self {
         Self { may_be_null: self.may_be_null, ..self.below() }
     }
 }
 
-/// A type, with its name, flags and metadata and all below it, and an array of no elements.
+/// Makes a type with its name, flags and metadata and everything below it. The array has no
+/// elements.
 pub fn schema(choices: &mut Choices<'_>, budget: Budget) -> Plan {
     let mut nodes = budget.nodes.saturating_sub(1);
     node(choices, &mut nodes, Place { depth: budget.depth, may_be_null: true })
@@ -81,7 +82,7 @@ pub fn schema(choices: &mut Choices<'_>, budget: Budget) -> Plan {
 
 fn node(choices: &mut Choices<'_>, nodes: &mut usize, place: Place) -> Plan {
     let is_leaf = place.depth == 0 || *nodes == 0;
-    // About as many leaves as others, so that trees come to an end.
+    // About as many leaves as other types, so that trees come to an end.
     let kind = if is_leaf { choices.below(2) } else { choices.below(18) };
     let mut made = match kind {
         8 => list(choices, nodes, place, &["+l", "+L"]),
@@ -101,7 +102,7 @@ fn node(choices: &mut Choices<'_>, nodes: &mut usize, place: Place) -> Plan {
     made
 }
 
-/// A node that takes one of the nodes that are left.
+/// Makes a node, and counts it against the nodes that are left.
 fn below(choices: &mut Choices<'_>, nodes: &mut usize, place: Place) -> Plan {
     *nodes = nodes.saturating_sub(1);
     node(choices, nodes, place)
@@ -129,8 +130,8 @@ fn list(choices: &mut Choices<'_>, nodes: &mut usize, place: Place, formats: &[&
     Plan { children: vec![item], ..plan(format) }
 }
 
-/// Up to four fields. A field may be the one before once more, in which case the arrays may be the
-/// same too.
+/// Makes up to four fields. A field may repeat the one before, in which case the arrays may be
+/// equal too.
 fn fields(choices: &mut Choices<'_>, nodes: &mut usize, place: Place) -> Vec<Plan> {
     let mut fields: Vec<Plan> = Vec::new();
     for _ in 0..(choices.below(5) + 1) % 5 {

@@ -10,7 +10,7 @@ use super::{Hostile, Owed, every_layout, named, plain_columns, plan_at, refusal}
 use crate::kinds::Kind;
 use crate::plan::{Content, Nulls, Plan, Window};
 
-/// The node that steps lead to.
+/// Returns the node that the steps lead to.
 pub(super) fn node<'a>(mut array: &'a mut ArrowArray, steps: &[Step]) -> &'a mut ArrowArray {
     for step in steps {
         array = match step {
@@ -21,7 +21,7 @@ pub(super) fn node<'a>(mut array: &'a mut ArrowArray, steps: &[Step]) -> &'a mut
     array
 }
 
-/// Every member of every node, wrong in turn.
+/// Returns every member of every node, made wrong in turn.
 pub(super) fn members() -> Vec<Hostile> {
     let root = every_layout();
     let mut all = Vec::new();
@@ -71,7 +71,8 @@ fn members_below(root: &Arc<Plan>, plan: &Plan, steps: &[Step], all: &mut Vec<Ho
     let buffers = plan.buffers.len() as i64;
     let too_few = if is_views { 2 } else { buffers - 1 };
     let too_few = (buffers > 0).then_some(too_few);
-    // Of views any higher number may be right. A null column may have a buffer of its producer's.
+    // An array of views may have any higher number of buffers. A null array may have a buffer that
+    // means something to its producer.
     let is_null = plan.format.to_bytes() == b"n";
     let too_many = (!is_views).then_some(buffers + 1 + i64::from(is_null));
     for wrong in [-1, i64::MIN, i64::MAX].into_iter().chain(too_few).chain(too_many) {
@@ -120,7 +121,7 @@ fn members_below(root: &Arc<Plan>, plan: &Plan, steps: &[Step], all: &mut Vec<Ho
     }
 }
 
-/// What a longer parent and a shorter child show.
+/// Returns parents that are too long and children that are too short.
 pub(super) fn too_short() -> Vec<Hostile> {
     let root = every_layout();
     let child = Step::Child;
@@ -174,16 +175,16 @@ pub(super) fn too_short() -> Vec<Hostile> {
     all
 }
 
-/// What the base structure says beside its array.
+/// Returns base structures whose other members are wrong.
 pub(super) fn devices() -> Vec<Hostile> {
     let plan = Arc::new(Kind::Fixed("l", 8).plan(Window::WHOLE, Nulls::None));
     let mut all = Vec::new();
-    // 0 is in structs that nobody filled, which a consumer may refuse.
+    // Type 0 is left out: a struct that nobody filled has it, and a consumer may refuse that.
     for device_type in [5, 6, 17, 18, 257, 300, 4711, -1, i32::MIN, i32::MAX] {
         let name = format!("a device of type {device_type}");
         all.push(Hostile::of_array(name, &plan, Owed::Acceptance, move |array| {
             array.device_type = device_type;
-            // Nobody knows what it points to, so nobody may look.
+            // The type of the device is unknown, so nobody may follow the event.
             array.sync_event = ptr::dangling_mut::<u64>().cast();
         }));
     }
@@ -209,7 +210,7 @@ pub(super) fn devices() -> Vec<Hostile> {
     all
 }
 
-/// Trees that are none, and very deep ones.
+/// Returns structs that form no tree, and very deep trees.
 pub(super) fn trees() -> Vec<Hostile> {
     let number = || Kind::Fixed("l", 8);
     let pair = || Kind::Struct(vec![number(), number()]);
@@ -238,7 +239,7 @@ pub(super) fn trees() -> Vec<Hostile> {
                 }
             },
         ),
-        // Nothing is read twice and nothing freed twice: to find this out takes a sort, which
+        // Nothing is read or freed twice here. To find the repetition takes a sort, which only
         // validation does.
         Hostile::of_array(
             "the same child twice",
@@ -276,7 +277,8 @@ pub(super) fn trees() -> Vec<Hostile> {
     let at = bottom.clone();
     all.push(Hostile::of_array(
         "nonsense 64 levels down",
-        // No elements: with two for each, 2^64 would be at the bottom.
+        // The array has no elements, because with two for each element there would be 2^64 at the
+        // bottom.
         &Arc::new(deep.plan(Window::ABSENT, Nulls::None)),
         refusal(ErrorKind::Malformed, &bottom),
         move |array| node(&mut array.array, &at).length = -1,

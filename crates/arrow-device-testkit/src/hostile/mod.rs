@@ -1,14 +1,14 @@
-//! Structs with anything wrong: every member of every struct in turn, trees without end, and
-//! mistakes at random.
+//! Structs with anything wrong: every member of every struct in turn, trees without end, and random
+//! mistakes.
 //!
-//! A [`Hostile`] is a pair of structs of a correct producer and one thing that spoils them.
-//! [`Hostile::check`] shows them to an [`Importer`] and asks for what a consumer owes a stranger: a
+//! A [`Hostile`] is a pair of structs of a correct producer and one change that spoils them.
+//! [`Hostile::check`] passes them to an [`Importer`] and checks what a consumer owes a stranger: a
 //! typed error that names the place in the tree, and exactly one release of what was passed,
-//! whatever was wrong. [`all`] has them one by one, [`random`] any number more.
+//! whatever was wrong. [`all`] returns every single mistake, [`random`] any number of further ones.
 //!
-//! Everything here can be told without trusting a pointer that is not null. A table that is shorter
-//! than its count, or a pointer that leads nowhere, cannot; nobody can be blamed for falling for
-//! those.
+//! Every mistake here can be found without trusting a pointer that is not null. A table that is
+//! shorter than its count, or a pointer that leads nowhere, cannot be found, and nobody can be
+//! blamed for trusting those.
 //!
 //! ```
 //! use arrow_device_testkit::hostile;
@@ -47,15 +47,15 @@ use crate::producer::{self, Manner};
 pub use crate::relay::Ours;
 use crate::{Verdict, require};
 
-/// An implementation: takes structs over. What it refuses it has released.
+/// An implementation that takes structs over. If it refuses a struct, it has released it.
 pub trait Importer {
-    /// Takes a schema.
+    /// Takes a schema over.
     fn schema(&self, schema: &mut ArrowSchema) -> Result<Schema> {
         // SAFETY: the structs are as hostile as the library says that they may be.
         unsafe { Schema::import(schema) }
     }
 
-    /// Takes an array. What it gives keeps the array until it is dropped.
+    /// Takes an array over. The result keeps the array until it is dropped.
     fn array(&self, array: &mut ArrowDeviceArray, schema: &Schema) -> Result<Box<dyn Any>> {
         // SAFETY: the structs are as hostile as the library says that they may be (UNS-1, UNS-3 to
         // UNS-6).
@@ -63,7 +63,7 @@ pub trait Importer {
     }
 }
 
-/// What the library accepts it hands on once.
+/// The library. An array that it accepts is exported once more.
 impl Importer for Ours {
     fn array(&self, array: &mut ArrowDeviceArray, schema: &Schema) -> Result<Box<dyn Any>> {
         // SAFETY: the structs are as hostile as the library says that they may be (UNS-1, UNS-3 to
@@ -76,16 +76,16 @@ impl Importer for Ours {
     }
 }
 
-/// What is owed.
+/// The duty of an importer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owed {
     /// An error of this kind that names this place in the tree.
     Refusal(ErrorKind, NodePath),
-    /// An error of this kind, anywhere: of a tree without end every place is as good.
+    /// An error of this kind, at any place: in a tree without end every place is as good.
     RefusalAnywhere(ErrorKind),
-    /// It is odd and allowed.
+    /// Acceptance: the struct is odd and allowed.
     Acceptance,
-    /// Either, as long as everything is released once.
+    /// An error or acceptance, as long as everything is released once.
     Either,
 }
 
@@ -93,19 +93,19 @@ pub enum Owed {
 pub struct Hostile {
     /// The type of the spoiled node, where it is, and what is wrong.
     pub name: String,
-    /// What is owed to whoever passes them.
+    /// The duty of the importer towards the producer.
     pub owed: Owed,
     plan: Arc<Plan>,
     spoil: Spoil,
 }
 
-/// What is done to structs of a correct producer.
+/// The change to the structs of a correct producer.
 enum Spoil {
     Schema(Box<dyn Fn(&mut ArrowSchema)>),
     Array(Box<dyn Fn(&mut ArrowDeviceArray)>),
 }
 
-/// All that can be wrong in one place.
+/// Returns every hostile struct with a single mistake.
 pub fn all() -> Vec<Hostile> {
     let mut all = arrays::members();
     all.extend(arrays::too_short());
@@ -137,12 +137,12 @@ impl Hostile {
         Self { name: format!("array {}", name.into()), owed, plan: plan.clone(), spoil }
     }
 
-    /// Whether it is the schema that is wrong, and not the array.
+    /// Whether the schema is wrong, and not the array.
     pub fn is_schema(&self) -> bool {
         matches!(self.spoil, Spoil::Schema(_))
     }
 
-    /// Passes the structs, and looks whether what is owed was done.
+    /// Passes the structs, and checks that the importer does what it owes.
     pub fn check(&self, importer: &dyn Importer) -> Verdict {
         match &self.spoil {
             Spoil::Schema(spoil) => self.check_schema(importer, spoil),
@@ -215,12 +215,12 @@ impl fmt::Debug for Hostile {
     }
 }
 
-/// A refusal at the node that these steps lead to.
+/// Returns a refusal at the node that these steps lead to.
 fn refusal(kind: ErrorKind, steps: &[Step]) -> Owed {
     Owed::Refusal(kind, NodePath::new(steps.iter().copied()))
 }
 
-/// The plan of the node that these steps lead to.
+/// Returns the plan of the node that these steps lead to.
 fn plan_at<'a>(plan: &'a Plan, steps: &[Step]) -> &'a Plan {
     steps.iter().fold(plan, |plan, step| match step {
         Step::Child(index) => &plan.children[*index],
@@ -228,13 +228,13 @@ fn plan_at<'a>(plan: &'a Plan, steps: &[Step]) -> &'a Plan {
     })
 }
 
-/// What a case is called: the type of a node, where it is, and what is wrong with it.
+/// Returns the name of a case: the type of a node, its place, and the mistake.
 fn named(plan: &Plan, steps: &[Step], what: &str) -> String {
     let format = plan.format.to_string_lossy();
     format!("{format} at {}: {what}", NodePath::new(steps.iter().copied()))
 }
 
-/// A struct with a column of every layout.
+/// Returns a struct with a column of every layout.
 fn every_layout() -> Arc<Plan> {
     let number = || Box::new(Kind::Fixed("l", 8));
     let fields = || vec![Kind::Fixed("s", 2), Kind::Text("u", 4)];
@@ -257,8 +257,8 @@ fn every_layout() -> Arc<Plan> {
     Arc::new(Kind::Struct(columns).plan(Window::WHOLE, Nulls::Counted))
 }
 
-/// A batch whose columns have nothing below them, which importers may look at in a way of its own;
-/// some stand beside others of their type.
+/// Returns a batch whose columns have nothing below them. Importers may handle such batches in a
+/// way of their own. Some columns stand beside others of their type.
 fn plain_columns() -> Arc<Plan> {
     let number = || Kind::Fixed("l", 8);
     let text = || Kind::Text("u", 4);

@@ -1,4 +1,4 @@
-//! Structs with several things wrong, chosen by a number.
+//! Structs with several random mistakes, chosen by a seed.
 
 use std::ptr;
 use std::sync::Arc;
@@ -8,15 +8,16 @@ use arrow_device::abi::{ArrowArray, ArrowSchema};
 use super::{Hostile, Owed, every_layout};
 use crate::plan::Plan;
 
-/// One to four members of an array or a schema, wrong at random. The same seed gives the same.
+/// Returns structs with one to four members of an array or a schema made wrong at random. The same
+/// seed gives the same structs.
 ///
-/// They may make sense by chance, so that a refusal is not owed; one release is.
+/// The members may make sense by chance, so a refusal is not owed. One release is.
 pub fn random(seed: u64) -> Hostile {
     let mut dice = Dice(seed);
     let root = every_layout();
     let plan = match dice.below(3) {
         0 => root,
-        // Of a small tree more is hit.
+        // A small tree, so that more of it is hit.
         _ => Arc::new(root.children[dice.below(root.children.len())].clone()),
     };
     let spoils: Vec<[u64; 3]> =
@@ -44,7 +45,7 @@ pub fn random(seed: u64) -> Hostile {
     }
 }
 
-/// Numbers without a pattern: splitmix64.
+/// Random numbers: splitmix64.
 struct Dice(u64);
 
 impl Dice {
@@ -61,7 +62,7 @@ impl Dice {
     }
 }
 
-/// Numbers that matter, and any.
+/// Returns a special number or any number.
 fn number(value: u64) -> i64 {
     let chosen = [0, 1, -1, 2, 5, 6, 1 << 31, 1 << 62, i64::MAX, i64::MAX - 8, i64::MIN];
     match value % 3 {
@@ -71,7 +72,7 @@ fn number(value: u64) -> i64 {
     }
 }
 
-/// The structs as they are before anything is spoiled, with the plan of each.
+/// Returns the structs before anything is spoiled, with the plan of each.
 fn arrays_below<'a>(
     array: *mut ArrowArray,
     plan: &'a Plan,
@@ -100,7 +101,7 @@ fn schemas_below<'a>(
     }
 }
 
-/// Sets a member, as far as whether that is right can be told without trusting a pointer that is
+/// Sets a member, as far as it can be told whether that is right without trusting a pointer that is
 /// not null.
 fn spoil_array(node: &mut ArrowArray, member: u64, value: i64, planned: &Plan) {
     let (buffers, children) = (planned.buffers.len(), planned.children.len());
@@ -109,7 +110,7 @@ fn spoil_array(node: &mut ArrowArray, member: u64, value: i64, planned: &Plan) {
         0 => node.length = value,
         1 => node.offset = value,
         2 => node.null_count = value,
-        // Of view arrays a table that is too short cannot be told.
+        // A table of views that is too short cannot be found out.
         3 if planned.format.to_bytes().starts_with(b"v") => node.n_buffers = value.min(2),
         3 => node.n_buffers = value,
         4 => node.n_children = value,
@@ -138,7 +139,7 @@ fn spoil_schema(node: &mut ArrowSchema, member: u64, value: i64, planned: &Plan)
         0 => node.format = formats[index % formats.len()].as_ptr(),
         1 => node.format = ptr::null(),
         2 => node.flags = value,
-        // More than there are, and not too many to be true, cannot be told.
+        // A number above that of the children that is not absurdly high cannot be found out.
         3 if value < children as i64 || value > 1 << 20 => node.n_children = value,
         4 => node.children = ptr::null_mut(),
         5 if children > 0 && !node.children.is_null() => unsafe {

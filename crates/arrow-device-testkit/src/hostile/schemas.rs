@@ -21,7 +21,7 @@ fn node<'a>(mut schema: &'a mut ArrowSchema, steps: &[Step]) -> &'a mut ArrowSch
     schema
 }
 
-/// Format strings that nobody can know.
+/// Format strings that no format has.
 const FORMATS: [&CStr; 21] = [
     c"",
     c"?",
@@ -46,7 +46,7 @@ const FORMATS: [&CStr; 21] = [
     c"v",
 ];
 
-/// Counts and lengths of metadata that are negative or absurd, and what is to be said of them.
+/// Counts and lengths of metadata that are negative or absurd, and the error that is owed for each.
 static METADATA: [([i32; 3], ErrorKind); 6] = [
     ([-1, 0, 0], ErrorKind::Malformed),
     ([i32::MIN, 0, 0], ErrorKind::Malformed),
@@ -56,7 +56,7 @@ static METADATA: [([i32; 3], ErrorKind); 6] = [
     ([1, 0, i32::MIN], ErrorKind::Malformed),
 ];
 
-/// Every member of every node, wrong in turn.
+/// Returns every member of every node, made wrong in turn.
 pub(super) fn members() -> Vec<Hostile> {
     let root = every_layout();
     let mut all = Vec::new();
@@ -82,7 +82,7 @@ fn members_below(root: &Arc<Plan>, plan: &Plan, steps: &[Step], all: &mut Vec<Ho
     for wrong in FORMATS {
         add(format!("format {wrong:?}"), here(Malformed), format(wrong));
     }
-    // A type that has children where there are none, or the other way round.
+    // A type with children where there are none, or the other way round.
     let other = if plan.children.is_empty() { c"+l" } else { c"l" };
     add(format!("format {other:?}"), here(Malformed), format(other));
     let spoil = Box::new(|node: &mut ArrowSchema| node.name = c"\xff".as_ptr());
@@ -141,7 +141,7 @@ fn members_below(root: &Arc<Plan>, plan: &Plan, steps: &[Step], all: &mut Vec<Ho
     }
 }
 
-/// Trees that are none, and very deep ones.
+/// Returns structs that form no tree, and very deep trees.
 pub(super) fn trees() -> Vec<Hostile> {
     let number = || Kind::Fixed("l", 8);
     let plan = |kind: Kind| Arc::new(kind.plan(Window::EMPTY, Nulls::None));

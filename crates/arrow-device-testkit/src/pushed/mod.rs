@@ -1,9 +1,9 @@
 //! Peers for asynchronous streams: a producer and a consumer that are written by hand against the C
-//! structs, each with a fault to order, and each with an eye on what the other does.
+//! structs. Each can make one mistake on demand, and watches what the other does.
 //!
-//! Neither has a thread or waits for anything: a test moves them on, step by step, and sees what
-//! happened. The [`Source`] knows the rules for consumers, the [`Sink`] those for producers; what
-//! was done wrong to one is its verdict.
+//! Neither has a thread or waits for anything: a test moves them on step by step, and sees what
+//! happens. The [`Source`] knows the rules for consumers, the [`Sink`] those for producers. Their
+//! verdicts say what the other side did wrong.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -23,7 +23,7 @@ pub use source::{Source, SourceFault};
 
 use crate::plan::{Content, Plan, integers};
 
-/// Three numbers that begin with this one.
+/// Returns a plan of three numbers, beginning with `first`.
 pub fn numbers(first: i64) -> Plan {
     Plan {
         format: c"l".into(),
@@ -39,7 +39,7 @@ pub fn numbers(first: i64) -> Plan {
     }
 }
 
-/// A batch whose one column these numbers are.
+/// Returns a plan of a batch whose one column has these numbers.
 pub fn batch(first: i64) -> Plan {
     let column = Plan { name: Some(c"n".into()), ..numbers(first) };
     Plan {
@@ -51,16 +51,16 @@ pub fn batch(first: i64) -> Plan {
     }
 }
 
-/// What a stream came to, as its consumer sees it.
+/// The result of a stream, as its consumer sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing yet.
     Open,
-    /// The end, and the release.
+    /// The end came, and then the release.
     Ended,
-    /// An error and its text, and the release.
+    /// An error with its text came, and then the release.
     Failed(i32, Option<String>),
-    /// The release, and nothing before it.
+    /// The release came, and nothing before it.
     Released,
 }
 

@@ -1,4 +1,4 @@
-//! A consumer.
+//! A consumer of asynchronous streams.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int};
@@ -17,7 +17,7 @@ use crate::consumer::{SeenSchema, read_metadata};
 use crate::ledger::Ledger;
 use crate::{Verdict, require};
 
-/// What a consumer does that it may not. Each breaks one rule and no other.
+/// A mistake of a consumer. Each breaks one rule and no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SinkFault {
     /// The handler has no `on_schema`.
@@ -46,15 +46,16 @@ pub enum SinkFault {
     RequestsInsideError,
     /// `cancel` is called from inside `release`.
     CancelsInsideRelease,
-    /// Nothing at all is requested.
+    /// Nothing is requested at all.
     RequestsNothing,
     /// Tasks that come after `cancel` are forgotten.
     ForgetsAfterCancel,
-    /// The producer is used before anybody looks whether there is one, over which the process ends.
+    /// The producer is used without a check whether there is one. The process ends when there is
+    /// none.
     NeedsProducer,
 }
 
-/// A consumer that keeps what it gets. Keep it until the producer is done.
+/// A consumer that keeps what it gets. Keep this value until the producer is done.
 pub struct Sink(Arc<SharedSink>);
 
 struct SharedSink {
@@ -82,7 +83,7 @@ struct SinkState {
     failed_extract: bool,
     /// The callbacks that are running.
     inside: Vec<&'static str>,
-    /// The method of the producer that is running, and on which thread.
+    /// The method of the producer that is running, and the thread it runs on.
     calling: Option<(&'static str, ThreadId)>,
     refuse_schema: Option<i32>,
     refuse_task: Option<(i64, i32)>,
@@ -101,8 +102,8 @@ impl std::fmt::Debug for Sink {
 }
 
 impl Sink {
-    /// A consumer that asks for so many tasks when it has the schema, and for one more with each
-    /// that it takes.
+    /// Makes a consumer that asks for `window` tasks when it has the schema, and for one more task
+    /// with each that it takes.
     pub fn new(window: i64, fault: Option<SinkFault>) -> Self {
         let handler = Box::into_raw(Box::new(ArrowAsyncDeviceStreamHandler {
             on_schema: (fault != Some(SinkFault::NoOnSchema)).then_some(on_schema as _),
@@ -117,48 +118,48 @@ impl Sink {
         Self(inner)
     }
 
-    /// The same, which stays in `on_next_task` for this long, so that two calls at once are seen.
+    /// Stays in `on_next_task` for this long, so that two calls at once are seen.
     pub fn lingering(self, time: Duration) -> Self {
         self.0.state.lock().unwrap().linger = time;
         self
     }
 
-    /// The handler, for a producer.
+    /// Returns the handler, for a producer.
     pub fn handler(&self) -> *mut ArrowAsyncDeviceStreamHandler {
         self.0.handler
     }
 
-    /// Answers the schema with this.
+    /// Makes the consumer answer the schema with this code.
     pub fn refuse_schema(&self, code: i32) {
         self.0.state.lock().unwrap().refuse_schema = Some(code);
     }
 
-    /// Answers the task with this number, from 0, with this.
+    /// Makes the consumer answer the task with this number, from 0, with this code.
     pub fn refuse_task(&self, number: i64, code: i32) {
         self.0.state.lock().unwrap().refuse_task = Some((number, code));
     }
 
-    /// Asks for more.
+    /// Asks for more tasks.
     pub fn request(&self, count: i64) {
         self.0.request(count);
     }
 
-    /// Asks to stop.
+    /// Asks the producer to stop.
     pub fn cancel(&self) {
         self.0.cancel();
     }
 
-    /// How many tasks wait.
+    /// Returns how many tasks wait to be taken.
     pub fn waiting(&self) -> usize {
         self.0.state.lock().unwrap().tasks.len()
     }
 
-    /// How many tasks have come.
+    /// Returns how many tasks have come.
     pub fn arrived(&self) -> i64 {
         self.0.state.lock().unwrap().arrived
     }
 
-    /// The pairs that came with the stream, the next task and the error, as they were encoded.
+    /// Returns the encoded metadata of the stream, of the next task and of the error.
     pub fn metadata(&self) -> [Vec<u8>; 3] {
         let state = self.0.state.lock().unwrap();
         let of_task = state.tasks.front().map(|(_, metadata)| metadata.clone());
@@ -166,8 +167,8 @@ impl Sink {
         [state.stream_metadata.clone(), of_task.unwrap_or_default(), of_error.unwrap_or_default()]
     }
 
-    /// Extracts the next task, releases its array and asks for one more. `Err` is what
-    /// `extract_data` returned; `None` means that no task waits.
+    /// Extracts the next task, releases its array and asks for one more. `Err` is the code that
+    /// `extract_data` returned; `None` means that no task waits. The result is the array's length.
     pub fn take(&self) -> Option<Result<i64, i32>> {
         let extracted = self.extract_only()?;
         if !self.is_over() && self.0.fault != Some(SinkFault::RequestsNothing) {
@@ -176,7 +177,7 @@ impl Sink {
         Some(extracted)
     }
 
-    /// [`take`](Self::take), without asking for more. What comes back is the array's length.
+    /// [`take`](Self::take) without asking for more.
     pub fn extract_only(&self) -> Option<Result<i64, i32>> {
         let (mut task, device_type) = {
             let mut state = self.0.state.lock().unwrap();
@@ -213,28 +214,28 @@ impl Sink {
         Some(Ok(length))
     }
 
-    /// Extracts all tasks that wait with NULL.
+    /// Extracts all waiting tasks with NULL, which discards them.
     pub fn discard(&self) {
         self.0.discard();
     }
 
-    /// Whether the producer can be asked for something: it has shown itself, and is not done.
+    /// Whether the producer can be called: it has passed its struct, and is not done.
     pub fn is_open_to_calls(&self) -> bool {
         let state = self.0.state.lock().unwrap();
         state.producer.is_some() && state.released == 0
     }
 
-    /// Whether the end came, after which the release is to come.
+    /// Whether the end came. Only the release may follow.
     pub fn was_told_the_end(&self) -> bool {
         self.0.state.lock().unwrap().ended
     }
 
-    /// Whether an error came, after which the release is to come.
+    /// Whether an error came. Only the release may follow.
     pub fn was_told_an_error(&self) -> bool {
         self.0.state.lock().unwrap().error.is_some()
     }
 
-    /// What the stream came to.
+    /// Returns the result of the stream so far.
     pub fn outcome(&self) -> Outcome {
         let state = self.0.state.lock().unwrap();
         match (&state.error, state.ended, state.released) {
@@ -248,14 +249,14 @@ impl Sink {
         }
     }
 
-    /// That the producer kept to its rules, and is done.
+    /// Checks that the producer kept to its rules, and is done.
     pub fn settle(&self) -> Verdict {
         self.0.books.complaints()?;
         let released = self.0.state.lock().unwrap().released;
         require(released == 1, || format!("`release` was called {released} times"))
     }
 
-    /// That the producer kept to its rules so far.
+    /// Checks that the producer kept to its rules so far.
     pub fn complaints(&self) -> Verdict {
         self.0.books.complaints()
     }
@@ -267,7 +268,8 @@ impl Sink {
 }
 
 impl Drop for Sink {
-    /// A test that has failed drops things in any order. What the other side may still call stays.
+    /// A failed test drops things in any order. The state that the other side may still call is
+    /// leaked.
     fn drop(&mut self) {
         if std::thread::panicking() {
             std::mem::forget(self.0.clone());
@@ -278,7 +280,7 @@ impl Drop for Sink {
 impl Drop for SharedSink {
     fn drop(&mut self) {
         drop(unsafe { Box::from_raw(self.handler) });
-        // Such consumers are why producers do not trust them.
+        // Because such consumers exist, producers do not trust their callers.
         let Some(producer) = self.state.get_mut().unwrap().producer else { return };
         match self.fault {
             Some(SinkFault::RequestsAfterRelease) => unsafe {
@@ -334,7 +336,7 @@ impl SharedSink {
         self.state.lock().unwrap().calling = before;
     }
 
-    /// What is wrong with any callback, by its name.
+    /// Notes that a callback began, and complains about what is wrong with it in general.
     fn enter(&self, callback: &'static str) {
         let mut state = self.state.lock().unwrap();
         let complain = |complaint: String| self.books.complain(complaint);
@@ -378,8 +380,8 @@ impl SharedSink {
     }
 }
 
-/// The sink of a handler. The share lasts as long as the callback: another thread may drop the
-/// sink's own one as soon as it sees that `release` was called.
+/// Returns the sink of a handler. The share lasts as long as the callback, because another thread
+/// may drop the sink's own share as soon as it sees that `release` was called.
 fn inner(handler: *mut ArrowAsyncDeviceStreamHandler) -> Arc<SharedSink> {
     let shared: *const SharedSink = unsafe { (*handler).private_data }.cast();
     unsafe { Arc::increment_strong_count(shared) };
@@ -394,7 +396,7 @@ unsafe extern "C" fn on_schema(
     sink.enter("on_schema");
     let producer = unsafe { (*handler).producer };
     if sink.has(SinkFault::NeedsProducer) && producer.is_null() {
-        // What the system does with whoever reads there.
+        // Reading there would end the process.
         std::process::abort();
     }
     let is_second = sink.state.lock().unwrap().schema.is_some();
@@ -529,7 +531,7 @@ unsafe extern "C" fn on_error(
 unsafe extern "C" fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
     let sink = inner(handler);
     sink.enter("release");
-    // Without a schema there is nobody to call.
+    // Without a schema there is no producer to call.
     let has_producer = sink.state.lock().unwrap().producer.is_some();
     if sink.has(SinkFault::CancelsInsideRelease) && has_producer {
         sink.cancel();

@@ -1,4 +1,4 @@
-//! A producer.
+//! A producer of asynchronous streams.
 
 use std::ffi::{CString, c_int};
 use std::ptr;
@@ -14,7 +14,7 @@ use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::{Verdict, plan, producer, require};
 
-/// What a producer does that it may not. Each breaks one rule and no other.
+/// A mistake of a producer. Each breaks one rule and no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceFault {
     /// `producer` of the handler stays null.
@@ -25,25 +25,25 @@ pub enum SourceFault {
     NoCancel,
     /// The schema comes a second time.
     SchemaTwice,
-    /// A schema that is released.
+    /// The schema is a released one.
     NoSchema,
     /// A task comes before the schema.
     TaskBeforeSchema,
     /// The end comes before the schema.
     EndBeforeSchema,
-    /// One more task than was asked for.
+    /// One more task comes than was asked for.
     TaskTooMany,
     /// `request` sends the tasks before it returns.
     SendsInsideRequest,
-    /// A request for nothing, or for less, is taken for one for as many as there are.
+    /// A request for nothing, or for less, counts as a request for all tasks.
     TakesAnyCount,
     /// `cancel` is answered with `on_error`.
     ErrorOnCancel,
     /// `cancel` calls `release`.
     ReleaseInsideCancel,
-    /// A request after `cancel` is honoured, and one for nothing reported.
+    /// A request after `cancel` is honoured, and a request for nothing after it is reported.
     RequestAfterCancelCounts,
-    /// The end is not told before there is credit for it.
+    /// The end is not reported before there is credit for it.
     EndNeedsCredit,
     /// A task comes after the end.
     TaskAfterEnd,
@@ -55,9 +55,9 @@ pub enum SourceFault {
     NoExtract,
     /// `extract_data` fails, and the stream goes on.
     ExtractFailsSilently,
-    /// `extract_data` fails, and nothing but the release follows.
+    /// `extract_data` fails, and only the release follows.
     ExtractFailsAndReleases,
-    /// `extract_data` fails and writes all the same.
+    /// `extract_data` fails and writes to its output anyway.
     ExtractFailsAndWrites,
     /// `extract_data` succeeds and writes nothing.
     ExtractGivesNothing,
@@ -67,7 +67,7 @@ pub enum SourceFault {
     EndAfterRefusal,
     /// A refused task is not cleaned up.
     RefusedTaskLeaks,
-    /// A task that was extracted and then refused is freed once more, over which the process ends.
+    /// A task that was extracted and then refused is freed once more. The process ends.
     FreesRefusedTaskTwice,
     /// A task comes after the error.
     TaskAfterError,
@@ -95,17 +95,17 @@ pub enum SourceFault {
 
 type ReleaseHandler = unsafe extern "C" fn(*mut ArrowAsyncDeviceStreamHandler);
 
-/// A producer of tasks with three numbers each. Keep it until the consumer is done.
+/// A producer of tasks with three numbers each. Keep this value until the consumer is done.
 pub struct Source(Arc<SharedSource>);
 
 struct SharedSource {
     handler: *mut ArrowAsyncDeviceStreamHandler,
-    /// Read once: a consumer may clear it.
+    /// The release callback of the handler. It is read once, because a consumer may clear it.
     release: Option<ReleaseHandler>,
     producer: *mut ArrowAsyncProducer,
     fault: Option<SourceFault>,
     total: usize,
-    /// What the array with this first number is.
+    /// Returns the plan of the array with this first number.
     array: fn(i64) -> Plan,
     books: Arc<Ledger>,
     _metadata: Vec<u8>,
@@ -122,10 +122,10 @@ struct SourceState {
     error: Option<(i32, Option<&'static str>)>,
     stage: SourceStage,
     tasks: Vec<*mut Sent>,
-    /// The callback that is running, on this thread.
+    /// The callback that is running, and the thread it runs on.
     silent_in: Option<(&'static str, ThreadId)>,
     refusal: Option<i32>,
-    /// Texts of errors, which are good no more.
+    /// The texts of errors, which may not be read any more.
     texts: Vec<Vec<u8>>,
 }
 
@@ -133,7 +133,7 @@ struct SourceState {
 enum SourceStage {
     #[default]
     Open,
-    /// What is left is the release.
+    /// Only the release is left.
     Closing,
     Released,
 }
@@ -156,7 +156,7 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// A producer of so many tasks for this handler. Calls nothing yet.
+    /// Makes a producer of `total` tasks for this handler. It calls nothing yet.
     pub fn new(
         handler: *mut ArrowAsyncDeviceStreamHandler,
         total: usize,
@@ -165,7 +165,7 @@ impl Source {
         Self::of(handler, total, fault, numbers)
     }
 
-    /// The same with each array as the column of a batch.
+    /// Makes a producer as [`new`](Self::new) does, whose arrays are columns of batches.
     pub fn of_batches(
         handler: *mut ArrowAsyncDeviceStreamHandler,
         total: usize,
@@ -215,7 +215,7 @@ impl Source {
         source
     }
 
-    /// Makes the next call that is due, and says whether there was one.
+    /// Makes the next call that is due. Returns whether there was one.
     pub fn step(&self) -> bool {
         self.0.step()
     }
@@ -225,7 +225,7 @@ impl Source {
         while self.step() {}
     }
 
-    /// Has an error to report.
+    /// Gives the producer an error to report.
     pub fn fail(&self, code: i32, text: Option<&'static str>) {
         self.0.state.lock().unwrap().error = Some((code, text));
     }
@@ -240,27 +240,27 @@ impl Source {
         self.0.state.lock().unwrap().stage == SourceStage::Released
     }
 
-    /// How many tasks were sent.
+    /// Returns how many tasks were sent.
     pub fn sent(&self) -> usize {
         self.0.sent()
     }
 
-    /// How often it was asked to stop.
+    /// Returns how often the consumer has asked to stop.
     pub fn cancels(&self) -> usize {
         self.0.state.lock().unwrap().cancels
     }
 
-    /// How many more tasks it may send.
+    /// Returns how many more tasks may be sent.
     pub fn credits(&self) -> i64 {
         self.0.state.lock().unwrap().credits
     }
 
-    /// What the consumer returned, if it refused something.
+    /// Returns the code with which the consumer refused something, if it did.
     pub fn refusal(&self) -> Option<i32> {
         self.0.state.lock().unwrap().refusal
     }
 
-    /// That the consumer kept to its rules: what was given was taken, once, and nothing is left.
+    /// Checks that the consumer kept to its rules: everything was taken once, and nothing is left.
     pub fn settle(&self) -> Verdict {
         self.0.books.complaints()?;
         let state = self.0.state.lock().unwrap();
@@ -280,7 +280,8 @@ impl Source {
 }
 
 impl Drop for Source {
-    /// A test that has failed drops things in any order. What the other side may still call stays.
+    /// A failed test drops things in any order. The state that the other side may still call is
+    /// leaked.
     fn drop(&mut self) {
         if std::thread::panicking() {
             std::mem::forget(self.0.clone());
@@ -417,7 +418,7 @@ impl SharedSource {
                 self.books.complain("the schema was not moved out");
             }
         }
-        // Whoever kept the pointer sees this.
+        // A consumer that kept the pointer sees these bytes.
         unsafe { (&raw mut schema).cast::<u8>().write_bytes(0xaa, size_of_val(&schema)) };
         self.answered(code);
         if code != 0 && self.has(SourceFault::EndAfterRefusal) {
@@ -460,14 +461,14 @@ impl SharedSource {
         };
         let on_next_task = unsafe { (*self.handler).on_next_task }.unwrap();
         let code = unsafe { on_next_task(self.handler, &raw mut c_task, metadata.as_ptr().cast()) };
-        // Whoever kept the pointer sees this.
+        // A consumer that kept the pointer sees these bytes.
         unsafe { (&raw mut c_task).cast::<u8>().write_bytes(0xaa, size_of_val(&c_task)) };
         unsafe { (*task).answer = Some(code) };
         if code != 0
             && unsafe { (*task).extracted } > 0
             && self.has(SourceFault::FreesRefusedTaskTwice)
         {
-            // What the C library does with whoever frees twice.
+            // The C library ends a process that frees twice.
             std::process::abort();
         }
         if code != 0
@@ -493,7 +494,7 @@ impl SharedSource {
         self.quietly("on_error", || unsafe {
             on_error(self.handler, code, text_pointer, metadata.as_ptr().cast());
         });
-        // Whoever kept the pointer sees this.
+        // A consumer that kept the pointer sees these letters.
         if let Some(mut text) = text {
             text.iter_mut().rev().skip(1).for_each(|byte| *byte = b'x');
             self.state.lock().unwrap().texts.push(text);
@@ -513,7 +514,7 @@ impl SharedSource {
         self.state.lock().unwrap().stage = SourceStage::Released;
     }
 
-    /// A callback from which the producer may not be called.
+    /// Runs a callback from which the producer may not be called.
     fn quietly(&self, callback: &'static str, body: impl FnOnce()) {
         let before = {
             let mut state = self.state.lock().unwrap();
@@ -535,7 +536,8 @@ impl SharedSource {
     }
 }
 
-/// The source of a producer. The share lasts as long as the callback, whatever other threads drop.
+/// Returns the source of a producer. The share lasts as long as the callback, whatever other
+/// threads drop.
 fn inner(producer: *mut ArrowAsyncProducer) -> Arc<SharedSource> {
     let shared: *const SharedSource = unsafe { (*producer).private_data }.cast();
     unsafe { Arc::increment_strong_count(shared) };
@@ -564,7 +566,7 @@ unsafe extern "C" fn request(producer: *mut ArrowAsyncProducer, count: i64) {
     if source.has(F::SendsInsideRequest) {
         source.send();
     }
-    // The consumer asks from inside `on_schema`.
+    // The consumer calls `request` from inside `on_schema`.
     if source.has(F::Overlaps) && source.sent() == 0 {
         std::thread::scope(|threads| {
             threads.spawn(|| source.send());

@@ -1,5 +1,5 @@
-//! A consumer of device streams that asks for everything it may ask for, and one that does one
-//! thing wrong if told to.
+//! Consumers of device streams: one that asks for everything it may ask for, and one that makes a
+//! mistake on demand.
 
 use std::ffi::{CStr, c_int};
 use std::sync::Barrier;
@@ -11,8 +11,7 @@ use crate::consumer::{Releasable, Seen, SeenSchema, move_out, release};
 use crate::ledger::Ledger;
 use crate::{Verdict, producer, require};
 
-/// Makes a stream that gives what the script says, out of schemas and arrays that these books
-/// count.
+/// Makes a stream that follows a script, out of schemas and arrays that these books count.
 pub type ProduceStream<'a> = dyn Fn(&Script, &Books) -> ArrowDeviceArrayStream + 'a;
 
 impl Releasable for ArrowDeviceArrayStream {
@@ -23,13 +22,14 @@ impl Releasable for ArrowDeviceArrayStream {
     }
 }
 
-/// What a call gave: something, or a code and the text that goes with it.
+/// The result of a call: a value, or a code and the text that goes with it.
 type Answer<T> = Result<T, (c_int, Option<Vec<u8>>)>;
 
-/// A stream and what was taken out of it. What is left when a check fails is released.
+/// A stream and everything that was taken out of it. If a check fails, all of it is released.
 struct HeldStream {
     stream: Box<ArrowDeviceArrayStream>,
-    /// Where it was before: no other struct comes to lie there meanwhile.
+    /// The places where the stream was before. They are kept so that no other struct comes to lie
+    /// there.
     #[expect(clippy::vec_box, reason = "these stay at their addresses")]
     left: Vec<Box<ArrowDeviceArrayStream>>,
     schemas: Vec<ArrowSchema>,
@@ -49,7 +49,7 @@ impl HeldStream {
         Self { stream: Box::new(stream), left: vec![], schemas: vec![], chunks: vec![] }
     }
 
-    /// Copies the struct elsewhere and scribbles over the place where it was.
+    /// Copies the struct elsewhere and overwrites the place where it was.
     fn move_elsewhere(&mut self) {
         let moved = Box::new(move_out(&raw mut *self.stream));
         let mut left = std::mem::replace(&mut self.stream, moved);
@@ -73,7 +73,7 @@ impl HeldStream {
         self.answer(errno, out)
     }
 
-    /// The next array, and nothing at the end.
+    /// Asks for the next array. `None` is the end.
     fn next(&mut self) -> Answer<Option<ArrowDeviceArray>> {
         let mut out = ArrowDeviceArray { reserved: [-1; 3], ..ArrowDeviceArray::empty() };
         let errno = unsafe { self.stream.get_next.unwrap()(&raw mut *self.stream, &raw mut out) };
@@ -93,10 +93,10 @@ impl HeldStream {
     }
 }
 
-/// That a producer keeps to the rules: it names its type of device at once and gives arrays of no
-/// other; its schema can be had at any time and stays the same; it ends with a released array, and
-/// goes on doing so; an error is a code with a text in UTF-8, or without one, and nothing else, and
-/// is no end; what it gave outlives it; it is freed once, wherever it is.
+/// Checks that a producer keeps to the rules. It names its type of device at once and gives arrays
+/// of no other type. Its schema can be had at any time and stays the same. It ends with a released
+/// array, and goes on doing so. An error is a code with or without a text in UTF-8, has no other
+/// result, and is no end. What it gave outlives it. It is freed once, wherever it lies.
 pub fn check_producer(produce: &ProduceStream<'_>, script: &Script) -> Verdict {
     let books = Books::default();
     let schema_books = Ledger::new();
@@ -169,7 +169,7 @@ pub fn check_producer(produce: &ProduceStream<'_>, script: &Script) -> Verdict {
     books.settle(chunks)
 }
 
-/// Releases the stream first, and looks whether all that it gave is still there.
+/// Releases the stream first, and checks that everything that it gave is still there.
 fn release_all(mut held: HeldStream, seen: &[Seen], expected_schema: &SeenSchema) -> Verdict {
     release(move_out(&raw mut *held.stream)).map_err(|complaint| format!("stream: {complaint}"))?;
     for (chunk, seen) in held.chunks.iter().zip(seen) {
@@ -206,21 +206,22 @@ pub struct StreamSeen {
     pub format: Vec<u8>,
     /// The lengths of the arrays.
     pub lengths: Vec<i64>,
-    /// What came in place of the end: the code, and a text that has at least what the producer
-    /// said.
+    /// The error that came instead of the end: the code, and a text that contains at least the
+    /// producer's text.
     pub error: Option<(i32, String)>,
 }
 
-/// Takes a stream over, reads it to its end, and lets go of everything.
+/// Takes a stream over, reads it to its end, and releases everything.
 pub type ConsumeStream<'a> = dyn Fn(&mut ArrowDeviceArrayStream) -> StreamSeen + 'a;
 
-/// That a consumer keeps to the rules: it moves the struct, calls one callback at a time, asks for
-/// the text of an error and of nothing else, and copies it; it sees every array and every error; it
-/// refuses what lies on another type of device; it releases the stream and each array once, and
-/// calls nothing after that.
+/// Checks that a consumer keeps to the rules. It moves the struct, and calls one callback at a
+/// time. It asks for the text of an error and of nothing else, and copies it. It sees every array
+/// and every error. It refuses an array on another type of device. It releases the stream and each
+/// array once, and calls nothing after that.
 pub fn check_consumer(consume: &ConsumeStream<'_>, script: &Script, watch: Watch) -> Verdict {
     let books = Books::default();
-    // An array on another type of device is what this producer does wrong, if it is told to.
+    // If the script has an array on another type of device, this is the fault that lets the
+    // producer give it.
     let fault = Some(super::ProducerFault::MixesTypes);
     let mut stream = produce_watched(script, fault, &books, watch);
     let outcome = consume(&mut stream);
@@ -251,24 +252,24 @@ pub fn check_consumer(consume: &ConsumeStream<'_>, script: &Script, watch: Watch
     books.settle(good + usize::from(strays))
 }
 
-/// What a wrong consumer does.
+/// A mistake of a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConsumerFault {
     /// Asks for the text of an error where there was none.
     AsksWithoutError,
-    /// Reads the text after another call.
+    /// Reads the text of an error after another call.
     KeepsText,
-    /// Takes an error without a text for an end.
+    /// Takes an error without a text for the end.
     NeedsText,
     /// Releases the stream twice.
     ReleasesTwice,
-    /// Asks for more after the release.
+    /// Asks for another array after the release.
     CallsAfterRelease,
     /// Does not release the stream.
     Leaks,
     /// Does not mark the source as moved.
     LeavesSourceUnreleased,
-    /// Does not look at the type of device of an array.
+    /// Does not check the device type of an array.
     AcceptsAnyDevice,
     /// Does not release an array that it refuses.
     LeaksRefused,
@@ -277,7 +278,7 @@ pub enum ConsumerFault {
 }
 
 impl ConsumerFault {
-    /// A consumer with at most one fault.
+    /// Returns a consumer with at most one fault.
     pub fn consume(fault: Option<Self>) -> impl Fn(&mut ArrowDeviceArrayStream) -> StreamSeen {
         move |source| consume(fault, source)
     }
@@ -323,7 +324,7 @@ fn lossy(text: Option<Vec<u8>>) -> String {
     String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
 }
 
-/// Reads one array; returns whether there may be more.
+/// Reads one array. Returns whether there may be more.
 fn read_one(fault: Option<ConsumerFault>, held: &mut HeldStream, outcome: &mut StreamSeen) -> bool {
     let kept_text = fault == Some(ConsumerFault::KeepsText);
     let next = if kept_text { next_with_stale_text(held) } else { held.next() };
@@ -366,9 +367,9 @@ fn next_with_stale_text(held: &mut HeldStream) -> Answer<Option<ArrowDeviceArray
     Err((errno, Some(unsafe { CStr::from_ptr(text) }.to_bytes().to_vec())))
 }
 
-/// Two threads ask for the schema, without a word to each other.
+/// Has two threads ask for the schema at the same time.
 fn call_twice_at_once(stream: &ArrowDeviceArrayStream) {
-    /// Where one of them calls.
+    /// The stream and the target of a thread's call.
     struct Call(ArrowDeviceArrayStream, ArrowSchema);
     // SAFETY: the specification lets a stream be called on any thread. That the calls overlap is
     // the fault that is ordered.

@@ -1,10 +1,10 @@
-//! Peers for device streams: a producer and a consumer that are written by hand, each with a fault
-//! to order, and the checks that find the faults.
+//! Peers for device streams: a producer and a consumer that are written by hand, each with a
+//! mistake on demand, and the checks that find these mistakes.
 //!
-//! A [`Script`] says what a stream gives. [`check_producer`] is a consumer that keeps to the rules
-//! and asks for everything it may ask for; [`check_consumer`] is a producer that looks closely at
-//! how it is called. Both are about device streams; [`host_of`] and [`device_of`] let them be used
-//! for streams of plain arrays.
+//! A [`Script`] describes what a stream gives. [`check_producer`] is a consumer that keeps to the
+//! rules and asks for everything it may ask for. [`check_consumer`] is a producer that watches how
+//! it is called. Both are made for device streams; [`host_of`] and [`device_of`] make them work for
+//! streams of plain arrays.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -31,21 +31,21 @@ use crate::kinds::Kind;
 use crate::ledger::Ledger;
 use crate::plan::{Nulls, Plan, Window};
 
-/// What a stream gives, step by step; then it ends.
+/// The steps of a stream, after which it ends.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// An array of the type that the schema says.
+    /// A plan of an array of the schema's type.
     pub schema: Plan,
     /// The type of device that the stream names.
     pub device_type: i32,
-    /// What `get_next` gives.
+    /// The results of `get_next`, one after the other.
     pub steps: Vec<Step>,
 }
 
-/// What one call of `get_next` gives.
+/// The result of one call of `get_next`.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// An array on the stream's type of device, with this number.
+    /// An array on the stream's type of device, with this device id.
     Chunk(Plan, i64),
     /// An array on another type of device, which no stream may give.
     Stray(Plan, i32),
@@ -53,11 +53,12 @@ pub enum Step {
     Error(i32, Option<&'static str>),
 }
 
-/// No device type that anybody knows.
+/// A device type that nobody knows.
 pub const UNKNOWN_TYPE: i32 = 4711;
 
 impl Script {
-    /// Arrays of this type with one, two, three elements and so on, on several devices of one type.
+    /// Returns a script of arrays of this type with one, two, three elements and so on, on several
+    /// devices of one type.
     pub fn of(kind: &Kind, device_type: i32, chunks: usize) -> Self {
         let plan = |length| {
             let window = Window { offset: 0, length, tail: 1, absent: false };
@@ -68,32 +69,32 @@ impl Script {
         Self { schema: plan(0), device_type, steps }
     }
 
-    /// Followed by one more step.
+    /// Adds one more step.
     pub fn then(mut self, step: Step) -> Self {
         self.steps.push(step);
         self
     }
 
-    /// How many arrays come before the end or the first step that is none.
+    /// Returns how many arrays come before the end or the first step that is no array.
     pub fn good_chunks(&self) -> usize {
         self.steps.iter().take_while(|step| matches!(step, Step::Chunk(..))).count()
     }
 }
 
-/// What the parts of a stream have alive, and what was done wrong with them.
+/// The books of the parts of a stream: what is alive, and what was done wrong.
 #[derive(Clone, Debug, Default)]
 pub struct Books {
     /// The stream itself: one base structure.
     pub stream: Arc<Ledger>,
-    /// The schemas that it gave.
+    /// The schemas that the stream gave.
     pub schemas: Arc<Ledger>,
-    /// The arrays that it gave.
+    /// The arrays that the stream gave.
     pub chunks: Arc<Ledger>,
 }
 
 impl Books {
-    /// That the stream was released once, so many arrays were released, each once, and that nothing
-    /// is left.
+    /// Checks that the stream was released once and `chunks` arrays were released, each once, and
+    /// that nothing is left.
     pub fn settle(&self, chunks: usize) -> Verdict {
         self.stream.settle(1).map_err(|complaint| format!("the stream: {complaint}"))?;
         self.chunks.settle(chunks).map_err(|complaint| format!("the arrays: {complaint}"))?;

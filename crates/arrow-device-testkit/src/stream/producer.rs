@@ -1,5 +1,5 @@
-//! A hand-written producer of device streams. It looks at how it is called, and does one thing
-//! wrong if told to.
+//! A hand-written producer of device streams. It watches how it is called, and makes one mistake on
+//! demand.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -13,7 +13,7 @@ use super::{Books, Script, Step};
 use crate::plan::Plan;
 use crate::producer;
 
-/// What a wrong producer does.
+/// A mistake of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProducerFault {
     /// Names the type of device only with the first array.
@@ -28,36 +28,35 @@ pub enum ProducerFault {
     EndsWithError,
     /// Begins again after the end.
     BeginsAgain,
-    /// Ends, when it should say that it failed.
+    /// Ends where it should report an error.
     HidesError,
-    /// Ends, when it is asked again after it failed.
+    /// Ends when it is asked again after an error.
     ForgetsError,
     /// Gives a text that is not UTF-8.
     GarblesText,
-    /// Gives the text of no error.
+    /// Gives no text for any error.
     LosesText,
     /// Gives a code that is no `errno` value.
     LosesCode,
-    /// Hands something out with an error.
+    /// Writes to its output although it returns an error.
     HandsOutWithError,
-    /// Takes the format of its schemas with it when it is released.
+    /// Frees the format of its schemas when it is released.
     TakesSchemasAlong,
     /// Empties its arrays when it is released.
     TakesArraysAlong,
     /// Does not mark itself as released.
     LeavesReleaseSet,
-    /// Keeps the address of the struct.
+    /// Keeps the address of the struct, which may be moved.
     KeepsAddress,
-    /// Frees nothing.
+    /// Frees nothing when it is released.
     Leaks,
 }
 
-/// How closely a producer looks for calls that overlap: how long a call waits for another one to
-/// come in. The first one does not.
+/// How long a call waits for another one to overlap with it. The first call does not wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch(pub Duration);
 
-/// What `private_data` points to. It is never freed, to see who calls after the release.
+/// The target of `private_data`. It is never freed, to see who calls after the release.
 struct StreamData {
     books: Books,
     script: Script,
@@ -75,13 +74,13 @@ struct StreamState {
     failed: bool,
     schemas: usize,
     address: usize,
-    /// The text of the last error, in memory that holds question marks after the next call.
+    /// The text of the last error. Its memory holds question marks after the next call.
     text: Option<Raw>,
     formats: Vec<Raw>,
     tables: Vec<(*mut *const c_void, usize)>,
 }
 
-/// Bytes that are never freed and only touched through this pointer.
+/// Bytes that are never freed, and are only touched through this pointer.
 #[derive(Clone, Copy)]
 struct Raw(*mut u8, usize);
 
@@ -90,7 +89,7 @@ unsafe impl Send for StreamState {}
 
 static ALL: Mutex<Vec<Arc<StreamData>>> = Mutex::new(Vec::new());
 
-/// A stream that gives what the script says.
+/// Makes a stream that follows the script.
 pub fn produce(
     script: &Script,
     fault: Option<ProducerFault>,
@@ -99,7 +98,7 @@ pub fn produce(
     produce_watched(script, fault, books, Watch(Duration::ZERO))
 }
 
-/// The same, and calls wait for others to overlap with them.
+/// Makes a stream whose calls wait for others to overlap with them.
 pub fn produce_watched(
     script: &Script,
     fault: Option<ProducerFault>,
@@ -138,7 +137,7 @@ impl StreamData {
         self.books.stream.complain(complaint);
     }
 
-    /// Runs a call, and looks whether it may come now.
+    /// Runs a call, and checks whether it may come now.
     fn call<T>(&self, name: &str, body: impl FnOnce(&mut StreamState) -> T) -> T {
         if self.is_busy.swap(true, Ordering::SeqCst) {
             self.complain("two calls overlap");
@@ -159,7 +158,7 @@ impl StreamData {
         result
     }
 
-    /// The step that comes now.
+    /// Returns the step that comes now.
     fn step(&self, state: &mut StreamState) -> Option<Step> {
         let step = self.script.steps.get(state.next).cloned();
         match (&step, self.fault) {
@@ -183,7 +182,7 @@ impl StreamData {
 }
 
 impl StreamState {
-    /// What a new call does to the text of the last one.
+    /// Overwrites the text of the last error, as a new call does.
     fn forget_error(&mut self) {
         self.failed = false;
         if let Some(text) = self.text.take() {
@@ -199,7 +198,7 @@ impl StreamState {
 }
 
 impl Raw {
-    /// A copy with a NUL byte.
+    /// Copies bytes, and adds a NUL byte.
     fn new(bytes: &[u8]) -> Self {
         let copy = [bytes, b"\0"].concat().leak();
         LEAKED.lock().unwrap().push(Kept(copy.as_mut_ptr()));
@@ -211,7 +210,7 @@ impl Raw {
     }
 }
 
-/// A copy of a table, in memory that is never freed: the stream writes to the table when it is
+/// Copies a table into memory that is never freed: the stream writes to the table when it is
 /// released, and the array may have been released before.
 fn in_kept_memory(table: *mut *const c_void, entries: usize) -> *mut *const c_void {
     let copy = (0..entries).map(|index| unsafe { table.add(index).read() }).collect::<Vec<_>>();
@@ -220,7 +219,7 @@ fn in_kept_memory(table: *mut *const c_void, entries: usize) -> *mut *const c_vo
     copy
 }
 
-/// So that leak checkers see what is never freed.
+/// Shows leak checkers the memory that is never freed.
 static LEAKED: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
 struct Kept(*mut u8);

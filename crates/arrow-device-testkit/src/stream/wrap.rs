@@ -1,5 +1,5 @@
-//! Streams of plain arrays as device streams, and the other way round: the few lines that a program
-//! in C would write.
+//! Converts streams of plain arrays to device streams and back, in the few lines that a program in
+//! C would write.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -8,7 +8,7 @@ use arrow_device::abi::{
     ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema,
 };
 
-/// A stream of plain arrays, as a device stream.
+/// Converts a stream of plain arrays to a device stream.
 pub fn device_of(host: ArrowArrayStream) -> ArrowDeviceArrayStream {
     ArrowDeviceArrayStream {
         device_type: 1,
@@ -20,7 +20,7 @@ pub fn device_of(host: ArrowArrayStream) -> ArrowDeviceArrayStream {
     }
 }
 
-/// A device stream on the host, as a stream of plain arrays.
+/// Converts a device stream on the host to a stream of plain arrays.
 pub fn host_of(device: ArrowDeviceArrayStream) -> ArrowArrayStream {
     ArrowArrayStream {
         get_schema: Some(host_schema),

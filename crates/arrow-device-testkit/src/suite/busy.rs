@@ -1,8 +1,10 @@
-//! Work that keeps a queue busy.
+//! Keeps a queue busy.
 //!
-//! A queue that has nothing to do is done with new work before anybody can look, and whoever does
-//! not wait for it reads the right bytes all the same. So the suite has the queue do something slow
-//! first: a copy inside the device, as large as it takes, or what the caller knows of.
+//! A queue that has nothing to do finishes new work before anybody can look, so code that does not
+//! wait for the work reads the right bytes anyway. So the suite first gives the queue something
+//! slow: a copy inside the device, as large as needed, or work that the caller supplies. The size
+//! of the copy is found by trial: starting from a first guess, the time that it keeps the queue
+//! busy is measured and the size corrected a few times.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +14,10 @@ use arrow_device::{Device, DeviceType, Error, ErrorKind, Memory, Queue};
 use super::data::text;
 use super::pace::Pace;
 
-/// How long the queue is to be busy.
+/// How long the queue should be busy.
 const LONG_ENOUGH: Duration = Duration::from_micros(100);
 
-/// How much is copied at the most, at the least, and to begin with.
+/// The most and the fewest bytes of the copy, and the first guess.
 const LARGEST: u64 = 64 << 20;
 const SMALLEST: u64 = 16 << 10;
 const FIRST: u64 = 128 << 10;
@@ -26,7 +28,7 @@ const CORRECTIONS: usize = 4;
 /// How many more copies than one are timed.
 const MORE: u32 = 8;
 
-/// A place of its own for each queue that is busy at the same time.
+/// A part of the memory for each queue that is busy at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
     Writer,
@@ -41,18 +43,18 @@ pub(super) struct Busy<'a> {
 
 struct SlowCopies {
     _memory: [Memory; 3],
-    /// Where the copies go on a device that copies nothing within itself.
+    /// The target of the copies on a device that copies nothing within itself.
     host: [Vec<u8>; 2],
     lanes: [Region; 2],
 }
 
 impl<'a> Busy<'a> {
-    /// Keeps no queue busy.
+    /// Returns a value that keeps no queue busy.
     pub(super) fn idle() -> Self {
         Self { hook: None, copies: None }
     }
 
-    /// Finds out how much it takes on this device.
+    /// Finds out how large a copy has to be on this device.
     pub(super) fn new(device: &Device, hook: Option<&'a dyn Fn(&Queue)>) -> Result<Self, String> {
         // The host does its work while it is submitted.
         if hook.is_some() || device.id().device_type == DeviceType::CPU {
@@ -71,19 +73,19 @@ impl<'a> Busy<'a> {
             }
             match SlowCopies::new(&queue, next) {
                 Ok(other) => (copies, len) = (other, next),
-                // What there is of a small device is slow enough.
+                // A small device is slow enough with the memory that it has.
                 Err(_) => break,
             }
         }
         Ok(Self { hook, copies: Some(copies) })
     }
 
-    /// Whether queues are given something to do.
+    /// Whether queues are kept busy.
     pub(super) fn is_there(&self) -> bool {
         self.hook.is_some() || self.copies.is_some()
     }
 
-    /// Gives the queue something slow to do. No other queue is busy with the same lane.
+    /// Gives the queue something slow to do. No other queue may be busy with the same lane.
     pub(super) fn occupy(&self, queue: &Queue, lane: Lane) -> Result<(), Error> {
         if let Some(hook) = self.hook {
             hook(queue);
@@ -95,7 +97,7 @@ impl<'a> Busy<'a> {
         unsafe { queue.copy(copies.route(), &[copies.lanes[lane as usize]]) }
     }
 
-    /// The same on a queue that the library does not know.
+    /// Gives a queue that the library does not know something slow to do.
     ///
     /// # Safety
     /// The queue is one of the driver's and is waited for before the lane is used again (UNS-22).
@@ -115,7 +117,7 @@ impl<'a> Busy<'a> {
     pub(super) fn settle(&mut self, queue: &Queue, pace: Pace<'_>) {
         // A device may fail once and go on.
         if pace.synchronize(queue).or_else(|_| pace.synchronize(queue)).is_err() {
-            // Nobody knows whether the device still copies there.
+            // The device may still be copying there.
             std::mem::forget(self.copies.take());
         }
     }
@@ -146,7 +148,7 @@ impl SlowCopies {
         }
     }
 
-    /// The same with copies to the host.
+    /// Replaces copies inside the device by copies to the host.
     fn with_host_memory(mut self, len: u64) -> Self {
         for (region, host) in self.lanes.iter_mut().zip(&mut self.host) {
             *host = vec![0; len as usize];
@@ -159,8 +161,8 @@ impl SlowCopies {
         if self.host[0].is_empty() { Route::Within } else { Route::ToHost }
     }
 
-    /// How long one copy keeps the queue busy. The host's own share of the time, and whatever else
-    /// the machine does, are left out: many copies take longer than one by their own time.
+    /// Returns how long one copy keeps the queue busy. The host's share of the time, and delays by
+    /// other programs, are left out by comparing many copies with one.
     fn takes(&self, queue: &Queue) -> Result<Duration, String> {
         let mut least = [Duration::MAX; 2];
         for _ in 0..4 {

@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::producer::{self, Manner};
 use crate::{Verdict, require};
 
-/// Where a check takes place.
+/// The devices, queues and means with which a check works.
 pub(super) struct Scene<'a> {
     pub(super) exchange: &'a dyn Exchange,
     pub(super) device: &'a Device,
@@ -26,21 +26,22 @@ pub(super) struct Scene<'a> {
     pub(super) reader: Queue,
     /// A queue of another device.
     pub(super) elsewhere: Option<Queue>,
-    /// What keeps the queues busy.
+    /// Keeps the queues busy.
     pub(super) busy: &'a Busy<'a>,
-    /// What gives a queue work until its end is called.
+    /// Gives a queue work until its end is called.
     pub(super) hold: Option<&'a Hold>,
-    /// What has the runtime run a callback.
+    /// Has the runtime run a callback.
     pub(super) call_back: Option<&'a dyn Fn(Option<ApplicationCall>)>,
     /// Whether copies were seen to wait.
     pub(super) copies_wait: Cell<bool>,
     /// How the suite waits.
     pub(super) pace: Pace<'a>,
-    /// Of the case: what there are several ways of is done in turn.
+    /// The number of the case. Where there are several ways to do something, the number chooses
+    /// one.
     pub(super) number: usize,
 }
 
-/// Why a check makes no sense on this device.
+/// Returns why a check makes no sense on this device, if it does not.
 pub(super) fn reason_to_skip(check: Check, device: &Device, has_other: bool) -> Option<String> {
     let properties = device.properties();
     match check {
@@ -69,7 +70,7 @@ pub(super) fn run(check: Check, scene: &Scene<'_>, plan: &Plan) -> Verdict {
         Check::DeferredRelease => deferred_release(scene, plan),
         Check::ReadInPlace => read_in_place(scene, plan),
         Check::AnotherDevice => another_device(scene, plan),
-        // They look at no arrays.
+        // Checks of the driver itself look at no arrays.
         Check::Waits | Check::Memory | Check::Bytes | Check::Mappings => Ok(()),
     }
 }
@@ -79,9 +80,9 @@ pub(super) fn run(check: Check, scene: &Scene<'_>, plan: &Plan) -> Verdict {
 enum Written {
     /// Before the array is made.
     Before,
-    /// By work that was submitted.
+    /// By work that was submitted and is not done.
     Later,
-    /// The same, behind something slow, so many times.
+    /// By work behind this many pieces of slow work.
     BehindWork(usize),
 }
 
@@ -90,8 +91,8 @@ impl Scene<'_> {
         [Manner::NodeByNode, Manner::AllByTheBase][self.number % 2]
     }
 
-    /// An array of a producer that nobody here knows, and its books. Its schema and its array are
-    /// one base each.
+    /// Makes an array of a producer that the library does not know, with its books. The schema and
+    /// the array have one base structure each.
     fn foreign(&self, plan: &Plan, written: Written) -> Result<(HeldStructs, Arc<Ledger>), String> {
         let (ledger, queue, manner) = (Ledger::new(), &self.writer, self.manner());
         let behind = || match written {
@@ -111,7 +112,7 @@ impl Scene<'_> {
         Ok((HeldStructs { schema: producer::schema(plan, &ledger), array }, ledger))
     }
 
-    /// Takes an array over, and looks whether the structs were moved.
+    /// Takes an array over, and checks that the structs were moved.
     fn import(&self, held: &mut HeldStructs, ledger: &Ledger) -> Result<Array, String> {
         let array = self.exchange.import(&mut held.schema, &mut held.array).map_err(text)?;
         let is_moved = held.schema.is_released() && held.array.is_released();
@@ -121,10 +122,11 @@ impl Scene<'_> {
         Ok(array)
     }
 
-    /// [`Ledger::settle_soon`], once the queues have passed everything where that takes turns.
+    /// Calls [`Ledger::settle_soon`]. Before that, turns a device that needs turns until the queues
+    /// have passed everything.
     fn settle(&self, ledger: &Ledger, bases: usize) -> Verdict {
         if !self.pace.may_wait() {
-            // A queue that lies would have the device go without a turn.
+            // A queue that answers wrongly could keep the device from getting a turn.
             self.pace.turn();
             self.pace.synchronize(&self.writer).map_err(text)?;
             self.pace.synchronize(&self.reader).map_err(text)?;
@@ -171,15 +173,15 @@ fn hand_on(scene: &Scene<'_>, plan: &Plan, order: Order) -> Verdict {
         require(c_array.sync_event == event, || "the event is another one now".into())?;
         require(c_array.reserved == [0; 3], || "`reserved` is not zero".into())?;
     }
-    // The consumer's promise: it does not use the data, and does not wait for it.
+    // The consumer promises that it does not use the data, and does not wait for it.
     let moved = consumer::move_and_scribble(held.take_array());
     consumer::release_in_order(moved.array, order)?;
     drop(held);
     scene.settle(&ledger, 2)
 }
 
-/// An array that is built here while its data is still on the way to the device, as its consumer
-/// gets it.
+/// Checks what a consumer gets of an array that is built here while its data is still on the way to
+/// the device.
 fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     let queue = &scene.writer;
     scene.busy.occupy(queue, Lane::Writer).map_err(text)?;
@@ -232,7 +234,7 @@ fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
         Readiness::Event => require(has_event, || "no event, and the work is pending".into())?,
         _ => require(!has_event, || "an event on a device that has none".into())?,
     }
-    // A consumer that has nothing but the structs and the driver.
+    // The consumer has nothing but the structs and the driver.
     let read = read_struct(scene, &held, plan);
     if read.is_err()
         && scene
@@ -240,7 +242,7 @@ fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
             .synchronize(&scene.reader)
             .is_err_and(|error| error.kind() != ErrorKind::DeviceLost)
     {
-        // It may still be reading, so it must not release.
+        // The device may still be reading, so the structs may not be released.
         std::mem::forget(held);
         return read;
     }
@@ -298,7 +300,7 @@ fn deferred_release(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     let (mut held, ledger) = scene.foreign(plan, Written::BehindWork(1))?;
     let array = scene.import(&mut held, &ledger)?;
     let view = scene.exchange.view(&array, &scene.reader).map_err(text)?;
-    // A child and a slice are uses of the whole.
+    // A child and a slice count as uses of the whole array.
     let part = array.slice(0, array.len() / 2).map_err(text)?;
     drop(array);
     let landing = Landing::of(&view, plan, scene.pace).map_err(text)?;
@@ -312,8 +314,7 @@ fn deferred_release(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     scene.settle(&ledger, 2)
 }
 
-/// Whether a queue has work that was there when this was asked. One that is idle may take a moment
-/// to know it.
+/// Whether a queue still has work. An idle queue may take a moment to notice that it is idle.
 fn is_pending(queue: &Queue) -> std::result::Result<bool, String> {
     for _ in 0..1000 {
         if queue.is_idle().map_err(text)? {
@@ -324,8 +325,8 @@ fn is_pending(queue: &Queue) -> std::result::Result<bool, String> {
     Ok(true)
 }
 
-/// How many slow copies some runtimes take as long for as for a mapping, or for telling one queue
-/// of another queue's event.
+/// How many slow copies it takes to outlast a mapping in some runtimes, or the handing over of one
+/// queue's event to another queue.
 const RUNTIMES_TAKE: usize = 3;
 
 fn read_in_place(scene: &Scene<'_>, plan: &Plan) -> Verdict {

@@ -1,4 +1,4 @@
-//! The suite's own hands on a device: reading bytes back, building arrays, comparing.
+//! Helpers of the suite: reading bytes back, building arrays, comparing.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -16,12 +16,12 @@ use crate::ledger::{Bytes, Ledger};
 use crate::plan::{Content, Plan};
 use crate::{Verdict, require};
 
-/// The text of an error.
+/// Returns the text of an error.
 pub(super) fn text(error: arrow_device::Error) -> String {
     error.to_string()
 }
 
-/// Structs that are released when they are not handed over.
+/// Structs that are released unless they are handed over.
 pub(super) struct HeldStructs {
     pub(super) schema: ArrowSchema,
     pub(super) array: ArrowDeviceArray,
@@ -43,7 +43,7 @@ impl Drop for HeldStructs {
 
 // ---- what an array says of itself
 
-/// What an array says, its addresses as a view tells them.
+/// Returns the contents of an array, with addresses as a view tells them.
 pub(super) fn seen_by(view: &View) -> Seen {
     seen(&view.root(), view.array())
 }
@@ -63,8 +63,8 @@ fn seen(node: &NodeView<'_>, array: &Array) -> Seen {
     }
 }
 
-/// What a consumer is to see of an array that was built of this plan, where the buffers are at
-/// these places, node by node.
+/// Returns the contents that a consumer should see of an array that was built from this plan, with
+/// its buffers at these places, node by node.
 pub(super) fn planned(
     plan: &Plan,
     schema: &SeenSchema,
@@ -78,7 +78,7 @@ pub(super) fn planned(
             |content| if matches!(content, Content::Null) { 0 } else { places.next().unwrap_or(0) },
         )
         .collect();
-    // The sizes behind views are the builder's own: where they are it alone knows.
+    // The builder itself makes the sizes of view data buffers, and only it knows where they are.
     buffers.resize(plan.buffers.len(), 0);
     let null_count = if plan.length == 0 { 0 } else { plan.null_count };
     let own = Seen {
@@ -97,7 +97,7 @@ pub(super) fn planned(
     Seen { children, dictionary, ..own.with_known_nulls(&own_schema) }
 }
 
-/// The same without the sizes behind views, wherever a schema says that there are some.
+/// Removes the sizes of view data buffers wherever a schema says that there are some.
 pub(super) fn without_sizes(mut seen: Seen, schema: &SeenSchema) -> Seen {
     if schema.format.starts_with(b"v")
         && let Some(sizes) = seen.buffers.last_mut()
@@ -157,7 +157,7 @@ impl Landing {
         Ok(landing)
     }
 
-    /// Waits for the bytes and compares them.
+    /// Waits for the bytes and compares them with the expected ones.
     pub(super) fn finish(mut self, queue: &Queue, pace: Pace<'_>) -> Verdict {
         pace.synchronize(queue).map_err(text)?;
         for (bytes, expected) in self.bytes.iter().zip(&self.expected) {
@@ -168,18 +168,19 @@ impl Landing {
         Ok(())
     }
 
-    /// Whether the bytes are there, as far as the host sees now.
+    /// Whether the expected bytes are there, as far as the host sees now.
     pub(super) fn has_landed(&self) -> bool {
         let mut both = self.bytes.iter().zip(&self.expected);
         both.all(|(bytes, expected)| bytes.starts_with(expected))
     }
 
-    /// A place for bytes that somebody else copies, and what is to be there in the end.
+    /// Makes a target for bytes that the caller copies, with the bytes that are expected in the
+    /// end.
     pub(super) fn around(before: Vec<u8>, expected: Vec<u8>) -> Self {
         Self { bytes: vec![before], expected: vec![expected] }
     }
 
-    /// Where the host has the first bytes.
+    /// Returns the place of the first bytes in host memory.
     pub(super) fn spot(&self) -> Spot {
         let address = self.bytes.first().map_or(std::ptr::null(), |bytes| bytes.as_ptr());
         Spot { base: Raw::from_ptr(address.cast_mut().cast()), offset: 0 }
@@ -189,7 +190,7 @@ impl Landing {
 /// How many bytes are shown in full.
 const SHOWN: usize = 64;
 
-/// The bytes, or where they differ.
+/// Shows the bytes, or where they differ.
 fn difference(bytes: &[u8], expected: &[u8]) -> String {
     if bytes.len() <= SHOWN {
         return format!("reads {bytes:x?} and not {expected:x?}");
@@ -206,12 +207,12 @@ fn difference(bytes: &[u8], expected: &[u8]) -> String {
 
 impl Drop for Landing {
     fn drop(&mut self) {
-        // Nobody knows whether the device still writes there.
+        // The device may still write there.
         std::mem::forget(std::mem::take(&mut self.bytes));
     }
 }
 
-/// The places of a plan's bytes, as a view tells them.
+/// Returns the places of a plan's bytes, as a view tells them.
 pub(super) fn parts(view: &View, plan: &Plan) -> Vec<(Spot, Vec<u8>)> {
     let mut parts = Vec::new();
     parts_of_view(&view.root(), plan, &mut parts);
@@ -234,7 +235,8 @@ fn parts_of_view(node: &NodeView<'_>, plan: &Plan, parts: &mut Vec<(Spot, Vec<u8
     }
 }
 
-/// The places of a plan's bytes as the C structs show them, for somebody who has nothing but those.
+/// Returns the places of a plan's bytes as the C structs show them, for a reader who has nothing
+/// else.
 pub(super) fn parts_of_struct(
     array: &arrow_device::abi::ArrowArray,
     plan: &Plan,
@@ -264,7 +266,7 @@ pub(super) fn parts_of_struct(
     }
 }
 
-/// Makes a queue wait for the event that an array shows, with nothing but the driver.
+/// Makes a queue wait for the event that an array shows, using only the driver.
 pub(super) fn wait_for(queue: &Queue, sync_event: *mut c_void, pace: Pace<'_>) -> Verdict {
     let Some(sync_event) = NonNull::new(sync_event) else { return Ok(()) };
     let driver: &Arc<dyn Driver> = queue.device().driver();
@@ -280,7 +282,7 @@ pub(super) fn wait_for(queue: &Queue, sync_event: *mut c_void, pace: Pace<'_>) -
     }
 }
 
-/// That each buffer that the host reads is what was planned, as far as the elements need it.
+/// Checks that each buffer that the host reads is as planned, as far as the elements need it.
 pub(super) fn compare_on_host(array: &HostArray, plan: &Plan) -> Verdict {
     for (index, content) in plan.buffers.iter().enumerate() {
         let bytes = array.buffer(index).map_err(text)?;
@@ -306,17 +308,17 @@ pub(super) fn compare_on_host(array: &HostArray, plan: &Plan) -> Verdict {
 
 // ---- building
 
-/// The type of a plan, as the library knows it.
+/// Returns the type of a plan as a schema of the library.
 pub(super) fn schema_of(plan: &Plan) -> Result<Schema> {
     let mut c_schema = crate::producer::schema(plan, &Ledger::new());
     // SAFETY: a schema of ours, by the rules.
     unsafe { Schema::import(&mut c_schema) }
 }
 
-/// Makes a buffer of bytes.
+/// Makes a buffer from bytes.
 pub(super) type PlaceBytes<'a> = dyn FnMut(&[u8]) -> Result<Buffer> + 'a;
 
-/// An array of this plan in host memory that a ledger counts.
+/// Builds an array of this plan in host memory that a ledger counts.
 pub(super) fn on_host(plan: &Plan, ledger: &Arc<Ledger>) -> Result<Array> {
     let mut place = |contents: &[u8]| {
         let bytes = Bytes::new(contents.to_vec(), ledger);
@@ -326,7 +328,7 @@ pub(super) fn on_host(plan: &Plan, ledger: &Arc<Ledger>) -> Result<Array> {
     build(plan, schema_of(plan)?.field().clone(), DeviceId::CPU, &mut place)?.finish_ready()
 }
 
-/// All that a plan says, told to a builder. Its children are finished.
+/// Gives everything that a plan says to a builder. Children are finished.
 pub(super) fn build(
     plan: &Plan,
     field: Field,
@@ -336,7 +338,7 @@ pub(super) fn build(
     let schema = Schema::new(field.clone())?;
     let data_type = field.data_type();
     let mut buffers = Vec::new();
-    // The sizes behind view buffers are the builder's.
+    // The builder makes the sizes of view data buffers.
     for content in plan.buffers.iter().take(plan.device_buffers()) {
         buffers.push(match content {
             Content::Bytes(bytes) => Some(place(bytes)?),

@@ -1,5 +1,5 @@
-//! What a driver says of work that fails after it was accepted, and of a lost device: at the end of
-//! the suite, because nothing goes on after either.
+//! Checks of what a driver says about work that fails after it was accepted, and about a lost
+//! device. These checks come at the end of the suite, because nothing can be checked after them.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -13,11 +13,11 @@ use super::pace::Pace;
 use super::probes::{host, numbered};
 use crate::{Verdict, release_until, require};
 
-/// How many bytes the copies have.
+/// How many bytes each copy has.
 const LEN: usize = 4096;
-/// How long a wait may take that is to end.
+/// How long a wait may take that has to end.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often whoever is to give one answer for ever is asked.
+/// How often an answer that may not change is asked for.
 const QUESTIONS: usize = 3;
 
 /// Two queues, and memory that both may use.
@@ -37,7 +37,7 @@ impl EndScene {
         Ok(Self { one, two, _memory: memory, spot })
     }
 
-    /// Where the second queue writes.
+    /// Returns the place that the second queue writes to.
     fn other_spot(&self) -> Spot {
         Spot { offset: self.spot.offset + LEN as u64, ..self.spot }
     }
@@ -53,7 +53,7 @@ fn put(queue: &Queue, to: Spot, len: usize) -> Result<()> {
     submitted
 }
 
-/// That the answer is an error of this kind.
+/// Checks that the answer is an error of this kind.
 fn require_kind<T>(answer: Result<T>, kind: ErrorKind, who: &str) -> Verdict {
     match answer {
         Err(error) if error.kind() == kind => Ok(()),
@@ -62,8 +62,7 @@ fn require_kind<T>(answer: Result<T>, kind: ErrorKind, who: &str) -> Verdict {
     }
 }
 
-/// The answer where there is one of success, or none where the driver says already that the work
-/// failed.
+/// Returns a successful answer, or `None` where the driver says already that the work failed.
 fn unless_failed<T>(answer: Result<T>) -> Result<Option<T>, String> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
@@ -83,7 +82,7 @@ fn require_failed(event: &Event, whose: &str) -> Verdict {
     Ok(())
 }
 
-/// `fail` makes the next copy fail after it was accepted.
+/// Checks failing work. `fail` makes the next copy fail after it was accepted.
 pub(super) fn work_fails(device: &Device, fail: &dyn Fn(), pace: Pace<'_>) -> Verdict {
     let end = EndScene::on(device).map_err(text)?;
     let EndScene { one, two, spot, .. } = &end;
@@ -104,7 +103,7 @@ pub(super) fn work_fails(device: &Device, fail: &dyn Fn(), pace: Pace<'_>) -> Ve
     one.keep_until_done(kept.clone());
     two.keep_until_done(kept.clone());
     if !pace.may_wait() {
-        // The failed work has its turn.
+        // Gives the failed work its turn.
         for event in failed.iter().chain(&behind) {
             let _ = pace.wait_for(event);
         }
@@ -143,7 +142,7 @@ pub(super) fn work_fails(device: &Device, fail: &dyn Fn(), pace: Pace<'_>) -> Ve
     require(is_released, || "what failed work used is never given back".into())
 }
 
-/// `lose` loses the device, of which all queues may have failed before.
+/// Checks a lost device. `lose` loses the device. All its queues may have failed before.
 pub(super) fn device_is_lost(device: &Device, lose: &dyn Fn(), pace: Pace<'_>) -> Verdict {
     let end = EndScene::on(device).map_err(text)?;
     let EndScene { one, two, spot, .. } = &end;
@@ -167,7 +166,7 @@ pub(super) fn device_is_lost(device: &Device, lose: &dyn Fn(), pace: Pace<'_>) -
     for _ in 0..QUESTIONS {
         for event in &events {
             let answer = event.is_complete();
-            // What had passed before, or had failed, may go on saying so.
+            // An event that had passed or failed before may go on saying so.
             if !matches!(answer, Ok(true)) && !had_failed {
                 require_kind(answer, kind, "an event of a lost device answers")?;
                 require_kind(

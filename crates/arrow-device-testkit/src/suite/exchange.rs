@@ -1,4 +1,4 @@
-//! What the suite has done for it: the library, or something that is wrong in one place.
+//! The steps that the suite has the library do, or a wrapper that is wrong in one place.
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::copy::{Options, PolledCopy};
@@ -6,8 +6,8 @@ use arrow_device::{Array, ArrayBuilder, Queue, Result, Schema, View};
 
 use super::pace::Pace;
 
-/// The steps of an exchange. Each is the library's own unless it is overridden, as wrappers of the
-/// library do, and tests that want to see a check fail.
+/// The steps of an exchange. By default each is done by the library. Wrappers of the library
+/// override them, and so do tests that want to see a check fail.
 pub trait Exchange {
     /// Takes an array over.
     fn import(&self, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> Result<Array> {
@@ -20,7 +20,7 @@ pub trait Exchange {
     /// Hands an array on.
     fn export(&self, array: &Array) -> Result<(ArrowSchema, ArrowDeviceArray)> {
         let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
-        // The consumer's memory holds anything.
+        // The consumer's memory holds arbitrary bytes.
         c_array.reserved = [-1; 3];
         array.schema()?.export(&mut c_schema)?;
         match array.export(&mut c_array) {
@@ -32,7 +32,7 @@ pub trait Exchange {
         }
     }
 
-    /// Puts an array together whose data this queue is still writing.
+    /// Finishes an array whose data this queue is still writing.
     fn finish(&self, builder: ArrayBuilder, queue: &Queue) -> Result<Array> {
         builder.finish_on(queue)
     }
@@ -53,13 +53,13 @@ pub trait Exchange {
     }
 }
 
-/// The library as it is.
+/// The library itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Library;
 
 impl Exchange for Library {}
 
-/// The library as it is, where nobody may wait: its copies are polled.
+/// The library where the host may not wait: copies are polled.
 pub(super) struct Polled<'a>(pub(super) Pace<'a>);
 
 impl Polled<'_> {

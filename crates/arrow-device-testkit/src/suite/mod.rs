@@ -1,18 +1,18 @@
 //! The conformance suite: every type, in every shape, exchanged in every way, on one device.
 //!
-//! [`Suite::new`] takes a device, [`Suite::run`] gives a [`Report`] that prints how many cases each
-//! check had. What a device cannot do, by its [`Properties`](arrow_device::driver::Properties), is
-//! skipped with the reason in the report.
+//! [`Suite::new`] takes a device, and [`Suite::run`] returns a [`Report`] that prints how many
+//! cases each check had. What a device cannot do, by its
+//! [`Properties`](arrow_device::driver::Properties), is skipped, and the report gives the reason.
 //!
-//! The driver is looked at first, without arrays, and then every array. Before each check whose
-//! outcome depends on order the queue has something slow to do, so that whoever does not wait is
-//! seen: see [`Suite::slow`]. Some promises need more than a device: work that is held
+//! First the driver is looked at without arrays, and then every array. Before each check whose
+//! outcome depends on order, the queue gets something slow to do, so that a driver that does not
+//! wait is seen: see [`Suite::slow`]. Some promises need more than a device: work that is held
 //! ([`Suite::holding`]), callbacks ([`Suite::calling_back`]), failures ([`Suite::failing`]), a loss
-//! ([`Suite::losing`]). Of a driver with one fault the report has one
+//! ([`Suite::losing`]). A driver with one fault gives a report with one
 //! [finding](Report::findings).
 //!
-//! The suite owns all that it makes. It leaves nothing behind on a device that works; on one that
-//! does not, it leaks rather than free what a device may still use.
+//! The suite owns everything that it makes. On a device that works, it leaves nothing behind. On a
+//! device that does not, it leaks memory rather than freeing what the device may still use.
 
 mod busy;
 mod checks;
@@ -38,7 +38,7 @@ use checks::Scene;
 use exchange::Polled;
 use pace::Pace;
 
-/// The matrix on a device: begun with [`Suite::new`].
+/// Runs the matrix of arrays on a device. [`Suite::new`] makes one.
 ///
 /// ```
 /// use arrow_device::Device;
@@ -64,18 +64,18 @@ pub struct Suite<'a> {
     lose: Option<&'a dyn Fn()>,
 }
 
-/// Gives a queue work that goes on until what is returned is called.
+/// Gives a queue work that goes on until the returned function is called.
 type Hold = dyn Fn(&Queue) -> Box<dyn FnOnce()>;
 
-/// What a runtime runs while it is asked or waited for.
+/// A callback that a runtime runs while it is asked or waited for.
 type ApplicationCall = Arc<dyn Fn() + Send + Sync>;
 
-/// Of the types inside types one array in so many is looked at.
+/// Only every eleventh of the arrays whose types lie inside each other is looked at.
 const STRIDE: usize = 11;
 
 impl<'a> Suite<'a> {
-    /// All checks, for every type in every shape, and for one in eleven of the arrays whose types
-    /// lie inside each other.
+    /// Returns a suite of all checks, for every type in every shape, and for one in eleven of the
+    /// arrays whose types lie inside each other.
     pub fn new(device: &Device) -> Self {
         Self {
             device: device.clone(),
@@ -93,109 +93,110 @@ impl<'a> Suite<'a> {
         }
     }
 
-    /// All types inside all types too, in every shape.
+    /// Adds all types inside all types, in every shape.
     pub fn everything(self) -> Self {
         self.over(kinds::cases())
     }
 
-    /// These arrays and no others.
+    /// Looks at these arrays only.
     pub fn over(mut self, cases: impl IntoIterator<Item = Case>) -> Self {
         self.cases = cases.into_iter().collect();
         self
     }
 
-    /// These checks and no others.
+    /// Runs these checks only.
     pub fn only(mut self, checks: impl IntoIterator<Item = Check>) -> Self {
         self.checks = checks.into_iter().collect();
         self
     }
 
-    /// Asks this after every case, for a device that is watched: a complaint is the case's.
+    /// Calls `watch` after every case, for a device that is watched. A complaint counts as one of
+    /// the case.
     ///
-    /// While it runs the suite has some memory of the device for itself, unless
-    /// [`slow`](Self::slow) says how to keep a queue busy.
+    /// The suite keeps some memory of the device while it runs, unless [`slow`](Self::slow) says
+    /// how to keep a queue busy.
     pub fn watched_by(mut self, watch: &'a dyn Fn() -> Verdict) -> Self {
         self.watch = watch;
         self
     }
 
-    /// A second device, whose queues use the data of the first or say that they cannot.
+    /// Adds a second device, whose queues use the data of the first or say that they cannot.
     pub fn beside(mut self, other: &Device) -> Self {
         self.other = Some(other.clone());
         self
     }
 
-    /// Keeps a queue busy for a moment, in place of the suite's own way: a large copy inside the
-    /// device. A tenth of a millisecond is enough. A backend that can launch a kernel that spins
-    /// does better with that, and a device whose work is late anyway needs nothing.
+    /// Sets how a queue is kept busy for a moment, instead of by a large copy inside the device. A
+    /// tenth of a millisecond is enough. A kernel that spins does better, if the backend can launch
+    /// one. A device whose work is late anyway needs nothing.
     ///
     /// The queues are busy before each check whose outcome depends on order, so that work for which
-    /// nobody waits is not done by the time that somebody looks.
+    /// nobody waits is not done when it is looked at.
     pub fn slow(mut self, occupy: &'a dyn Fn(&Queue)) -> Self {
         self.slow = Some(occupy);
         self
     }
 
-    /// Gives a queue work that goes on until the function that is returned is called, such as a
-    /// wait for an event of the application's. The suite then knows of each call that it came back
-    /// before the work was over, and so that it did not wait (DRV-5). On a device that does nothing
-    /// before somebody waits there is nothing to give. Where copies may wait by the
+    /// Sets a function that gives a queue work which goes on until the returned function is called,
+    /// such as a wait for an event of the application. The suite then knows that a call which came
+    /// back before the work was over did not wait (DRV-5). It is of no use on a device that does
+    /// nothing before somebody waits. Where copies may wait by the
     /// [properties](arrow_device::driver::Properties::waiting_copies), no call comes behind them
-    /// while work goes on, and this is not used.
+    /// while work goes on, and the function is not used.
     ///
-    /// Without this the suite compares calls with what keeps a queue busy, as far as that shows
-    /// anything: no copy is seen to wait, because the work that it would wait for consists of
-    /// copies.
+    /// Without this function the suite compares calls with the work that keeps a queue busy. That
+    /// cannot show that a copy waits, because this work consists of copies.
     pub fn holding(mut self, hold: &'a Hold) -> Self {
         self.hold = Some(hold);
         self
     }
 
-    /// Has the runtime run a callback while it is asked or waited for, from now on, or nothing any
-    /// more: for a runtime that runs callbacks of the application then. The suite looks whether
-    /// they run under a lock of the driver's (DRV-3).
+    /// Sets a function that gives the runtime a callback to run while it is asked or waited for, or
+    /// takes the callback away: for a runtime that runs callbacks of the application then. The
+    /// suite checks that they do not run under a lock of the driver (DRV-3).
     pub fn calling_back(mut self, call_back: &'a dyn Fn(Option<ApplicationCall>)) -> Self {
         self.call_back = Some(call_back);
         self
     }
 
     /// Judges a device whose driver may not wait on this thread, as on the thread of a browser's
-    /// page: wherever the host would wait, the suite calls this, which gives the device a turn (the
-    /// next turn of an event loop, a poll of the runtime), and asks. Arrays are copied by
+    /// page. Wherever the host would wait, the suite calls `turn`, which gives the device a turn
+    /// (the next turn of an event loop, a poll of the runtime), and asks. Arrays are copied by
     /// [`PolledCopy`](arrow_device::copy::PolledCopy), unless the suite goes
     /// [through](Self::through) something else, and copies of single bytes have whole
-    /// [units](arrow_device::driver::Properties::copy_unit). Waits are looked at for one thing:
-    /// that they are refused where work goes on. What else there is to say of waits is not looked
-    /// at, and the report says so.
+    /// [units](arrow_device::driver::Properties::copy_unit). Of the promises about waits only one
+    /// is checked: that waits are refused while work goes on. The report says that the others were
+    /// left out.
     ///
-    /// Queues are kept busy by [`slow`](Self::slow) alone, if anything has to be done for that:
-    /// most such devices do nothing before they have a turn.
+    /// Queues are kept busy only by [`slow`](Self::slow), if that is needed at all: most such
+    /// devices do nothing before they have a turn.
     pub fn turned_by(mut self, turn: &'a dyn Fn()) -> Self {
         self.turn = Some(turn);
         self
     }
 
-    /// Makes the next copy that is submitted fail after it was accepted, as a runtime's callback
-    /// tells later. The suite looks at the end what the driver says of that (DRV-27).
+    /// Sets a function that makes the next submitted copy fail after it was accepted, as a
+    /// runtime's callback reports later. At the end the suite checks what the driver says about
+    /// that (DRV-27).
     pub fn failing(mut self, fail: &'a dyn Fn()) -> Self {
         self.fail = Some(fail);
         self
     }
 
-    /// Loses the device, as a runtime's callback tells. The suite looks last of all what the driver
-    /// says of that (DRV-28). The device is of no use afterwards.
+    /// Sets a function that loses the device, as a runtime's callback reports. Last of all the
+    /// suite checks what the driver says about that (DRV-28). The device is of no use afterwards.
     pub fn losing(mut self, lose: &'a dyn Fn()) -> Self {
         self.lose = Some(lose);
         self
     }
 
-    /// Something else than the library as it is: a wrapper of it, or one that is wrong.
+    /// Replaces the library by a wrapper, or by one that is wrong.
     pub fn through(mut self, exchange: &'a dyn Exchange) -> Self {
         self.exchange = Some(exchange);
         self
     }
 
-    /// Runs every check for every array. What fails is in the report; see [`Report::assert`].
+    /// Runs every check for every array. The report has the failures; see [`Report::assert`].
     pub fn run(&self) -> Report {
         let properties = self.device.properties();
         let mut report = Report {
@@ -213,7 +214,7 @@ impl<'a> Suite<'a> {
         };
         let (mut busy, complaint) = match busy {
             Ok(busy) => (busy, None),
-            // The checks say more of what is wrong.
+            // The checks will say more about the problem.
             Err(complaint) => (Busy::idle(), Some(complaint)),
         };
         for check in &self.checks {
@@ -235,7 +236,7 @@ impl<'a> Suite<'a> {
         report
     }
 
-    /// Runs a check; returns how many cases there were, if there was anything to look at.
+    /// Runs a check. Returns the number of cases, `None` if there was nothing to look at.
     fn run_check(&self, check: Check, busy: &mut Busy<'_>, report: &mut Report) -> Option<usize> {
         let Report { failures, left_out, .. } = report;
         let (writer, reader, elsewhere) = match self.queues() {
@@ -284,7 +285,7 @@ impl<'a> Suite<'a> {
                     looked += usize::from(verdict != Ok(false));
                 }
                 let verdict = verdict.map(|_| ());
-                // Memory goes back when both have passed what they were told.
+                // Memory goes back when both queues have passed their work.
                 let _ = (pace.synchronize(&scene.writer), pace.synchronize(&scene.reader));
                 crate::release_what_has_passed();
                 if fails(&probe.name, both(verdict, (self.watch)())) {
@@ -297,7 +298,7 @@ impl<'a> Suite<'a> {
             scene.number = number;
             let verdict = checks::run(check, &scene, &case.plan());
             if !pace.may_wait() {
-                // What was released is freed when the device has had its turn.
+                // Released memory is freed when the device has had its turn.
                 let _ = (pace.synchronize(&scene.writer), pace.synchronize(&scene.reader));
                 crate::release_what_has_passed();
             }
@@ -308,8 +309,8 @@ impl<'a> Suite<'a> {
         (probes.is_empty() || looked > 0).then_some(looked + cases.len())
     }
 
-    /// Looks at what comes after failures, where there are means to bring them about. Nothing is
-    /// learned from that where something else is wrong already.
+    /// Runs the checks of failures and losses, if the means to cause them were given. They teach
+    /// nothing where something else is wrong already, and are left out then.
     fn look_at_ends(&self, report: &mut Report) {
         type Look = fn(&Device, &dyn Fn(), Pace<'_>) -> Verdict;
         let ends: [(_, _, Look); 2] = [
@@ -331,7 +332,7 @@ impl<'a> Suite<'a> {
         }
     }
 
-    /// One that writes, one that reads, and one elsewhere.
+    /// Opens a queue that writes, one that reads, and one on the other device.
     fn queues(&self) -> Result<(Queue, Queue, Option<Queue>)> {
         let elsewhere = self.other.as_ref().map(Device::open_queue).transpose()?;
         Ok((self.device.open_queue()?, self.device.open_queue()?, elsewhere))
@@ -344,7 +345,7 @@ impl std::fmt::Debug for Suite<'_> {
     }
 }
 
-/// What either has to say.
+/// Joins two verdicts.
 fn both(one: Verdict, other: Verdict) -> Verdict {
     match (one, other) {
         (Err(one), Err(other)) => Err(format!("{one}; {other}")),
@@ -352,7 +353,8 @@ fn both(one: Verdict, other: Verdict) -> Verdict {
     }
 }
 
-/// Every type in every shape, and one in so many of the arrays of types inside each other.
+/// Returns every type in every shape, and of the arrays of types inside each other every
+/// `stride`-th.
 fn pinned(stride: usize) -> Vec<Case> {
     let types = kinds::cases_of(kinds::types());
     types.chain(kinds::cases().step_by(stride)).collect()

@@ -1,14 +1,14 @@
-//! How the suite waits: by the host's waits, or by turning the device and asking.
+//! How the suite waits: by waits of the host, or by turning the device and asking.
 
 use std::time::{Duration, Instant};
 
 use arrow_device::driver::{Driver, Raw};
 use arrow_device::{Error, ErrorKind, Event, Queue, Result};
 
-/// How long a device may take that is turned.
+/// How long a device that is turned may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether the host may wait, and what gives the device a turn where it may not.
+/// The function that gives the device a turn, if the host may not wait.
 #[derive(Clone, Copy)]
 pub(super) struct Pace<'a>(pub(super) Option<&'a dyn Fn()>);
 
@@ -25,7 +25,7 @@ impl Pace<'_> {
         }
     }
 
-    /// Asks, and turns the device until the answer is yes.
+    /// Asks again and again, and turns the device in between, until the answer is yes.
     pub(super) fn until(self, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -81,12 +81,12 @@ impl Pace<'_> {
         self.until(|| unsafe { driver.is_idle(queue) })
     }
 
-    /// So many bytes, or as many as a copy has to have for which nobody may wait: whole units.
+    /// Returns a length for a copy. Where the host may not wait, it is rounded up to whole units.
     pub(super) fn whole(self, queue: &Queue, len: usize) -> usize {
         if self.may_wait() { len } else { len.next_multiple_of(self.unit(queue)) }
     }
 
-    /// How many bytes a copy has at least, for which nobody may wait.
+    /// Returns the unit of the lengths of copies. It is 1 where the host may wait.
     pub(super) fn unit(self, queue: &Queue) -> usize {
         if self.may_wait() { 1 } else { queue.device().properties().copy_unit as usize }
     }

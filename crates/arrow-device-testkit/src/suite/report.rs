@@ -1,38 +1,37 @@
-//! What a run of the suite found.
+//! The result of a run of the suite.
 
 use std::fmt;
 
 use arrow_device::DeviceId;
 
-/// One thing that is looked at: the first four at the driver itself, the others for each array of
-/// the matrix.
+/// A check. The first four look at the driver itself, the others at each array of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Check {
-    /// Queues are in order, and wait for events; the host waits for both; both answer truly, and no
-    /// other call waits.
+    /// Queues are in order and wait for events. The host waits for both. Queues and events answer
+    /// truly, and no other call waits.
     Waits,
-    /// Copies at any places and of any lengths move every byte that they are to move, and no other.
+    /// Copies at any place and of any length move every byte that they should move, and no other.
     Bytes,
-    /// Memory is nobody else's, lies where it is said to lie, and is given back.
+    /// Memory has one owner, lies where it is said to lie, and is given back.
     Memory,
-    /// The host reads and writes in place what the device has.
+    /// The host reads and writes memory of the device in place.
     Mappings,
-    /// An array of somebody else's is taken over as it is: numbers, addresses and bytes; released
-    /// once, when it is dropped.
+    /// A foreign array is taken over with its numbers, addresses and bytes, and is released once,
+    /// when it is dropped.
     Import,
-    /// An array that is built here goes out as it was built, and its memory is freed when its
+    /// An array that is built here is exported as it was built, and its memory is freed when its
     /// consumer releases it.
     Export,
-    /// What was imported is handed on twice, with the same addresses, device and event.
+    /// An imported array is exported twice, with the same addresses, device and event.
     ReExport,
-    /// Children and dictionaries are moved out of what was handed on, and released in every order.
+    /// Children and dictionaries are moved out of an exported array, and released in every order.
     MoveChildren,
-    /// A copy to the device, over to somebody else, and back to the host has the same values.
+    /// A copy to the device, to another library, and back to the host has the same values.
     Copy,
-    /// Work on one queue sees what another has still to write, in both directions.
+    /// Work on one queue sees what another queue has still to write, in both directions.
     Order,
-    /// Memory that a queue uses goes back after that use, and then at once.
+    /// Memory that a queue uses is given back after that use, and then at once.
     DeferredRelease,
     /// The host reads the data where it lies, after waiting for it.
     ReadInPlace,
@@ -41,7 +40,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// All of them, in the order of the report.
+    /// All checks, in the order of the report.
     pub const ALL: [Self; 13] = [
         Self::Waits,
         Self::Bytes,
@@ -58,12 +57,13 @@ impl Check {
         Self::AnotherDevice,
     ];
 
-    /// Whether it looks at the driver itself. The others look at arrays, and rest on these.
+    /// Whether the check looks at the driver itself. The other checks look at arrays, and rely on
+    /// these.
     pub fn is_of_driver(self) -> bool {
         matches!(self, Self::Waits | Self::Bytes | Self::Memory | Self::Mappings)
     }
 
-    /// Its name in a report.
+    /// Returns the name of the check in a report.
     pub fn name(self) -> &'static str {
         match self {
             Self::Waits => "waits",
@@ -89,15 +89,16 @@ impl fmt::Display for Check {
     }
 }
 
-/// One array for which a check failed.
+/// An array for which a check failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
-    /// The check.
+    /// The check that failed.
     pub check: Check,
-    /// The array: its type, which elements of its buffers it is, and what is known of its nulls.
+    /// The array: its type, which elements of its buffers belong to it, and what is known of its
+    /// nulls.
     pub case: String,
-    /// What is wrong.
+    /// The complaint.
     pub complaint: String,
 }
 
@@ -107,15 +108,15 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What is wrong, as far as a report can tell it from what follows from it.
+/// A mistake, as far as a report can tell it from its consequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The first case in which it shows.
+    /// The first case that shows the mistake.
     pub first: Failure,
     /// How many cases of that check failed.
     pub cases: usize,
-    /// What failed after it and may follow from it: checks, and how many of their cases.
+    /// Later failures that may follow from it: checks, and how many of their cases.
     pub consequences: Vec<(Check, usize)>,
 }
 
@@ -135,10 +136,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A complaint, without the middle of it where it is long.
+/// A complaint whose middle is left out where it is long.
 struct Shortened<'a>(&'a str);
 
-/// How many characters of a complaint are printed.
+/// The most characters of a complaint that are printed.
 const SHOWN: usize = 300;
 
 impl fmt::Display for Shortened<'_> {
@@ -149,16 +150,16 @@ impl fmt::Display for Shortened<'_> {
     }
 }
 
-/// What became of a check.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckOutcome {
-    /// It was run for so many arrays.
+    /// The check was run for this many arrays.
     Run(usize),
-    /// It was not run, for this reason.
+    /// The check was not run, for this reason.
     Skipped(String),
 }
 
-/// What a run of the suite found. Printed, it has a line for each check, and then the findings.
+/// The result of a run of the suite. Printed, it has a line for each check, and then the findings.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Report {
@@ -166,28 +167,28 @@ pub struct Report {
     pub(super) name: String,
     pub(super) arrays: usize,
     pub(super) rows: Vec<(Check, CheckOutcome)>,
-    /// Promises that were not looked at, because nobody may wait.
+    /// Promises that were not looked at, because the host may not wait.
     pub(super) left_out: Vec<(Check, &'static str)>,
     pub(super) failures: Vec<Failure>,
 }
 
 impl Report {
-    /// How many cases were run: arrays, counted once for each check.
+    /// Returns how many cases were run: arrays, counted once for each check.
     pub fn cases(&self) -> usize {
         self.rows.iter().map(|(_, outcome)| count(outcome)).sum()
     }
 
-    /// What became of a check.
+    /// Returns the result of a check.
     pub fn outcome(&self, check: Check) -> Option<&CheckOutcome> {
         self.rows.iter().find(|(known, _)| *known == check).map(|(_, outcome)| outcome)
     }
 
-    /// For how many arrays each check was run.
+    /// Returns for how many arrays each check was run.
     pub fn counts(&self) -> Vec<(Check, usize)> {
         self.rows.iter().map(|(check, outcome)| (*check, count(outcome))).collect()
     }
 
-    /// The checks that were not run, and why.
+    /// Returns the checks that were not run, and why.
     pub fn skipped(&self) -> impl Iterator<Item = (Check, &str)> {
         self.rows.iter().filter_map(|(check, outcome)| match outcome {
             CheckOutcome::Skipped(reason) => Some((*check, reason.as_str())),
@@ -195,17 +196,17 @@ impl Report {
         })
     }
 
-    /// What was not looked at of a check that was run, because the host may not wait: see
+    /// Returns what was left out of checks that were run, because the host may not wait: see
     /// [`Suite::turned_by`](super::Suite::turned_by).
     pub fn left_out(&self) -> impl Iterator<Item = (Check, &str)> {
         self.left_out.iter().copied()
     }
 
-    /// What is wrong: one finding for one fault of a driver, as far as this can be told.
+    /// Returns the mistakes: one finding for one fault of a driver, as far as that can be told.
     ///
-    /// The driver is looked at from the ground up. Where one of those checks fails, whatever fails
-    /// after it may follow from it, and is one finding with it. Where the driver is right, each
-    /// check of arrays that fails is a finding.
+    /// The checks of the driver build on each other. Where one of them fails, all later failures
+    /// may follow from it, and belong to one finding. Where the driver is right, each failing check
+    /// of arrays is a finding.
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings: Vec<Finding> = Vec::new();
         for failure in &self.failures {
@@ -232,15 +233,15 @@ impl Report {
         findings
     }
 
-    /// Every case that failed.
+    /// Returns every case that failed.
     pub fn failures(&self) -> &[Failure] {
         &self.failures
     }
 
-    /// Fails the test that calls this, unless every case passed. Prints the report first.
+    /// Fails the test that calls this unless every case passed. Prints the report first.
     ///
     /// # Panics
-    /// If a case failed.
+    /// Panics if a case failed.
     #[track_caller]
     pub fn assert(&self) {
         println!("{self}");

@@ -16,10 +16,11 @@ use crate::ledger::{Bytes, Ledger};
 use crate::oracle;
 use crate::plan::{Content, Plan};
 
-/// A valid tree, some things of which are wrong, or a valid tree against the schema of another.
+/// Imports a valid tree that was spoiled in some places, or a valid tree with the schema of
+/// another.
 ///
 /// # Panics
-/// On a finding.
+/// Panics on a finding.
 pub fn arrays(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let spoils: Vec<[u8; 12]> =
@@ -62,7 +63,7 @@ pub fn arrays(bytes: &[u8]) {
     tree.close(usize::from(!was_released));
 }
 
-/// What needs no byte of the data.
+/// Calls everything that needs no byte of the data.
 fn look_at(array: &Array, schema: &Schema) {
     array.validate_layout().expect("what was accepted is well laid out");
     assert!(!format!("{array:?}").is_empty());
@@ -81,7 +82,7 @@ fn look_at(array: &Array, schema: &Schema) {
     array.child(array.child_count()).expect_err("no such child");
 }
 
-/// Memory is as large as the structs say.
+/// Reads the data. The memory is as large as the structs say.
 fn read(array: &Array, unspoiled: Option<&Plan>) {
     let verdict = array.validate();
     if let Some(plan) = unspoiled {
@@ -95,7 +96,7 @@ fn read(array: &Array, unspoiled: Option<&Plan>) {
     }
 }
 
-/// Exports, imports again, exports that, and releases its parts in some order.
+/// Exports the array, imports it again, exports that, and releases its parts in some order.
 fn hand_on(array: Array, order: Order, tree: &ArrayTree) {
     let mut exported = ArrowDeviceArray::empty();
     array.export(&mut exported).expect("what was imported can be exported");
@@ -117,18 +118,18 @@ struct ArrayNode {
     null_count: i64,
     offset: i64,
     n_buffers: i64,
-    /// No table at all, or its entries.
+    /// The entries of the table of buffers, `None` where there is no table.
     buffers: Option<Vec<Content>>,
     links: Links,
 }
 
-/// A tree and where it is said to be.
+/// A tree, and the device that it is said to lie on.
 struct Wild {
     nodes: Vec<ArrayNode>,
     device_type: i32,
     device_id: i64,
     has_event: bool,
-    /// Wrong edges that may still be made.
+    /// How many wrong edges may still be made.
     edges: usize,
     /// Whether there is as much memory as the structs say.
     is_honest: bool,
@@ -146,7 +147,7 @@ impl Wild {
         let count = self.nodes.len();
         let node = &mut self.nodes[choices.below(256) % count];
         let kind = choices.below(16);
-        // What makes arrays look larger than they are.
+        // These changes make arrays look larger than they are.
         self.is_honest &= ![0, 1, 3, 5, 6, 15].contains(&kind);
         match kind {
             0 => node.length = length(choices),
@@ -179,7 +180,7 @@ impl Wild {
     }
 }
 
-/// A length that is wrong by little or by much.
+/// Returns a length that is wrong by little or by much.
 fn length(choices: &mut Choices<'_>) -> i64 {
     if choices.once_in(2) { absurd(choices) } else { choices.below(64) as i64 }
 }
@@ -202,12 +203,12 @@ fn planned(plan: &Plan, nodes: &mut Vec<ArrayNode>) -> usize {
     number
 }
 
-/// The structs in memory, at addresses that stay.
+/// The structs in memory, at addresses that do not change.
 struct ArrayTree {
     structs: Vec<UnsafeCell<ArrowArray>>,
     _children: Vec<Vec<*mut ArrowArray>>,
     _buffers: Vec<Vec<*const c_void>>,
-    /// Allocations of their own, so that a byte too far is seen.
+    /// Each in an allocation of its own, so that access to a byte too far is seen.
     contents: Vec<Bytes>,
     ledger: Arc<Ledger>,
     event: Box<usize>,
@@ -260,15 +261,16 @@ impl ArrayTree {
         }
     }
 
-    /// That the base was released so often, nothing else ever, and that nobody wrote to the data.
+    /// Checks that the base was released so often and nothing else ever, and that nobody wrote to
+    /// the data.
     fn close(mut self, releases: usize) {
         self.releases.check(releases);
         self.contents.clear();
         assert_eq!(self.ledger.complaints(), Ok(()));
     }
 
-    /// The base structure, moved out. An edge that leads to the root leads to a copy that is not
-    /// released.
+    /// Returns the base structure, moved out. An edge that leads to the root leads to a copy that
+    /// is not released.
     fn base(&self, wild: &Wild) -> ArrowDeviceArray {
         let event = (&raw const *self.event).cast_mut().cast();
         ArrowDeviceArray {

@@ -1,4 +1,4 @@
-//! Arrays in host memory with any bytes in their buffers, whose lengths are known.
+//! Arrays in host memory with any bytes in their buffers. The lengths of the buffers are right.
 
 use arrow_device::{Array, Batch, HostArray};
 
@@ -7,13 +7,13 @@ use crate::ledger::Ledger;
 use crate::oracle;
 use crate::plan::{Content, Plan};
 
-/// Elements that are read one by one, and of which the oracle is asked.
+/// The most elements that are read one by one, and compared with the oracle.
 const MOST: usize = 64;
 
-/// A valid array of which some bytes and numbers are others.
+/// Reads a valid array in which some bytes and numbers were changed.
 ///
 /// # Panics
-/// On a finding.
+/// Panics on a finding.
 pub fn data(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let changes: Vec<[u8; 12]> =
@@ -51,7 +51,7 @@ fn check(array: &Array) {
     assert!(array.equals(array).expect("an array that is valid"));
 }
 
-/// Reads in all the ways there are, which may be refused.
+/// Reads in every way that there is. Each may be refused.
 fn read(host: &HostArray) {
     for index in 0..host.len().min(MOST) {
         if let Ok(value) = host.value(index) {
@@ -101,7 +101,7 @@ fn change(plan: &mut Plan, choices: &mut Choices<'_>) {
                 return;
             }
             if kind < 12 {
-                // By little: what is wrong by much is wrong in an easier way.
+                // The byte changes by little, because a large mistake is easier to find.
                 if let Some(byte) = bytes.get_mut(at) {
                     *byte = byte.wrapping_add(choices.pick(&[1, 2, 3, 4, 255, 254, 8, 128]));
                 }
@@ -115,7 +115,7 @@ fn change(plan: &mut Plan, choices: &mut Choices<'_>) {
     }
 }
 
-/// A number that is wrong by little, or by so much that memory cannot hold it.
+/// Returns a number that is wrong by little, or by so much that memory cannot hold it.
 fn window(choices: &mut Choices<'_>) -> i64 {
     match choices.below(8) {
         7 => choices.pick(&[1 << 20, 1 << 31, 1 << 40, 1 << 62, i64::MAX]),

@@ -1,24 +1,24 @@
-//! What schema and array structs have in common: counts, tables, and a release that is counted.
+//! The common part of schema and array structs: counts, tables, and a release that is counted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::generate::Choices;
 
-/// The children and the dictionary of a struct, by their numbers in the tree.
+/// The children and the dictionary of a struct, as numbers of structs in the tree.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Links {
     pub(super) n_children: i64,
-    /// No table at all, or its entries.
+    /// The entries of the table of children, `None` where there is no table.
     pub(super) children: Option<Vec<Option<usize>>>,
     pub(super) dictionary: Option<usize>,
     pub(super) is_released: bool,
 }
 
-/// A table of pointers has at least so many entries, so that counts up to this may lie. Those that
-/// lie are up to here, or larger than anything that the library would follow.
+/// The least number of entries of a table of pointers, so a wrong count up to this is harmless. A
+/// wrong count is at most this, or larger than anything that the library would follow.
 pub(super) const PADDED: usize = 8;
 
-/// A count or a length that is wrong.
+/// Returns a wrong count or length.
 pub(super) fn absurd(choices: &mut Choices<'_>) -> i64 {
     match choices.below(4) {
         0 => choices.below(PADDED + 1) as i64,
@@ -32,8 +32,8 @@ pub(super) fn absurd(choices: &mut Choices<'_>) -> i64 {
 }
 
 impl Links {
-    /// Makes one thing wrong. An edge to any struct of the tree is given at most once in a tree:
-    /// with two, there could be more ways through it than there is time.
+    /// Makes one mistake. A tree gets at most one additional edge to a struct of the tree: with
+    /// two, there could be more paths through it than there is time.
     pub(super) fn spoil(&mut self, choices: &mut Choices<'_>, nodes: usize, edges: &mut usize) {
         let entry = choices.below(PADDED);
         match choices.below(6) {
@@ -60,7 +60,7 @@ impl Links {
         }
     }
 
-    /// The table of pointers, padded.
+    /// Returns the padded table of pointers.
     pub(super) fn table<T>(&self, address: impl Fn(usize) -> *mut T) -> Vec<*mut T> {
         let Some(children) = &self.children else { return Vec::new() };
         let mut table: Vec<*mut T> =
@@ -82,7 +82,7 @@ impl Releases {
         self.of_the_base.load(Ordering::SeqCst)
     }
 
-    /// That the base was released so often, and nothing else ever.
+    /// Checks that the base was released so often, and nothing else ever.
     pub(super) fn check(&self, of_the_base: usize) {
         assert_eq!(self.base(), of_the_base, "releases of the base");
         assert_eq!(self.of_others.load(Ordering::SeqCst), 0, "releases of what is below the base");

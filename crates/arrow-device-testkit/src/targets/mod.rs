@@ -1,8 +1,8 @@
-//! What is fuzzed: functions that take any bytes and panic where a promise is broken.
+//! Fuzz targets: functions that take any bytes and panic where a promise is broken.
 //!
-//! The folder `fuzz` runs them under libFuzzer, and a test runs its corpus through the same
-//! functions, so that what was found once stays found. The bytes are
-//! [`Choices`](crate::generate::Choices), so every string of them means something.
+//! The folder `fuzz` runs them under libFuzzer. A test runs the corpus through the same functions,
+//! so that what was found once stays found. The bytes are [`Choices`](crate::generate::Choices), so
+//! every string of them means something.
 //!
 //! | target | from bytes to | promise |
 //! |---|---|---|

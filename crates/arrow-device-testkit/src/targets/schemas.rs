@@ -14,10 +14,10 @@ use crate::consumer::{self, SeenSchema};
 use crate::generate::{self, Budget, Choices};
 use crate::plan::{Plan, metadata};
 
-/// A valid tree or any tree, some things of which are wrong.
+/// Imports a valid tree or any tree that was spoiled in some places.
 ///
 /// # Panics
-/// On a finding.
+/// Panics on a finding.
 pub fn schemas(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let nodes = nodes(&mut choices);
@@ -77,7 +77,7 @@ fn nodes(choices: &mut Choices<'_>) -> Vec<SchemaNode> {
     nodes
 }
 
-/// A valid tree.
+/// Adds a valid tree.
 fn planned(plan: &Plan, nodes: &mut Vec<SchemaNode>) -> usize {
     let number = nodes.len();
     nodes.push(SchemaNode {
@@ -95,7 +95,7 @@ fn planned(plan: &Plan, nodes: &mut Vec<SchemaNode>) -> usize {
     number
 }
 
-/// A tree whose formats know nothing of its children.
+/// Adds a tree whose formats do not fit its children.
 fn any_node(choices: &mut Choices<'_>, nodes: &mut Vec<SchemaNode>, depth: usize) -> usize {
     let number = nodes.len();
     let known = ["+s", "i", "+l", "+m", "+r", "+us:0,1", "+ud:7", "+w:2", "u", "+vl", "d:9,2", "s"];
@@ -124,7 +124,7 @@ fn spoil(node: &mut SchemaNode, choices: &mut Choices<'_>, nodes: usize, edges: 
     }
 }
 
-/// A few bytes without a zero among them.
+/// Returns a few bytes without a zero among them.
 fn string(choices: &mut Choices<'_>) -> Vec<u8> {
     let len = choices.below(16);
     (0..len).map(|_| choices.byte()).filter(|byte| *byte != 0).collect()
@@ -141,8 +141,8 @@ fn some_metadata(choices: &mut Choices<'_>) -> Option<Vec<u8>> {
     }
 }
 
-/// Metadata that claims what has to be refused at once: nobody can tell that there is less memory
-/// than it says.
+/// Returns metadata with claims that have to be refused at once. Nobody can tell that there is less
+/// memory than it claims.
 fn wrong_metadata(choices: &mut Choices<'_>) -> Vec<u8> {
     let wrong = match absurd(choices) as i32 {
         number if (0..=1 << 26).contains(&number) => -1 - number,
@@ -157,7 +157,7 @@ fn wrong_metadata(choices: &mut Choices<'_>) -> Vec<u8> {
     bytes
 }
 
-/// The structs in memory, at addresses that stay.
+/// The structs in memory, at addresses that do not change.
 struct SchemaTree {
     structs: Vec<UnsafeCell<ArrowSchema>>,
     _tables: Vec<Vec<*mut ArrowSchema>>,

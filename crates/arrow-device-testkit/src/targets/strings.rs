@@ -1,4 +1,4 @@
-//! Format strings and metadata: bytes that are parsed by safe code.
+//! Format strings and metadata: bytes that safe code parses.
 
 use arrow_device::abi::ArrowSchema;
 use arrow_device::{DataType, ErrorKind, Field, Layout, Metadata, Schema};
@@ -6,10 +6,10 @@ use arrow_device::{DataType, ErrorKind, Field, Layout, Metadata, Schema};
 use crate::consumer::{self, SeenSchema};
 use crate::generate::Choices;
 
-/// A format string with some children, perhaps a dictionary, and flags.
+/// Parses a format string with some children, perhaps a dictionary, and flags.
 ///
 /// # Panics
-/// On a finding.
+/// Panics on a finding.
 pub fn formats(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let shape = choices.byte();
@@ -42,10 +42,10 @@ pub fn formats(bytes: &[u8]) {
     assert_eq!(consumer::release(exported), Ok(()));
 }
 
-/// The encoding of metadata, and whatever follows it.
+/// Parses the encoding of metadata, and whatever follows it.
 ///
 /// # Panics
-/// On a finding.
+/// Panics on a finding.
 pub fn metadata(bytes: &[u8]) {
     let expected = pairs(bytes);
     match Metadata::decode(bytes) {
@@ -74,7 +74,7 @@ pub fn metadata(bytes: &[u8]) {
 
 type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-/// The pairs that the specification says are there, and how many bytes they take.
+/// Returns the pairs that are there according to the specification, and how many bytes they take.
 fn pairs(bytes: &[u8]) -> Option<(Pairs<'_>, usize)> {
     let mut at = 0;
     let count = length(bytes, &mut at)?;

@@ -9,15 +9,15 @@ use arrow_device::dlpack::{Conversion, CopyPolicy, Nulls, Order, Tensor};
 
 use crate::tensors::{Recipe, TestForm, free_without_deleter};
 
-/// Anything: a tensor whose fields are made of these bytes, imported in both forms and put through
-/// every conversion. Panics where something is wrong. For fuzzing.
+/// Imports a tensor whose fields are made of these bytes in both forms, and puts it through every
+/// conversion. Panics where something is wrong. For fuzzing.
 ///
-/// What the contract of import leaves to the producer is kept: pointers that are not null point to
-/// as much as the fields say, as far as that can be had, and to nothing on devices that the host
-/// does not read.
+/// The contract of import that binds the producer is kept: pointers that are not null point to as
+/// much memory as the fields say, as far as possible, and to nothing on devices that the host does
+/// not read.
 ///
 /// # Panics
-/// On a finding.
+/// Panics on a finding.
 pub fn tensors(bytes: &[u8]) {
     let mut input = Input(bytes);
     let recipe = input.recipe();
@@ -87,7 +87,7 @@ fn use_tensor(tensor: &Tensor, input: &mut Input<'_>) {
     let _ = copy.export::<DLManagedTensor>(Order::Host, CopyPolicy::Never).unwrap();
 }
 
-/// Bytes to be used up. Zeros follow.
+/// Bytes that are used up. Zeros follow.
 struct Input<'bytes>(&'bytes [u8]);
 
 impl Input<'_> {
@@ -147,8 +147,8 @@ impl Input<'_> {
         }
     }
 
-    /// Data for all that the fields name, where it is not too much: a window in the middle of
-    /// enough memory. Where it is too much, a device is named that the host does not read.
+    /// Provides data for everything that the fields name, if it is not too much: a window in the
+    /// middle of enough memory. If it is too much, names a device that the host does not read.
     fn provide(&mut self, it: &mut Recipe) {
         if self.byte() == 255 {
             it.bytes = None;

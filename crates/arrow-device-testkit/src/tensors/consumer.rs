@@ -1,36 +1,35 @@
-//! A consumer that believes nothing: it checks what was exported against what DLPack and this
-//! library promise.
+//! A consumer that checks exported tensors against everything that DLPack and this library promise.
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
 use arrow_device::dlpack::Managed;
 
 use crate::{Verdict, require};
 
-/// What a consumer is promised about one tensor.
+/// The promises about one tensor.
 #[derive(Clone, Debug)]
 pub struct Promise {
-    /// Its lengths.
+    /// The lengths of the dimensions.
     pub shape: Vec<i64>,
-    /// Code, bits and lanes.
+    /// The code, the bits and the lanes of the elements' type.
     pub dtype: (u8, u8, u16),
-    /// Type and number.
+    /// The type and the number of the device.
     pub device: (i32, i32),
     /// All elements in row-major order, for tensors on the host.
     pub bytes: Vec<u8>,
-    /// Where the first element is, if it is shared.
+    /// The address of the first element, if the memory is shared.
     pub address: Option<*const u8>,
     /// The flags of the newer form.
     pub flags: u64,
 }
 
-/// Checks the older form.
+/// Checks a tensor of the older form.
 pub fn check_legacy(managed: &Managed<DLManagedTensor>, promise: &Promise) -> Verdict {
     let whole = unsafe { &*managed.as_ptr() };
     require(whole.deleter.is_some(), || "there is no deleter".into())?;
     check_tensor(&whole.dl_tensor, promise)
 }
 
-/// Checks the newer form.
+/// Checks a tensor of the newer form.
 pub fn check_versioned(managed: &Managed<DLManagedTensorVersioned>, promise: &Promise) -> Verdict {
     let whole = unsafe { &*managed.as_ptr() };
     require(whole.deleter.is_some(), || "there is no deleter".into())?;
@@ -80,7 +79,7 @@ fn check_tensor(tensor: &DLTensor, promise: &Promise) -> Verdict {
     require(bytes == promise.bytes, || "the elements are others".into())
 }
 
-/// Changes an exported tensor as a faulty producer would have made it.
+/// Changes an exported tensor into one of a faulty producer.
 pub fn plant<F>(managed: &Managed<F>, fault: impl FnOnce(&mut F))
 where
     F: arrow_device::dlpack::Form,

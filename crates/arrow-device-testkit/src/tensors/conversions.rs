@@ -1,9 +1,9 @@
-//! Arrays as tensors and tensors as arrays on any device, compared value by value.
+//! Converts arrays to tensors and tensors to arrays on any device, and compares value by value.
 
 use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Element, Nulls, Tensor};
 use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind, Field, Queue};
 
-/// Runs all of them on the device of a queue.
+/// Runs all conversions on the device of a queue.
 pub fn run(queue: &Queue) {
     let bench = Bench { queue };
     bench.slices_begin_where_they_begin();
@@ -51,7 +51,7 @@ impl Bench<'_> {
         array.to_tensor(&conversion.on(self.queue)).unwrap_err().kind()
     }
 
-    /// Numbers of which each that is a multiple of three is null.
+    /// Returns numbers of which every third is null.
     fn gaps(&self, count: i32) -> Array {
         let values = (0..count).map(|value| (value % 3 != 0).then_some(f64::from(value)));
         self.up(&Array::from_values(DataType::Float64, values).unwrap())
@@ -64,7 +64,7 @@ impl Bench<'_> {
             let part = self.tensor(&all.slice(first, length).unwrap(), never());
             let expected: Vec<u16> = (first as u16..(first + length) as u16).collect();
             assert_eq!(self.read::<u16>(&part), expected);
-            // And back, where only a handle cannot move.
+            // The way back works where the handle does not have to move.
             let again = part.to_array(&never().on(self.queue)).unwrap();
             assert_eq!(self.read::<u16>(&self.tensor(&again, never())), expected);
         }
@@ -89,7 +89,7 @@ impl Bench<'_> {
         } else {
             a == b
         }));
-        // A part that has none is shared, although nobody counted it.
+        // A part without nulls is shared, although nobody counted its nulls.
         let whole = self.gaps(9).slice(1, 2).unwrap();
         assert_eq!(whole.null_count(), None);
         assert_eq!(self.read::<f64>(&self.tensor(&whole, never())), [1.0, 2.0]);
@@ -103,7 +103,7 @@ impl Bench<'_> {
         assert_eq!(self.refusal(&integers, marked), ErrorKind::InvalidArgument);
     }
 
-    /// Six numbers in lists of two, in lists of one or so.
+    /// Returns lists of `size` items each. `validity` has the bits of the lists' bitmap.
     fn lists(&self, items: Array, size: i32, validity: Option<u8>) -> Array {
         let len = items.len() / size as usize;
         let bitmap = validity.map(|bits| Buffer::from(vec![bits]));
@@ -138,7 +138,7 @@ impl Bench<'_> {
             assert_eq!(tensor.shape(), [2, 3, 2]);
             assert_eq!(self.read::<i32>(&tensor), expected);
         }
-        // A null that is sliced away is none.
+        // A null that is sliced away does not count.
         let second = nested(Some(5), None, None).slice(1, 1).unwrap();
         assert_eq!(self.read::<i32>(&self.tensor(&second, never())), whole[6..]);
     }
@@ -202,7 +202,7 @@ impl Bench<'_> {
         assert_eq!((lists.len(), lists.child(0).unwrap().len()), (2, 4));
         assert_eq!(self.read::<f32>(&self.tensor(&lists, never())), expected);
 
-        // In memory 2 by 3, and as a tensor 3 by 2.
+        // The memory is 2 by 3, and the tensor 3 by 2.
         let field = DataType::fixed_size_list(items.field().clone(), 6);
         let metadata = "{\"permutation\":[1,0],\"shape\":[2,3]}";
         let field =
@@ -219,7 +219,7 @@ impl Bench<'_> {
         let again = self.tensor(&again, never());
         assert_eq!((again.shape(), again.strides()), (tensor.shape(), tensor.strides()));
         assert_eq!(self.read::<f32>(&again), turned);
-        // Three dimensions, whose order is no swap.
+        // The order of three dimensions is no swap.
         let cube =
             Tensor::from_buffer(vec![1_i32; 48].into(), Dtype::INT32, &[2, 2, 3, 4]).unwrap();
         let cube = cube.permuted(&[0, 3, 1, 2]).unwrap();
@@ -227,7 +227,7 @@ impl Bench<'_> {
         assert_eq!((there.shape(), there.strides()), (cube.shape(), cube.strides()));
         let lists = cube.to_array(&never().as_lists(true)).unwrap_err();
         assert_eq!(lists.kind(), ErrorKind::Unsupported);
-        // What its metadata says is not what it is.
+        // The metadata says something else than the type.
         let wrong = Field::from(DataType::fixed_size_list(Field::from(DataType::Int8), 2))
             .with_extension("arrow.fixed_shape_tensor", "{\"shape\":[3]}")
             .unwrap();

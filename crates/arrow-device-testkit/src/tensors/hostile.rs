@@ -1,4 +1,4 @@
-//! Producers with one field wrong, and what has to be said about each; and some that are odd and
+//! Producers with one wrong field, and the error that each gets; and producers that are odd and
 //! right.
 
 use arrow_device::ErrorKind::{self, LimitExceeded, Malformed, Unsupported};
@@ -6,10 +6,11 @@ use arrow_device::abi::dlpack::{DLDataType, DLDeviceType};
 
 use super::Recipe;
 
-/// What is wrong, what import answers, and how it is made wrong.
+/// The name of a mistake, the kind of the error that import returns, and the function that makes
+/// the mistake.
 pub type WrongTensor = (&'static str, ErrorKind, fn(&mut Recipe));
 
-/// Every field wrong in turn. The kind is what import answers.
+/// Every field, made wrong in turn.
 pub const REFUSED: &[WrongTensor] = &[
     ("a negative number of dimensions", Malformed, |it| it.ndim = Some(-1)),
     ("the smallest number of dimensions", Malformed, |it| it.ndim = Some(i32::MIN)),
@@ -76,7 +77,7 @@ pub const REFUSED: &[WrongTensor] = &[
     }),
 ];
 
-/// What only the newer form can get wrong.
+/// The mistakes that only the newer form can make.
 pub const REFUSED_VERSIONED: &[WrongTensor] = &[
     ("a major version to come", Unsupported, |it| it.version.major = 2),
     ("a major version that never was", Unsupported, |it| it.version.major = 0),
@@ -89,10 +90,11 @@ pub const REFUSED_VERSIONED: &[WrongTensor] = &[
     }),
 ];
 
-/// What is odd and right, how it is made so, its shape, and its elements in row-major order.
+/// The name of a case that is odd and right, the function that makes it, its shape, and its
+/// elements in row-major order.
 pub type Odd = (&'static str, fn(&mut Recipe), &'static [i64], &'static [i32]);
 
-/// All that is odd and right.
+/// All cases that are odd and right.
 pub const ACCEPTED: &[Odd] = &[
     ("as it comes", |_| {}, &[2, 3], &[0, 1, 2, 3, 4, 5]),
     ("no strides", |it| it.strides = None, &[2, 3], &[0, 1, 2, 3, 4, 5]),

@@ -1,4 +1,4 @@
-//! Every type of element in every layout, through both forms, on any device, there and back.
+//! Sends every type of element in every layout through both forms, to any device and back.
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::dlpack::{self, Conversion, CopyPolicy, Dtype, Form, Managed, Order, Tensor};
@@ -6,7 +6,7 @@ use arrow_device::{Buffer, Memory, Queue};
 
 use super::{Count, Counted};
 
-/// All of the Array API's, the small ones of machine learning, and vectors.
+/// All types of the Array API, the small types of machine learning, and vectors.
 pub const DTYPES: [Dtype; 20] = [
     Dtype::BOOL,
     Dtype::INT8,
@@ -34,7 +34,7 @@ pub const DTYPES: [Dtype; 20] = [
 /// A way to look at a tensor of 4 by 6.
 pub type Layout = (&'static str, fn(&Tensor) -> Tensor);
 
-/// All of them.
+/// All layouts.
 pub const LAYOUTS: [Layout; 9] = [
     ("contiguous", |all| all.clone()),
     ("sliced", |all| all.sliced(0, 1, 2, 1).unwrap()),
@@ -47,17 +47,17 @@ pub const LAYOUTS: [Layout; 9] = [
     ("read-only", |all| all.clone()),
 ];
 
-/// A tensor of one element without its dimensions: what only C makes.
+/// Makes a tensor without dimensions of a tensor with one element. Only C can make such tensors.
 fn number(one: &Tensor) -> Tensor {
     let managed: Managed<DLManagedTensorVersioned> =
         one.clone().export(Order::Unordered, CopyPolicy::Never).unwrap();
     let raw = managed.into_raw();
-    // The shape stays where it is, for the deleter.
+    // The shape stays in memory, for the deleter.
     unsafe { (*raw).dl_tensor.ndim = 0 };
     unsafe { Tensor::import(raw, Order::Unordered) }.unwrap()
 }
 
-/// The bytes of 24 elements. Booleans are 0 and 1.
+/// Returns the bytes of 24 elements. Booleans are 0 and 1.
 pub fn contents(dtype: Dtype) -> Vec<u8> {
     let width = dtype.byte_width().unwrap() as usize;
     let byte = |place: usize| (place * 37 + 11) as u8;
@@ -66,7 +66,7 @@ pub fn contents(dtype: Dtype) -> Vec<u8> {
         .collect()
 }
 
-/// A tensor of 4 by 6 on the device of a queue, counted when its memory is freed.
+/// Makes a tensor of 4 by 6 on the device of a queue. `freed` counts when its memory is freed.
 pub fn upload(queue: &Queue, dtype: Dtype, freed: &Count) -> Tensor {
     let bytes = contents(dtype);
     let mut memory: Memory = queue.allocate(bytes.len() as u64).unwrap();
@@ -78,7 +78,7 @@ pub fn upload(queue: &Queue, dtype: Dtype, freed: &Count) -> Tensor {
     Tensor::from_buffer(buffer, dtype, &[4, 6]).unwrap()
 }
 
-/// Runs all of them on the device of a queue. Returns how many cases that were.
+/// Runs all layouts of these types on the device of a queue. Returns the number of cases.
 pub fn run(queue: &Queue, dtypes: &[Dtype]) -> usize {
     let mut cases = 0;
     for dtype in dtypes {
@@ -107,17 +107,17 @@ fn round_trip<F: Form>(tensor: &Tensor, queue: &Queue, name: &str) {
     let again = unsafe { Tensor::import(managed.into_raw(), order) }.unwrap();
     assert_eq!(again.shape(), tensor.shape(), "{name}");
     assert_eq!((again.dtype(), again.len()), (tensor.dtype(), tensor.len()), "{name}");
-    // All memory of the host has number 0 in DLPack.
+    // In DLPack all memory of the host has number 0.
     let device = dlpack::dl_device(queue.device().id()).and_then(dlpack::device_id).unwrap();
     assert_eq!(again.device(), device, "{name}");
     assert_eq!(bytes(&again, queue), bytes(tensor, queue), "{name}");
-    // And once more, compact.
+    // A compact copy has the same elements too.
     let copy = again.copy(queue).unwrap();
     assert!(copy.is_compact(), "{name}");
     assert_eq!(bytes(&copy, queue), bytes(tensor, queue), "{name}");
 }
 
-/// What Arrow can hold comes back from there.
+/// Converts a tensor that Arrow can hold to an array and back.
 fn through_an_array(tensor: &Tensor, queue: &Queue, name: &str) {
     let conversion = Conversion::new().copying(CopyPolicy::IfNeeded).as_integers(true).on(queue);
     let array = match tensor.to_array(&conversion) {

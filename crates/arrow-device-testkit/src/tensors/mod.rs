@@ -1,5 +1,5 @@
-//! DLPack's other side, written by hand: a producer whose every field can be wrong, a consumer that
-//! believes nothing, and tensors of every type in every layout. What is deleted is counted.
+//! The other side of DLPack, written by hand: a producer whose every field can be wrong, a consumer
+//! that checks everything, and tensors of every type in every layout. Deletions are counted.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -24,28 +24,29 @@ use arrow_device::abi::dlpack::{
 };
 use arrow_device::dlpack::Form;
 
-/// How often something happened, seen from several places.
+/// A counter of events that several places share.
 #[derive(Clone, Debug, Default)]
 pub struct Count(Arc<AtomicUsize>);
 
 impl Count {
-    /// It happened once more.
+    /// Adds one.
     pub fn add(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How often it happened.
+    /// Returns how often the event happened.
     pub fn get(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Waits until it happened so often: another test's thread may be the one that lets go.
+    /// Waits until the event has happened so often, because the thread of another test may be the
+    /// one that releases.
     pub fn reaches(&self, times: usize) -> bool {
         crate::release_until(|| self.get() >= times) && self.get() == times
     }
 }
 
-/// An owner of memory that says when it goes.
+/// An owner of memory that counts when it is dropped.
 #[derive(Debug)]
 pub struct Counted<T>(pub T, pub Count);
 
@@ -55,31 +56,31 @@ impl<T> Drop for Counted<T> {
     }
 }
 
-/// All that a producer says, to be changed at will. As it comes it is right: six `int32` on the
+/// Everything that a producer says, to be changed at will. The default is right: six `int32` on the
 /// CPU, in two rows.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// Only in the newer form.
+    /// The version, only in the newer form.
     pub version: DLPackVersion,
-    /// Only in the newer form.
+    /// The flags, only in the newer form.
     pub flags: u64,
-    /// Data that is not null.
+    /// The data; `None` is a null pointer.
     pub bytes: Option<Vec<u8>>,
-    /// In place of the address of `bytes`, for devices that are not there.
+    /// An address instead of that of `bytes`, for devices that do not exist.
     pub data: Option<*mut c_void>,
-    /// The lengths, if they are not null.
+    /// The lengths of the dimensions; `None` is a null pointer.
     pub shape: Option<Vec<i64>>,
-    /// The distances, if they are not null.
+    /// The strides; `None` is a null pointer.
     pub strides: Option<Vec<i64>>,
-    /// What is said, if not how many lengths there are.
+    /// The number of dimensions, if it differs from the number of lengths.
     pub ndim: Option<i32>,
-    /// What the elements are.
+    /// The type of the elements.
     pub dtype: DLDataType,
-    /// Where they are.
+    /// The device.
     pub device: DLDevice,
-    /// How far behind `data` the first one is.
+    /// How many bytes the first element is behind `data`.
     pub byte_offset: u64,
-    /// Whether there is a deleter.
+    /// Whether the tensor has a deleter.
     pub has_deleter: bool,
 }
 
@@ -103,9 +104,9 @@ impl Default for Recipe {
 
 /// The two forms, as a test makes and reads them.
 pub trait TestForm: Form + Sized {
-    /// The struct of a recipe.
+    /// Makes the struct of a recipe.
     fn make(recipe: &Recipe, tensor: DLTensor, context: *mut c_void) -> Self;
-    /// What `make` was given.
+    /// Returns the context that `make` was given.
     fn context(this: *mut Self) -> *mut c_void;
 }
 
@@ -132,7 +133,7 @@ impl TestForm for DLManagedTensor {
     }
 }
 
-/// What a producer allocated.
+/// Everything that a producer allocated.
 struct Made<F> {
     managed: F,
     deletions: Count,
@@ -142,8 +143,8 @@ struct Made<F> {
 }
 
 impl Recipe {
-    /// A tensor that its consumer has to delete. Without a deleter it is never freed, which is what
-    /// that says.
+    /// Makes a tensor that its consumer has to delete. A tensor without a deleter is never freed,
+    /// because that is what the missing deleter means.
     pub fn make<F: TestForm>(&self) -> (*mut F, Count) {
         let mut bytes = self.bytes.as_ref().map(|bytes| {
             let words = bytes.chunks(8).map(|chunk| {
@@ -190,7 +191,7 @@ unsafe extern "C" fn delete<F: TestForm>(managed: *mut F) {
     unsafe { std::alloc::dealloc(made.cast(), std::alloc::Layout::new::<Made<F>>()) };
 }
 
-/// Frees what has no deleter.
+/// Frees a tensor that has no deleter.
 ///
 /// # Safety
 /// Nobody uses the tensor any more.

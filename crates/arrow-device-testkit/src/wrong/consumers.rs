@@ -8,7 +8,7 @@ use super::{Peer, Wrong};
 use crate::consumer;
 use crate::judge::{self, Stage};
 
-/// What a consumer has moved to itself.
+/// Moves both structs to the consumer.
 fn take(schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> (ArrowSchema, ArrowDeviceArray) {
     (consumer::move_out(schema), std::mem::replace(array, ArrowDeviceArray::empty()))
 }
@@ -36,7 +36,7 @@ fn release(schema: ArrowSchema, array: ArrowDeviceArray) {
     consumer::release(array.array).unwrap();
 }
 
-/// A consumer that is right: it waits in its queue, uses the data, waits on the host, and releases.
+/// A right consumer: it waits in its queue, uses the data, waits on the host, and releases.
 pub fn right(stage: &Stage, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) {
     let (schema, array) = take(schema, array);
     use_and_finish(stage, &array);
@@ -95,7 +95,8 @@ pub(super) fn all() -> Vec<Wrong> {
             |stage, schema, array| {
                 use_and_finish(stage, array);
                 consumer::release(consumer::move_out(schema)).unwrap();
-                // What the copy does is not what the judge sees first.
+                // The judge should complain about the copy itself, and not about what the copy
+                // does.
                 let _copy = consumer::copy_of(&array.array);
             },
         ),

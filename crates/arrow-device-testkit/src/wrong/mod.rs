@@ -1,8 +1,8 @@
-//! Wrong peers: for each rule that a peer can break, one that breaks just that.
+//! Wrong peers: for each rule that a peer can break, a peer that breaks only that rule.
 //!
-//! [`all`] is the table. Each row names the requirement, says in words what the peer does, has the
-//! peer itself, and can [`run`](Wrong::run) it before the [`judge`] of its direction, who must
-//! complain. So the table tests judges, and anything else that wants to tell right peers from wrong
+//! [`all`] returns the table. Each row names the requirement, describes the mistake, and has the
+//! peer itself. It can [`run`](Wrong::run) the peer before the [`judge`] of its direction, who must
+//! complain. So the table tests judges, and anything else that has to tell right peers from wrong
 //! ones:
 //!
 //! ```
@@ -38,19 +38,19 @@ use crate::relay::{Handwritten, RelayFault};
 pub use consumers::right as right_consumer;
 pub use producers::Producer;
 
-/// Which side of an exchange a peer is.
+/// The side of an exchange that a peer is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Direction {
-    /// It makes structs.
+    /// Makes structs.
     Producer,
-    /// It takes structs over and uses the data.
+    /// Takes structs over and uses the data.
     Consumer,
-    /// It takes structs over and hands the same on.
+    /// Takes structs over and hands the same on.
     Relay,
 }
 
-/// A peer, as the judges want it.
+/// A peer in the form that the judges need.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Peer {
@@ -58,27 +58,27 @@ pub enum Peer {
     Producer(Producer),
     /// For [`judge::consumer`].
     Consumer(fn(&Stage, &mut ArrowSchema, &mut ArrowDeviceArray)),
-    /// For [`judge::relay`]; and for [`judge::relay_of_unreadable_data`], if it crashes.
+    /// For [`judge::relay`], or for [`judge::relay_of_unreadable_data`] if it crashes.
     Relay(Handwritten),
 }
 
-/// A row of the table.
+/// A row of the table: a peer with one mistake.
 #[derive(Clone, Copy)]
 pub struct Wrong {
-    /// The requirement that it breaks.
+    /// The requirement that the peer breaks.
     pub id: &'static str,
-    /// What it does, as a sentence without a subject: different for each.
+    /// What the peer does, as a sentence without a subject. Each peer has a different one.
     pub name: &'static str,
-    /// What the judge says of it, in part.
+    /// A part of the judge's complaint.
     pub complaint: &'static str,
-    /// Whether it ends the process, so that it has to be run in one of its own.
+    /// Whether the peer ends the process, so that it has to be run in a process of its own.
     pub crashes: bool,
     /// The peer.
     pub peer: Peer,
 }
 
 impl Wrong {
-    /// Which side it is.
+    /// Returns the side that the peer is on.
     pub fn direction(&self) -> Direction {
         match self.peer {
             Peer::Producer(_) => Direction::Producer,
@@ -87,8 +87,8 @@ impl Wrong {
         }
     }
 
-    /// Puts it before the judge of its direction, who should complain. Ends the process where it
-    /// [crashes](Self::crashes).
+    /// Runs the peer before the judge of its direction, who should complain. Ends the process if
+    /// the peer [crashes](Self::crashes).
     pub fn run(&self) -> Verdict {
         match &self.peer {
             Peer::Producer(producer) => judge::producer(&|stage, schema, array| {
@@ -107,7 +107,7 @@ impl fmt::Debug for Wrong {
     }
 }
 
-/// All wrong peers there are.
+/// Returns all wrong peers.
 pub fn all() -> Vec<Wrong> {
     let mut all = producers::all();
     all.extend(consumers::all());

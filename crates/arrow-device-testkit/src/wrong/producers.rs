@@ -1,4 +1,4 @@
-//! Producers that break one rule each: the right one, with one thing changed.
+//! Producers that break one rule each: the right producer with one thing changed.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -13,16 +13,16 @@ use crate::plan::{Content, Nulls, Plan, Window};
 use crate::producer::{self, Manner};
 use crate::{consumer, judge};
 
-/// What a producer does differently.
+/// How a producer works.
 struct Way {
     plan: Plan,
-    /// The event is recorded before the work is submitted.
+    /// Whether the event is recorded before the work is submitted.
     records_early: bool,
-    /// The event is not there any more when the array is handed out.
+    /// Whether the event is destroyed before the array is handed out.
     destroys_event: bool,
-    /// No release destroys the event.
+    /// Whether no release destroys the event.
     keeps_event: bool,
-    /// The consumer is shown an event, or none.
+    /// Whether the consumer is shown an event. `None` shows one if the device has events.
     shows_event: Option<bool>,
 }
 
@@ -70,7 +70,7 @@ impl Way {
     }
 }
 
-/// A producer: a batch, behind an event where the device of the stage has them, with at most one
+/// A producer of a batch, behind an event if the device of the stage has events, with at most one
 /// thing changed.
 #[derive(Clone, Copy, Debug)]
 pub struct Producer(Change);
@@ -78,13 +78,13 @@ pub struct Producer(Change);
 #[derive(Clone, Copy)]
 enum Change {
     Nothing,
-    /// In what it makes.
+    /// A change of the plan.
     Plan(fn(&mut Plan)),
-    /// In how it makes it.
+    /// A change of how the array is made.
     Way(fn(&mut Way)),
-    /// In what it has made.
+    /// A change of the finished structs.
     Made(fn(&mut ArrowSchema, &mut ArrowDeviceArray)),
-    /// In how it writes that to the consumer's memory.
+    /// A change of how the struct is written to the consumer's memory.
     Write(fn(ArrowDeviceArray, *mut ArrowDeviceArray)),
 }
 
@@ -101,7 +101,7 @@ impl fmt::Debug for Change {
 }
 
 impl Producer {
-    /// One that is right.
+    /// The right producer.
     pub const RIGHT: Self = Self(Change::Nothing);
 
     /// Submits the work that makes the data, and fills the structs.
@@ -273,7 +273,7 @@ pub(super) fn all() -> Vec<Wrong> {
     ]
 }
 
-/// The struct up to `reserved`, as a copy of the declarations without that member has it.
+/// Writes the struct up to `reserved`, as a program does whose declarations lack that member.
 fn without_reserved(array: ArrowDeviceArray, out: *mut ArrowDeviceArray) {
     let length = std::mem::offset_of!(ArrowDeviceArray, reserved);
     unsafe { ptr::copy_nonoverlapping((&raw const array).cast::<u8>(), out.cast::<u8>(), length) };
@@ -292,7 +292,8 @@ fn swapped(_: &mut ArrowSchema, out: &mut ArrowDeviceArray) {
     out.device_type = number as i32;
 }
 
-/// The schema shows nothing of it. Its own books have it, and release it.
+/// Removes the dictionary from the schema only. The books of the schema still have it, and release
+/// it.
 fn dictionary_in_the_array(schema: &mut ArrowSchema, _: &mut ArrowDeviceArray) {
     unsafe { (**schema.children.add(2)).dictionary = ptr::null_mut() };
 }
@@ -309,10 +310,10 @@ fn text() -> Plan {
     Kind::Text("u", 4).plan(Window::WHOLE, Nulls::None)
 }
 
-/// What a release that was put in the place of another finds.
+/// The release that was replaced.
 type ReleaseArray = unsafe extern "C" fn(*mut ArrowArray);
 
-/// Puts another release in the place of the array's own, which finds the array as it was.
+/// Replaces the release of an array. The new release finds the array as it was.
 fn wrap(array: &mut ArrowArray, release: ReleaseArray) {
     array.private_data = Box::into_raw(Box::new(consumer::copy_of(array))).cast();
     array.release = Some(release);
@@ -342,7 +343,7 @@ fn at_home(_: &mut ArrowSchema, out: &mut ArrowDeviceArray) {
     out.array.release = Some(release_at_home);
 }
 
-/// Ends the name of the schema with the array.
+/// Frees the name of the schema together with the array.
 unsafe extern "C" fn release_and_scribble(array: *mut ArrowArray) {
     let private =
         unsafe { Box::from_raw((*array).private_data.cast::<(ArrowArray, *mut [u8; 2])>()) };
@@ -352,7 +353,7 @@ unsafe extern "C" fn release_and_scribble(array: *mut ArrowArray) {
     unsafe { (*array).release = None };
 }
 
-/// Releases the children and the event, and none of the buffers of the struct itself.
+/// Releases the children and the event, but none of the buffers of the struct itself.
 unsafe extern "C" fn forget_buffers(array: *mut ArrowArray) {
     let original = unsafe { Box::from_raw((*array).private_data.cast::<ArrowArray>()) };
     for child in judge::children(&original) {
@@ -364,11 +365,11 @@ unsafe extern "C" fn forget_buffers(array: *mut ArrowArray) {
     unsafe { (*array).release = None };
 }
 
-/// Takes the second buffer away from all children, wherever they are by now.
+/// Removes the second buffer of all children, wherever they are by now.
 unsafe extern "C" fn end_children(array: *mut ArrowArray) {
     let (original, tables) = *unsafe { Box::from_raw((*array).private_data.cast::<WithTables>()) };
     for table in tables {
-        // The tables of those that were not moved are there too.
+        // The tables of children that were not moved are still there too.
         unsafe { *table.add(1) = ptr::null() };
     }
     consumer::release(original).unwrap();
@@ -380,7 +381,7 @@ unsafe extern "C" fn release_without_mark(array: *mut ArrowArray) {
     consumer::release(*original).unwrap();
 }
 
-/// Releases only what has stayed where it was made.
+/// Releases the array only if it lies where it was made.
 unsafe extern "C" fn release_at_home(array: *mut ArrowArray) {
     let private = unsafe { Box::from_raw((*array).private_data.cast::<(ArrowArray, usize)>()) };
     let (original, home) = *private;

@@ -1,5 +1,5 @@
-//! Copies at odd places and of odd lengths inside one allocation: every byte that was to be copied
-//! is, and no other.
+//! Probes of copies at odd places and of odd lengths inside one allocation. Every byte that should
+//! be copied has to be copied, and no other.
 
 use arrow_device::driver::{Region, Route, Spot};
 use arrow_device::{Memory, Queue};
@@ -22,11 +22,11 @@ pub(super) const PROBES: &[Probe] = &[
     probe("two copies from the host are two", two_copies),
 ];
 
-/// One copy: from where, to where, how much.
+/// A copy: where it reads, where it writes, how many bytes.
 type OddCopy = (usize, usize, usize);
 
-/// Copies of which no two destinations meet, though they come as close as one byte, or as one unit
-/// where copies have whole units.
+/// Returns copies whose targets do not overlap, though they come as close as one byte, or as one
+/// unit where copies have whole units.
 fn odd_copies(unit: usize) -> Vec<OddCopy> {
     let lens = [1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 31, 32, 33, 63, 64, 65, 100, 127];
     let (mut from, mut to) = (3, 1);
@@ -39,10 +39,10 @@ fn odd_copies(unit: usize) -> Vec<OddCopy> {
     copies.collect()
 }
 
-/// How long the memory is, in units.
+/// The length of the memory in units.
 const LEN: usize = 1024;
 
-/// What is there afterwards.
+/// Returns the expected bytes after the copies.
 fn copied(before: &[u8], source: &[u8], copies: &[OddCopy]) -> Vec<u8> {
     let mut after = before.to_vec();
     for (from, to, len) in copies {
@@ -60,7 +60,7 @@ fn regions(source: Spot, target: Spot, copies: &[OddCopy]) -> Vec<Region> {
     copies.iter().map(region).collect()
 }
 
-/// What a complaint calls them.
+/// Returns the name of the copies for complaints.
 fn named(copies: &[OddCopy]) -> String {
     match copies {
         [(from, to, len)] => format!("{len} bytes from byte {from} to byte {to}"),
@@ -68,7 +68,7 @@ fn named(copies: &[OddCopy]) -> String {
     }
 }
 
-/// All of them in one list, and each by itself.
+/// Checks all copies in one list, and then each by itself.
 fn each_way(unit: usize, mut check: impl FnMut(&[OddCopy]) -> Verdict) -> Verdict {
     let copies = odd_copies(unit);
     check(&copies)?;
@@ -184,7 +184,7 @@ fn many_regions(scene: &Scene<'_>) -> Verdict {
     get(queue, spot, after)?.finish(queue, scene.pace)
 }
 
-/// More than fits into the pieces that a driver may cut it into.
+/// More bytes than fit into one piece, if a driver cuts copies into pieces.
 const LARGE: usize = (300 << 10) + 13;
 
 fn large_region(scene: &Scene<'_>) -> Verdict {
@@ -203,7 +203,7 @@ fn large_region(scene: &Scene<'_>) -> Verdict {
     Ok(())
 }
 
-/// Two copies in flight, which may share the driver's staging memory.
+/// Checks two copies in flight, which may share the driver's staging memory.
 fn two_copies(scene: &Scene<'_>) -> Verdict {
     let queue: &Queue = &scene.writer;
     let ((_one, first), (_two, second)) = (memory(scene, LEN)?, memory(scene, LEN)?);

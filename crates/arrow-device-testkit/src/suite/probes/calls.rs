@@ -1,9 +1,10 @@
-//! Calls that come back before the work is over, and callbacks that run under no lock.
+//! Probes of calls that have to come back before the work is over, and of callbacks that may not
+//! run under a lock.
 //!
 //! Where the suite has work that goes on until it is told to end, a call that comes back before
-//! then did not wait, whatever the clock says; a call that waits does not come back, or has done
-//! the work itself. Elsewhere a queue is given more and more to do, until a call comes back before
-//! the queue is done: a call that waits never does.
+//! then did not wait, whatever the clock says. A call that waits does not come back, or has done
+//! the work itself. On other devices, a queue is given more and more to do, until a call comes back
+//! before the queue is done. A call that waits never does.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -35,10 +36,10 @@ const LEN: usize = 512;
 
 // ---- calls that do not wait
 
-/// How long calls may take that do not wait, while the work goes on.
+/// How long calls that do not wait may take while the work goes on.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is looked at.
+/// The call that is looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Called {
     Copy,
@@ -57,7 +58,7 @@ impl Called {
     }
 }
 
-/// What calls are made with.
+/// The queues and memory of the calls.
 struct Calls {
     writer: Queue,
     reader: Queue,
@@ -81,8 +82,8 @@ impl Calls {
         })
     }
 
-    /// Submits a copy from the host. The library learns of the source at the end of all calls,
-    /// because it asks events when it does.
+    /// Submits a copy from the host. The source is given to the library only after all calls,
+    /// because the library asks about events when it gets one.
     fn put(&self, to: Spot) -> Verdict {
         let region = Region { from: host(&self.bytes, 0), to, len: LEN as u64 };
         // SAFETY: UNS-21: the memory has as many bytes and is freed behind the queue; the source is
@@ -90,7 +91,7 @@ impl Calls {
         unsafe { self.writer.copy(Route::FromHost, &[region]) }.map_err(text)
     }
 
-    /// Submits copies, and calls what is looked at behind them.
+    /// Submits copies, and then makes the call that is looked at.
     fn call(&self, called: Called) -> Result<Came, String> {
         let (writer, [spot, other]) = (&self.writer, self.spots);
         self.put(spot)?;
@@ -109,7 +110,7 @@ impl Calls {
                 let driver = driver(self.reader.device());
                 // SAFETY: UNS-22: the queue is open, and the event was recorded just now.
                 let waiting = unsafe { driver.wait(self.reader.raw(), event.raw()) };
-                // Where the host has to wait, it does so later.
+                // Where the host has to wait, the library would wait later.
                 let _ = waiting.map_err(text)?;
             }
             Called::Question => _ = event.is_complete().map_err(text)?,
@@ -125,11 +126,12 @@ impl Drop for Calls {
     }
 }
 
-/// What came of some calls.
+/// The results of some calls.
 struct Came {
-    /// Bytes on their way to the host. Those of the first copy are in the first.
+    /// Bytes on their way to the host. The first element has those of the first copy.
     landings: Vec<Landing>,
-    /// Whether the first had landed before the call that is looked at, and when that came back.
+    /// Whether the first copy had landed before the call that is looked at, and when the call came
+    /// back.
     had_landed: [bool; 2],
 }
 
@@ -160,10 +162,10 @@ fn questions(scene: &Scene<'_>) -> Verdict {
 
 fn look(scene: &Scene<'_>, called: Called) -> Verdict {
     if scene.copies_wait.get() {
-        // No call comes behind copies that do not come back.
+        // Copies that wait do not come back while work goes on, so no call comes behind them.
         return Ok(());
     }
-    // Copies that wait would wait for what goes on until they have come back.
+    // Copies that wait would wait for the work that goes on.
     let may_hold = scene.device.properties().waiting_copies == WaitingCopies::None;
     match scene.hold.filter(|_| may_hold) {
         Some(hold) => while_work_goes_on(scene, called, hold),
@@ -171,15 +173,15 @@ fn look(scene: &Scene<'_>, called: Called) -> Verdict {
     }
 }
 
-/// Has a thread call, and lets the work end when the thread is done, or when it was waited for long
-/// enough.
+/// Has a thread make the calls. The work ends when the thread is done, or after it was waited for
+/// long enough.
 fn while_work_goes_on(scene: &Scene<'_>, called: Called, hold: &Hold) -> Verdict {
     let calls = Arc::new(Calls::on(scene)?);
     let (told, is_told) = channel();
     let end = hold(&scene.writer);
     let of_thread = calls.clone();
     let thread = std::thread::spawn(move || {
-        // The suite waits for the thread.
+        // The suite waits for this message.
         let _ = told.send(of_thread.call(called));
     });
     let came = is_told.recv_timeout(PATIENCE);
@@ -230,13 +232,13 @@ fn behind_more_and_more(scene: &Scene<'_>, called: Called) -> Verdict {
 
 // ---- callbacks and wakers
 
-/// How long an operation may take while the application's code runs in another one.
+/// How long an operation may take while the application's code runs inside another one.
 const PATIENCE_WITHIN: Duration = Duration::from_secs(1);
 
 /// An operation that another thread calls.
 type Other = fn(&Queue) -> arrow_device::Result<()>;
 
-/// What another thread does while the application's code runs in an operation.
+/// The operations that another thread calls while the application's code runs inside an operation.
 const OTHERS: [(&str, Other); 4] = [
     ("is_idle", |queue| queue.is_idle().map(drop)),
     ("record", |queue| queue.record().map(drop)),
@@ -248,7 +250,7 @@ const OTHERS: [(&str, Other); 4] = [
 struct Within {
     queue: Queue,
     is_run: AtomicBool,
-    /// The operation that another thread could not finish meanwhile.
+    /// The operation that the other thread could not finish meanwhile.
     stuck: Mutex<Option<&'static str>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -261,7 +263,7 @@ impl Within {
 
     /// Has another thread call the driver, and waits for it.
     fn run(&self) {
-        // The other thread's operations run it too.
+        // The operations of the other thread run this code too.
         if self.is_run.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -271,7 +273,7 @@ impl Within {
         let thread = std::thread::spawn(move || {
             for (number, (_, call)) in OTHERS.iter().enumerate() {
                 reached.store(number, Ordering::SeqCst);
-                // What a driver says of a call was looked at before.
+                // The result of the call was checked elsewhere.
                 let _ = call(&queue);
             }
             let _ = told.send(());
@@ -287,7 +289,7 @@ impl Within {
         self.is_run.load(Ordering::SeqCst)
     }
 
-    /// Waits for the other thread, and says what could not be done.
+    /// Waits for the other thread, and complains about the operation that could not be finished.
     fn verdict(&self, whose: &str) -> Verdict {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         let is_fine = thread.is_none_or(|thread| thread.join().is_ok());
@@ -305,7 +307,7 @@ impl Wake for Within {
     }
 }
 
-/// The operations that may run callbacks.
+/// An operation that may run callbacks.
 type Asking = fn(&Scene<'_>, &Event, Spot);
 
 const ASKING: [(&str, Asking); 5] = [
@@ -370,7 +372,7 @@ fn wakers(scene: &Scene<'_>) -> Result<bool, String> {
             scene.pace.turn();
             std::thread::yield_now();
         }
-        // Another thread may be in it.
+        // Another thread may be running the code.
         let is_over = || within.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         while within.is_run() && !is_over() {
             std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! Memory that the host reads and writes in place.
+//! Probes of memory that the host reads and writes in place.
 
 use std::ptr::NonNull;
 
@@ -21,7 +21,7 @@ pub(super) const PROBES: &[Probe] = &[
 
 const LEN: usize = 512;
 
-/// The bytes of a mapping.
+/// Returns the bytes of a mapping.
 ///
 /// # Safety
 /// The mapping has as many bytes and has not ended.
@@ -30,7 +30,7 @@ unsafe fn shown(address: NonNull<u8>, len: usize) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(address.as_ptr(), len) }.to_vec()
 }
 
-/// Maps, reads, and unmaps.
+/// Maps memory, reads it, and unmaps it.
 fn mapped(scene: &Scene<'_>, spot: Spot, len: usize) -> Result<Vec<u8>, String> {
     let driver = driver(scene.device);
     // SAFETY: UNS-22: the bytes lie inside memory for which the host has waited.
@@ -95,7 +95,7 @@ fn others_go_on(scene: &Scene<'_>) -> Result<bool, String> {
     let driver = driver(scene.device);
     // SAFETY: UNS-22: the bytes lie inside memory for which the host has waited.
     let first = unsafe { driver.map(spot, LEN as u64) }.map_err(text)?;
-    // The second begins inside the first.
+    // The second mapping begins inside the first.
     let found = mapped(scene, behind(spot, 16), LEN - 32);
     // SAFETY: DRV-24: mappings end by themselves, and this one has not ended.
     let still = unsafe { shown(first, LEN) };

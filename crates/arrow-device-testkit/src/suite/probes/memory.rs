@@ -1,4 +1,4 @@
-//! Allocations, their parts, and what is known of them.
+//! Probes of allocations, their parts, and what is known of them.
 
 use arrow_device::driver::{Addressing, Driver, Raw, Region, Route, Spot};
 use arrow_device::{DeviceId, DeviceType, ErrorKind, Memory};
@@ -24,7 +24,7 @@ pub(super) const PROBES: &[Probe] = &[
 const LEN: usize = 256;
 
 fn reaches_nobody(scene: &Scene<'_>) -> Verdict {
-    // A type that no device has.
+    // A device type that no device has.
     let nobody = DeviceId::new(DeviceType(9999), 77);
     match scene.writer.reaches(nobody) {
         Err(error) if error.kind() == ErrorKind::NotReachable => Ok(()),
@@ -69,7 +69,7 @@ fn allocated_in_order(scene: &Scene<'_>) -> Verdict {
     let spot = memory.spot(queue).map_err(text)?;
     put(queue, spot, numbered(LEN, 20))?;
     get(queue, spot, numbered(LEN, 20))?.finish(queue, scene.pace)?;
-    // It is still there when something else was done.
+    // The bytes are still there after other work.
     scene.busy.occupy(queue, Lane::Writer).map_err(text)?;
     get(queue, spot, numbered(LEN, 20))?.finish(queue, scene.pace)
 }
@@ -94,7 +94,7 @@ fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
     let spot = match written {
         Ok(spot) => spot,
         Err(error) => {
-            // Nobody knows whether the device still uses either.
+            // The device may still use both.
             std::mem::forget(bytes);
             return Err(text(error));
         }
@@ -105,7 +105,7 @@ fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
     Ok(())
 }
 
-/// More than a device has is allocated and freed, a piece at a time; or much, at least.
+/// Allocates and frees more than a device has, or at least a lot, a piece at a time.
 const PIECE: u64 = 1 << 20;
 const PIECES: usize = 128;
 

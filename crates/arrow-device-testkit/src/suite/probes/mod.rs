@@ -1,8 +1,9 @@
-//! What a driver is asked by itself, without arrays: order, memory, bytes, mappings.
+//! Probes: checks of a driver by itself, without arrays. They look at order, memory, bytes and
+//! mappings.
 //!
-//! A probe looks at one promise of a driver. The queue that it is about is busy, so that whoever
-//! does not keep the promise is seen. No probe needs more than the probes before it have looked at,
-//! so that the first one that fails tells most.
+//! A probe looks at one promise of a driver. The queue that it is about is busy, so that a driver
+//! that does not keep the promise is seen. No probe needs promises that later probes look at, so
+//! the first probe that fails tells most.
 
 mod bytes;
 mod calls;
@@ -20,26 +21,27 @@ use super::data::{Landing, text};
 use super::pace::Pace;
 use crate::{Verdict, require};
 
-/// One promise of a driver, looked at.
+/// A check of one promise of a driver.
 pub(super) struct Probe {
     pub(super) name: &'static str,
     look: Look,
-    /// How often.
+    /// How often the probe is run.
     pub(super) rounds: usize,
-    /// Whether the promise is one of waits of the host.
+    /// Whether the promise is about waits of the host.
     pub(super) is_of_waits: bool,
 }
 
-/// How a probe looks at a device.
+/// The function of a probe.
 enum Look {
-    /// At every device.
+    /// Looks at every device.
     Always(fn(&Scene<'_>) -> Verdict),
-    /// At a device that does what the promise is about; whether this one does.
+    /// Looks only at a device that does what the promise is about. Returns whether this device
+    /// does.
     Where(fn(&Scene<'_>) -> Result<bool, String>),
 }
 
 impl Probe {
-    /// Looks; says whether there was something to look at.
+    /// Runs the probe. Returns whether there was something to look at.
     pub(super) fn run(&self, scene: &Scene<'_>) -> Result<bool, String> {
         match self.look {
             Look::Always(look) => look(scene).map(|()| true),
@@ -56,12 +58,12 @@ const fn probe_where(name: &'static str, look: fn(&Scene<'_>) -> Result<bool, St
     Probe { name, look: Look::Where(look), rounds: 4, is_of_waits: false }
 }
 
-/// What the host sees only when it waits.
+/// Returns a probe of a promise that the host sees only when it waits.
 const fn of_waits(name: &'static str, look: fn(&Scene<'_>) -> Verdict) -> Probe {
     Probe { is_of_waits: true, ..probe(name, look) }
 }
 
-/// What does not depend on the pace of the device.
+/// Returns a probe that does not depend on the pace of the device, and is run once.
 const fn once(name: &'static str, look: fn(&Scene<'_>) -> Verdict) -> Probe {
     Probe { name, look: Look::Always(look), rounds: 1, is_of_waits: false }
 }
@@ -70,7 +72,7 @@ const fn once_where(name: &'static str, look: fn(&Scene<'_>) -> Result<bool, Str
     Probe { name, look: Look::Where(look), rounds: 1, is_of_waits: false }
 }
 
-/// The probes of a check; none, where a check looks at arrays.
+/// Returns the probes of a check. A check of arrays has none.
 pub(super) fn of(check: Check) -> Vec<&'static Probe> {
     let probes: &[&'static [Probe]] = match check {
         Check::Waits => &[order::PROBES, calls::PROBES],
@@ -82,16 +84,16 @@ pub(super) fn of(check: Check) -> Vec<&'static Probe> {
     probes.iter().copied().flatten().collect()
 }
 
-/// What memory holds before a probe writes to it.
+/// The bytes that memory holds before a probe writes to it.
 const BEFORE: u8 = 0xa5;
 
-/// Bytes that look unlike those of another seed, and unlike themselves a few places on.
+/// Returns bytes that differ from those of another seed, and from themselves a few places on.
 pub(super) fn numbered(len: usize, seed: u8) -> Vec<u8> {
     let byte = |index: usize| (index * 197 + index / 251 * 31 + usize::from(seed) * 59 + 7) as u8;
     (0..len).map(byte).collect()
 }
 
-/// Memory that the writer and the reader may use at once.
+/// Allocates memory that the writer and the reader may use at once.
 fn memory(scene: &Scene<'_>, len: usize) -> Result<(Memory, Spot), String> {
     let mut memory = scene.writer.allocate(len as u64).map_err(text)?;
     let spot = memory.spot(&scene.writer).map_err(text)?;
@@ -111,7 +113,7 @@ fn put(queue: &Queue, to: Spot, bytes: Vec<u8>) -> Verdict {
     submitted.map_err(text)
 }
 
-/// Submits copies within the device; whether it makes any.
+/// Submits copies within the device. Returns whether the device makes such copies.
 fn copy_within(queue: &Queue, regions: &[Region]) -> Result<bool, String> {
     // SAFETY: UNS-21: both sides are inside memory that is freed behind the queue, and do not
     // overlap.
@@ -122,23 +124,23 @@ fn copy_within(queue: &Queue, regions: &[Region]) -> Result<bool, String> {
     }
 }
 
-/// Submits a copy to the host, of what has to be there by then. Where nobody may wait, it has whole
-/// units.
+/// Submits a copy to the host of bytes that are expected there. Where the host may not wait, the
+/// copy has whole units.
 fn get(queue: &Queue, from: Spot, expected: Vec<u8>) -> Result<Landing, String> {
     Landing::submit(queue, vec![(from, expected)], Pace(None)).map_err(text)
 }
 
-/// A place in host memory.
+/// Returns a place in host memory.
 pub(super) fn host(bytes: &[u8], offset: usize) -> Spot {
     Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: offset as u64 }
 }
 
-/// So many bytes behind a spot.
+/// Returns the spot `bytes` bytes behind another one.
 fn behind(spot: Spot, bytes: usize) -> Spot {
     Spot { offset: spot.offset + bytes as u64, ..spot }
 }
 
-/// Has the writer write behind something slow.
+/// Has the writer write behind slow work.
 fn write_slowly(scene: &Scene<'_>, to: Spot, bytes: &[u8]) -> Verdict {
     scene.busy.occupy(&scene.writer, Lane::Writer).map_err(text)?;
     put(&scene.writer, to, bytes.to_vec())
@@ -148,7 +150,7 @@ fn driver(device: &Device) -> &dyn Driver {
     &**device.driver()
 }
 
-/// That bytes came which somebody was told to be there.
+/// Checks that bytes have arrived, which somebody was told to be there.
 fn require_landed(landing: &Landing, who: &str) -> Verdict {
     require(landing.has_landed(), || format!("{who}, and what the queue copies has not come"))
 }

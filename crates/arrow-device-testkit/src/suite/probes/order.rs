@@ -1,4 +1,4 @@
-//! Queues and events.
+//! Probes of queues and events.
 
 use std::ffi::c_void;
 use std::time::Duration;
@@ -57,7 +57,7 @@ fn in_order(scene: &Scene<'_>) -> Verdict {
     landings.into_iter().try_for_each(|landing| landing.finish(queue, scene.pace))
 }
 
-/// Bytes on their way to the host behind something slow.
+/// Submits a copy to the host behind slow work.
 fn coming(scene: &Scene<'_>) -> Result<(Memory, Landing), String> {
     let (memory, spot) = memory(scene, LEN)?;
     let bytes = numbered(LEN, 4);
@@ -84,7 +84,8 @@ fn queue_waits_for_event(scene: &Scene<'_>) -> Verdict {
     get(&scene.reader, spot, bytes)?.finish(&scene.reader, scene.pace)
 }
 
-/// Waits of a host that may not wait: an error while work goes on, and none when it is over.
+/// Checks the waits of a host that may not wait: an error while work goes on, and none when it is
+/// over.
 fn refused_waits(scene: &Scene<'_>) -> Result<bool, String> {
     if scene.pace.may_wait() {
         return Ok(false);
@@ -103,7 +104,7 @@ fn refused_waits(scene: &Scene<'_>) -> Result<bool, String> {
     Ok(true)
 }
 
-/// `is_held` says that the work does not end meanwhile.
+/// Checks the waits of the host. `is_held` says that the work does not end meanwhile.
 fn waits_while_work_goes_on(
     scene: &Scene<'_>,
     is_held: bool,
@@ -179,7 +180,7 @@ fn idle_queue(scene: &Scene<'_>) -> Verdict {
     landing.finish(&scene.writer, scene.pace)
 }
 
-/// The same as [`coming`], submitted by another thread.
+/// Does what [`coming`] does, on another thread.
 fn coming_from_a_thread(scene: &Scene<'_>) -> Result<(Memory, Landing), String> {
     let (memory, spot) = memory(scene, LEN)?;
     let bytes = numbered(LEN, 6);
@@ -223,8 +224,8 @@ fn other_queue_waits_on(scene: &Scene<'_>) -> Result<bool, String> {
     fetch_behind_an_event(scene, 11, drop)
 }
 
-/// Has a queue of another device wait for an event, and then copy what comes before it. `waited` is
-/// done with the event in between.
+/// Has a queue of another device wait for an event, and then copy what was written before it. Calls
+/// `waited` with the event in between.
 fn fetch_behind_an_event<T>(
     scene: &Scene<'_>,
     seed: u8,
@@ -283,14 +284,14 @@ fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
         waited
     });
     if waited.is_err() {
-        // Nobody knows whether the device still reads there.
+        // The device may still read there.
         std::mem::forget(bytes);
         return waited.map(drop).map_err(text);
     }
     let landing = get(&scene.reader, spot, bytes.clone());
     let read = landing.and_then(|landing| landing.finish(&scene.reader, scene.pace));
     if read.is_err() {
-        // The wait may have been none.
+        // The wait may not have been one.
         std::mem::forget(bytes);
     }
     read

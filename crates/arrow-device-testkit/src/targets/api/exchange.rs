@@ -1,4 +1,4 @@
-//! The calls that give arrays away and take them back: the C interface, DLPack, streams.
+//! The calls that give arrays away and take them back, by the C interface, DLPack and streams.
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -47,8 +47,9 @@ impl World<'_> {
             && array.sync_event.is_null()
             && array.array.offset == 0
         {
-            // The children are moved out, which the interface allows, and are arrays of their own:
-            // of one that needs no event, because the event goes with the parent.
+            // The children are moved out, which the interface allows, and become arrays of their
+            // own. Only an array without an event is taken apart, because an event goes with the
+            // parent.
             let children = consumer::move_out_all(&array.array);
             let (device_id, device_type) = (array.device_id, array.device_type);
             let mut parts = vec![Thing::Hull(array)];
@@ -57,7 +58,7 @@ impl World<'_> {
                 let empty = ArrowDeviceArray::empty();
                 let child = ArrowDeviceArray { array: child, device_id, device_type, ..empty };
                 let part = Thing::Struct(Box::new(child), part.schema(), part.clone());
-                // A child may be longer than what the parent has of it.
+                // A child may be longer than the part of it that the parent uses.
                 if has_all { parts.push(part) } else { discard(part) }
             }
             if choices.once_in(2) {
@@ -158,7 +159,8 @@ impl World<'_> {
         }
     }
 
-    /// What another library does: submits work to the queue that it named, and deletes the tensor.
+    /// Uses a tensor as another library does: submits work to the queue that it named, and deletes
+    /// the tensor.
     fn use_and_delete(
         &self,
         exported: Managed<DLManagedTensorVersioned>,
@@ -251,7 +253,7 @@ impl World<'_> {
         };
         let mut context = Context::from_waker(Waker::noop());
         match choices.below(8) {
-            // Either side goes before the end.
+            // Drops one side before the end.
             6 => drop(arrays),
             7 => drop(drive),
             _ => {
@@ -288,7 +290,7 @@ impl World<'_> {
         }
     }
 
-    /// Up to three arrays of one type on one type of device.
+    /// Returns up to three arrays of one type on one type of device.
     pub(super) fn alike(&self, choices: &mut Choices<'_>) -> Option<Alike> {
         let (first, values) = self.array(choices)?;
         let schema = self.may_fail("schema", first.schema())?;

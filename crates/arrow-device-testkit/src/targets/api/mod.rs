@@ -1,18 +1,18 @@
-//! Any sequence of calls of the safe interface, on devices that are watched.
+//! Runs any sequence of calls of the safe interface, on devices that are watched.
 //!
-//! The bytes choose the devices, and then one call after the other: memory is allocated, written by
-//! kernels and by the host, made arrays, viewed on queues, sliced, taken apart, put together,
-//! exported, imported, streamed, made tensors, copied, dropped here or on another thread. Calls of
-//! the driver fail and devices are lost where the bytes say so, allocators hand out memory with
-//! work in flight, owners panic and call the library when they are dropped.
+//! The bytes choose the devices, and then one call after the other. Memory is allocated and written
+//! by kernels and by the host. Arrays are made of it, viewed on queues, sliced, taken apart, put
+//! together, exported, imported, streamed, made tensors, copied, and dropped here or on another
+//! thread. Where the bytes say so, calls of the driver fail and devices are lost. Allocators hand
+//! out memory with work in flight, and owners panic or call the library when they are dropped.
 //!
-//! Nothing that safe code does breaks a promise, so whatever is complained of is a finding: a
-//! report of the software device, bytes that are not what was written, an owner that is dropped
-//! twice or never, something that is held back at the end.
+//! Safe code cannot break a promise, so every complaint is a finding: a report of the software
+//! device, bytes that differ from those that were written, an owner that is dropped twice or never,
+//! memory that is held back at the end.
 //!
 //! After a call that was told to fail, errors are no findings, and neither are other values on the
 //! host, nor owners that are kept. A lost device excuses less: an error may say that this device is
-//! lost, and all else is judged as before.
+//! lost, and everything else is judged as before.
 
 mod exchange;
 mod owners;
@@ -26,32 +26,32 @@ use std::sync::Mutex;
 use crate::generate::Choices;
 use world::{Common, World};
 
-/// Steps of one sequence at most: what is found is to be looked at by a person.
+/// The most steps of a sequence, so that a person can look at what is found.
 const MOST_STEPS: usize = 120;
 
-/// Anything: a sequence of safe calls on software devices, with one thread or with two that share
+/// Runs a sequence of safe calls on software devices, with one thread or with two that share
 /// arrays. Panics where something is wrong. For fuzzing.
 ///
 /// # Panics
-/// On a finding.
+/// Panics on a finding.
 pub fn api(bytes: &[u8]) {
     run_sequence(bytes, false);
 }
 
-/// Anything: the sequences of [`api`] where the device of the second runtime has the id of the
-/// first device of the first runtime. Panics where something is wrong. For fuzzing.
+/// Runs the sequences of [`api`] on two runtimes, where the device of the second has the id of the
+/// first device of the first. Panics where something is wrong. For fuzzing.
 ///
-/// From the first such sequence on, until the process ends, the library asks the drivers whose
-/// memory is whose: `api` runs in another process, where the library does not ask.
+/// From the first such sequence on, until the process ends, the library asks the drivers which
+/// memory is whose. So `api` has to run in another process, where the library does not ask.
 ///
 /// # Panics
-/// On a finding.
+/// Panics on a finding.
 pub fn twins(bytes: &[u8]) {
     run_sequence(bytes, true);
 }
 
 fn run_sequence(bytes: &[u8], are_twins: bool) {
-    // What is held back is held back for the process, and a test runs beside others.
+    // Deferred releases are shared by the process, and a test runs beside others.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut choices = Choices::new(bytes);

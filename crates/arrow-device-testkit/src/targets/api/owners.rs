@@ -1,4 +1,4 @@
-//! Owners of memory, counted, some of which do what destructors should not.
+//! Owners of memory that are counted. Some do what destructors should not do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_device::driver::{Raw, Spot};
 use arrow_device::{Array, Buffer, Device, DeviceId, Memory, Result, deferred};
 
-/// How many owners there are, and how many of them panicked.
+/// How many owners exist, and how many of them panicked.
 #[derive(Debug, Default)]
 pub(super) struct OwnerBooks {
     pub(super) live: AtomicUsize,
     pub(super) panicked: AtomicUsize,
 }
 
-/// What an owner does when it is dropped, besides giving its memory back.
+/// The behaviour of an owner when it is dropped, besides giving its memory back.
 pub(super) enum Habit {
     Quiet,
     /// Asks for releases and for memory, and waits for releases for a moment.
@@ -23,15 +23,15 @@ pub(super) enum Habit {
     Panics,
 }
 
-/// Integers that are scribbled over when they are given back.
+/// Integers that are overwritten when they are given back.
 struct Owner {
-    /// No box, of which a move ends every other pointer to what is in it.
+    /// Not a box, because moving a box ends every other pointer to its contents.
     numbers: Vec<i64>,
     habit: Habit,
     books: Arc<OwnerBooks>,
 }
 
-/// A buffer on the host with these integers.
+/// Makes a buffer on the host with these integers.
 pub(super) fn buffer(numbers: &[i64], habit: Habit, books: &Arc<OwnerBooks>) -> Buffer {
     books.live.fetch_add(1, Ordering::SeqCst);
     let owner = Owner { numbers: numbers.into(), habit, books: books.clone() };
@@ -41,8 +41,7 @@ pub(super) fn buffer(numbers: &[i64], habit: Habit, books: &Arc<OwnerBooks>) -> 
     unsafe { Buffer::foreign(DeviceId::CPU, address.cast(), len as u64, owner) }
 }
 
-/// Memory of a device that is freed at once when it is given back, as the memory of other
-/// allocators is.
+/// Memory of a device that is freed at once when it is given back, as some allocators do.
 pub(super) struct Block {
     device: Device,
     raw: Raw<Memory>,
@@ -56,12 +55,12 @@ impl Block {
         Ok(Self { device: device.clone(), raw, len })
     }
 
-    /// Where it begins, for work that writes it before it is shared.
+    /// Returns the place of the memory, for work that writes it before it is shared.
     pub(super) fn spot(&self) -> Spot {
         Spot { base: self.raw, offset: 0 }
     }
 
-    /// The buffer of an array that is ready after the work that writes it.
+    /// Makes a buffer for an array that is ready after the work that writes it.
     pub(super) fn into_buffer(self) -> Buffer {
         self.device.driver().share(self.raw, self.len);
         let (id, base, len) = (self.device.id(), self.raw.as_ptr().cast_const().cast(), self.len);
@@ -91,7 +90,7 @@ impl Drop for Owner {
             }
             Habit::Panics => {
                 self.books.panicked.fetch_add(1, Ordering::SeqCst);
-                // Without the hook, which would print.
+                // Panics without the hook, which would print.
                 std::panic::resume_unwind(Box::new("an owner panics, as it was told"));
             }
         }

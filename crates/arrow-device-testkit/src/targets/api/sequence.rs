@@ -1,4 +1,4 @@
-//! The calls that a sequence is made of.
+//! The calls that a sequence consists of.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,16 +17,17 @@ use super::values::{ExpectedRead, Values};
 use super::world::{Thing, World, discard};
 use crate::generate::Choices;
 
-/// Things of one thread at most.
+/// The most things that one thread has.
 const MOST_THINGS: usize = 24;
 
-/// Whether an error may come where nothing was told to fail: what two devices, a kind of device or
-/// a conversion does not do, and data of the host that a queue still writes, which no event tells.
+/// Whether an error may come where nothing was told to fail: two devices, a kind of device or a
+/// conversion may not support something, and the host may ask for data that a queue still writes
+/// and that has no event.
 pub(super) fn may_come(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotReachable | ErrorKind::Unsupported | ErrorKind::NotReady)
 }
 
-/// Whether a complaint is of a lost device or of failed work.
+/// Whether a complaint is about a lost device or failed work.
 fn is_told_to_fail(complaint: &str) -> bool {
     complaint.contains("device lost") || complaint.contains("work failed")
 }
@@ -44,7 +45,7 @@ const CALLS: [Call; 8] = [
 ];
 
 impl World<'_> {
-    /// One call, or a few that belong together.
+    /// Makes one call, or a few that belong together.
     pub(super) fn step(&mut self, choices: &mut Choices<'_>) {
         match choices.below(24) {
             0 | 1 => self.build_on_device(choices),
@@ -94,7 +95,7 @@ impl World<'_> {
         self.keep("finish", finished, Values::Numbers(numbers));
     }
 
-    /// An array of somebody's own memory, which goes as soon as the library lets it go.
+    /// Builds an array of memory that is freed as soon as the library lets go of it.
     fn build_on_block(&self, choices: &mut Choices<'_>, numbers: &[i64]) -> Result<Array> {
         let (queue, sim) = self.queue(choices);
         let len = 8 * numbers.len() as u64;
@@ -122,7 +123,7 @@ impl World<'_> {
         }
     }
 
-    /// A buffer that a kernel on one queue or the host fills, with the device it is on.
+    /// Makes a buffer that a kernel on one queue or the host fills. Returns it with its device.
     fn device_buffer(
         &mut self,
         choices: &mut Choices<'_>,
@@ -139,7 +140,7 @@ impl World<'_> {
         if self.shared.is_of_twins(device.id()) && choices.once_in(4) {
             self.use_in_twin(&mut memory, &device);
         }
-        // Perhaps another queue than the one that the memory came into being on.
+        // The queue may differ from the one that the memory was allocated for.
         let queue = self.queue_of(choices, &device);
         if choices.once_in(12) {
             self.share_unwritten(memory, &queue);
@@ -151,7 +152,7 @@ impl World<'_> {
             (Some(sim), way @ (1 | 2)) => {
                 let spot = self.may_fail("spot", memory.spot(&queue))?;
                 if way == 2 {
-                    // Something else comes in between. The queue knows the place all the same.
+                    // Another write comes in between. The queue still knows the place.
                     let other = self.queue_of(choices, &device);
                     self.may_fail("write", memory.write(&other, &bytes))?;
                 }
@@ -167,7 +168,7 @@ impl World<'_> {
         Some((memory.into_buffer(), device))
     }
 
-    /// Bytes that nobody has written are not to be had.
+    /// Checks that bytes that nobody has written cannot be had.
     fn share_unwritten(&self, mut memory: Memory, queue: &Queue) {
         let len = memory.len();
         self.may_fail("write", memory.write(queue, &[0x55; 4]));
@@ -192,7 +193,8 @@ impl World<'_> {
         self.keep("finish", finished, Values::Numbers(numbers));
     }
 
-    /// A struct of two arrays of one device, which may be ready at different times, or lists.
+    /// Builds a struct of two arrays of one device, which may be ready at different times, or
+    /// lists.
     fn build_of_others(&mut self, choices: &mut Choices<'_>) {
         let (Some((one, left)), Some((other, right))) = (self.array(choices), self.array(choices))
         else {
@@ -230,14 +232,15 @@ impl World<'_> {
         };
         let refusal = finished.as_ref().err().map(Error::kind);
         if matches!(refusal, Some(ErrorKind::InvalidArgument | ErrorKind::LimitExceeded)) {
-            // A queue of another device, which is told; or a type of too many fields.
+            // The queue may be of another device, which is refused, or the type may have too many
+            // fields.
             return;
         }
         let both = [left.slice(0, rows), right.slice(0, rows)];
         self.keep("finish", finished, Values::Pair(Box::new(both)));
     }
 
-    /// Two lists of the items of an array, where the array is.
+    /// Builds two lists of the items of an array, on the array's device.
     fn build_lists(&mut self, choices: &mut Choices<'_>, child: &Array, values: &Values) {
         let Some(numbers) = values.numbers() else { return };
         let first = numbers.len().min(choices.below(4));
@@ -247,7 +250,7 @@ impl World<'_> {
         } else {
             let devices = self.shared.devices.iter().filter(|one| one.id() == child.device());
             let devices: Vec<&Device> = devices.collect();
-            // Of twins perhaps the one that does not have the child: that is refused.
+            // One of two twins may be chosen that does not have the child. That is refused.
             let device = match *devices {
                 [] => return,
                 [only] => only,
@@ -411,7 +414,7 @@ impl World<'_> {
         self.things.push(Thing::Copying(copying, values));
     }
 
-    /// Runs or drops some of the work of copies, and takes what is done.
+    /// Runs or drops some of the work of copies, and takes the copies that are done.
     fn run_jobs(&mut self, choices: &mut Choices<'_>) {
         let job = self.jobs.lock().unwrap().pop();
         match (job, choices.below(4)) {
@@ -432,7 +435,7 @@ impl World<'_> {
             |thing: &Thing| matches!(thing, Thing::Copying(copying, _) if copying.is_done());
         if let Some(Thing::Copying(copying, values)) = self.take(choices, is_copying) {
             match copying.wait() {
-                // Its work was dropped.
+                // The work of this copy was dropped.
                 Err(error) if error.kind() == ErrorKind::Cancelled => {}
                 waited => self.keep("a copy", waited, values),
             }
@@ -441,14 +444,14 @@ impl World<'_> {
 
     fn read_on_host(&mut self, choices: &mut Choices<'_>) {
         let Some((array, values)) = self.array(choices) else { return };
-        // In place where the host reads the memory, or else a copy.
+        // Reads in place where the host can read the memory, otherwise by a copy.
         let readable = if choices.once_in(2) {
             array.host().map(|host| host.array().clone())
         } else {
             array.to_host()
         };
         let Some(host) = self.may_fail("to the host", readable) else { return };
-        // A driver may be asked to show some of the bytes only now.
+        // Only now may a driver be asked to show some of the bytes.
         if let Err(complaint) = values.compare(&host)
             && !self.shared.has_faults.load(Ordering::Relaxed)
             && !(self.shared.has_losses() && is_told_to_fail(&complaint))
@@ -518,13 +521,13 @@ impl World<'_> {
     }
 
     fn plan_a_fault(&mut self, choices: &mut Choices<'_>) {
-        // Most sequences are without failing calls, because errors hide findings.
+        // Most sequences have no failing calls, because errors hide findings.
         if choices.once_in(8) {
             let runtime = choices.below(2);
             let (sim, call) = (&self.shared.sims[runtime], choices.pick(&CALLS));
             let byte = choices.byte();
             let (nth, effect) = (1 + u64::from(byte % 4), byte / 4 % 5);
-            // Noted before it happens: another thread may be the first to see it.
+            // Noted before it happens, because another thread may be the first to see it.
             let noted = match effect {
                 0 | 1 => &self.shared.has_faults,
                 _ => &self.shared.losses[runtime],
@@ -550,7 +553,7 @@ impl World<'_> {
                 let OnOtherThread(thing) = { thing };
                 discard(thing);
             };
-            // Joined, so that the thread itself is gone, too, when leaks are looked for.
+            // Joined, so that the thread itself is gone when leaks are looked for.
             let joined = std::thread::scope(|threads| threads.spawn(discards).join());
             if joined.is_err() {
                 self.shared.findings.add("a drop on another thread panicked");
@@ -562,7 +565,7 @@ impl World<'_> {
 
     // ---- what the calls need
 
-    /// A clone of one of the arrays.
+    /// Returns a clone of one of the arrays.
     pub(super) fn array(&self, choices: &mut Choices<'_>) -> Option<(Array, Values)> {
         let arrays = self.things.iter().filter_map(|thing| match thing {
             Thing::Array(array, values) => Some((array, values)),
@@ -598,18 +601,18 @@ impl World<'_> {
         }
     }
 
-    /// The number of a software device.
+    /// Returns the number of a software device.
     fn number_of(&self, device: &Device) -> Option<usize> {
         (0..3).find(|number| is_same(&self.shared.devices[*number], device))
     }
 
-    /// Whether two devices may be of one runtime, as far as their ids tell.
+    /// Whether two devices may belong to one runtime, as far as their ids tell.
     fn may_be_related(&self, one: DeviceId, other: DeviceId) -> bool {
         let second = self.shared.devices[2].id();
         self.shared.are_twins || (one == second) == (other == second)
     }
 
-    /// A queue of this device.
+    /// Returns a queue of this device.
     fn queue_of(&self, choices: &mut Choices<'_>, device: &Device) -> Queue {
         let queues: Vec<&Queue> = self.shared.queues.iter().map(|(queue, _)| queue).collect();
         let own: Vec<_> =
@@ -622,7 +625,7 @@ impl World<'_> {
     }
 }
 
-/// A thing that goes to another thread to be dropped there.
+/// A thing that is dropped on another thread.
 struct OnOtherThread(Thing);
 
 // SAFETY: all parts of a thing may be dropped on any thread: those of the library say so, and

@@ -1,11 +1,12 @@
-//! Two runtimes that are open by one id: what neither may do with the memory of the other.
+//! Checks of two runtimes that are open under one id: neither may use the memory of the other.
 
 use arrow_device::{Array, Device, ErrorKind, Memory, Queue, Result};
 
 use super::world::World;
 
 impl World<'_> {
-    /// The queues of the other device with the id of the memory's device do not get the memory.
+    /// Checks that queues of the other device with the id of the memory's device do not get the
+    /// memory.
     pub(super) fn use_in_twin(&self, memory: &mut Memory, device: &Device) {
         let queues = self.shared.queues.iter().map(|(queue, _)| queue);
         let is_twin =
@@ -17,7 +18,7 @@ impl World<'_> {
         }
     }
 
-    /// What was made on a queue of a twin is in the memory of its runtime.
+    /// Checks that an array that was made on a queue of a twin is in the memory of its runtime.
     pub(super) fn check_that_it_is_used_on(&self, what: &str, made: &Result<Array>, queue: &Queue) {
         let id = queue.device().id();
         if let Ok(array) = made
@@ -29,7 +30,8 @@ impl World<'_> {
         }
     }
 
-    /// An array on a device that is open in two runtimes is in the memory of one of them.
+    /// Checks that an array on a device that is open in two runtimes is in the memory of one of
+    /// them.
     pub(super) fn check_that_a_runtime_has(&self, array: &Array) {
         let is_refused = |queue: &Queue| {
             array.on(queue).is_err_and(|error| error.kind() == ErrorKind::NotReachable)
@@ -42,7 +44,7 @@ impl World<'_> {
     }
 }
 
-/// Whether two devices are one of one runtime.
+/// Whether two values are one device of one runtime.
 pub(super) fn is_same(one: &Device, other: &Device) -> bool {
     one.id() == other.id() && one.driver().runtime() == other.driver().runtime()
 }

@@ -1,4 +1,4 @@
-//! What an array is expected to hold, and where its bytes lie for a queue.
+//! The values that an array is expected to hold, and where their bytes lie for a queue.
 
 use arrow_device::driver::Spot;
 use arrow_device::{Array, DataType, Field, NodeView, Result, Schema};
@@ -11,7 +11,7 @@ use crate::oracle::{self, Value};
 pub(super) enum Values {
     /// Integers of 64 bits.
     Numbers(Vec<i64>),
-    /// A struct of two.
+    /// A struct of two arrays.
     Pair(Box<[Values; 2]>),
     /// Lists of integers.
     Lists(Vec<Vec<i64>>),
@@ -26,7 +26,7 @@ impl Values {
         }
     }
 
-    /// The integers, if it is an array of them.
+    /// Returns the integers, if these values are integers.
     pub(super) fn numbers(&self) -> Option<&[i64]> {
         match self {
             Self::Numbers(numbers) => Some(numbers),
@@ -34,7 +34,7 @@ impl Values {
         }
     }
 
-    /// The schema of an array with such values.
+    /// Returns the schema of an array with such values.
     pub(super) fn schema(&self) -> Schema {
         Schema::new(self.data_type()).expect("three small types")
     }
@@ -61,7 +61,7 @@ impl Values {
         }
     }
 
-    /// The values of a child, as the library gives it: the part that the parent has.
+    /// Returns the values of a child, cut to the part that the parent uses, as the library does.
     pub(super) fn child(&self, number: usize) -> Option<Self> {
         match self {
             Self::Pair(both) => Some(both[number % 2].clone()),
@@ -69,7 +69,8 @@ impl Values {
         }
     }
 
-    /// What differs in an array that the host reads, by the naive reading of it.
+    /// Compares an array that the host reads with these values, by naive reading. Complains about a
+    /// difference.
     pub(super) fn compare(&self, host: &Array) -> Verdict {
         let read = oracle::values(&oracle::plan_of(host)?)?;
         let expected: Vec<Value> = (0..self.len()).map(|index| self.value(index)).collect();
@@ -89,8 +90,8 @@ impl Values {
         }
     }
 
-    /// What a kernel reads of a view: places with the bytes that are expected there, where they are
-    /// known.
+    /// Returns what a kernel reads of a view: places, with the bytes that are expected there, where
+    /// they are known.
     pub(super) fn reads(&self, node: NodeView<'_>) -> Result<Vec<ExpectedRead>> {
         let mut reads = Vec::new();
         let first = node.offset() as u64;
@@ -116,8 +117,8 @@ impl Values {
             Self::Numbers(numbers) => {
                 read(first, 8, numbers.len() as u64, Some(numbers.clone()));
             }
-            // The offsets say nothing of their own, and lead to elements that a kernel reads only
-            // behind them.
+            // The offsets cannot be checked by themselves. They lead to elements, which a kernel
+            // would read only after them.
             Self::Lists(lists) => read(first, 4, lists.len() as u64 + 1, None),
             Self::Pair(both) => {
                 for (number, one) in both.iter().enumerate() {
@@ -130,7 +131,7 @@ impl Values {
     }
 }
 
-/// Some bytes that a kernel reads, and the integers that are expected there.
+/// Bytes that a kernel reads, and the integers that are expected there.
 pub(super) struct ExpectedRead {
     pub(super) spot: Spot,
     pub(super) len: u64,

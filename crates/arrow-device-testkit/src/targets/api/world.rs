@@ -1,4 +1,4 @@
-//! What a sequence works with, and what is asked of it at the end.
+//! The state of a sequence, and the checks at its end.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,29 +19,29 @@ use super::owners::OwnerBooks;
 use super::values::Values;
 use crate::generate::Choices;
 
-/// What the threads of a sequence share.
+/// The state that the threads of a sequence share.
 pub(super) struct Common {
     /// Two runtimes: the first with two devices, the second with one.
     pub(super) sims: Vec<Arc<Sim>>,
     pub(super) devices: Vec<Device>,
-    /// Whether the first and the third device have one id.
+    /// Whether the first and the third device have the same id.
     pub(super) are_twins: bool,
-    /// Two of each device, and their runtimes.
+    /// Two queues of each device, and the number of their runtime.
     pub(super) queues: Vec<(Queue, usize)>,
-    /// What the threads give each other.
+    /// The arrays that the threads give each other.
     pub(super) pool: Mutex<Vec<(Array, Values)>>,
     pub(super) findings: Findings,
     pub(super) books: Arc<OwnerBooks>,
-    /// Whether calls were told to fail: errors are no findings from then on.
+    /// Whether calls were told to fail. From then on errors are no findings.
     pub(super) has_faults: AtomicBool,
-    /// Whether devices of a runtime were told to be lost, or work on them to fail.
+    /// For each runtime, whether devices were told to be lost, or work to fail.
     pub(super) losses: [AtomicBool; 2],
     pub(super) recycler: Recycler,
     next_number: AtomicI64,
     abandoned_before: usize,
 }
 
-/// What was wrong.
+/// The mistakes that were found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Findings(Arc<Mutex<Vec<String>>>);
 
@@ -56,7 +56,7 @@ impl Common {
         let mut sims: Vec<Arc<Sim>> = Vec::new();
         let mut kind_of_first = None;
         for devices in [2, 1] {
-            // An array says an id, and not of which kind the device is: twins are of one kind.
+            // An array tells an id, and not the kind of its device, so twins are of one kind.
             let kind = choices.pick(&Kind::ALL);
             let kind = if are_twins { *kind_of_first.get_or_insert(kind) } else { kind };
             let seed = choices.byte();
@@ -101,13 +101,13 @@ impl Common {
         }
     }
 
-    /// The runtime of the device of this number.
+    /// Returns the runtime of the device with this number.
     pub(super) fn sim(&self, device: usize) -> &Arc<Sim> {
         &self.sims[usize::from(device == 2)]
     }
 
-    /// Whether an error says that a device is lost or that work has failed, and the device is of a
-    /// runtime that was told so.
+    /// Whether an error says that a device is lost or that work has failed, and the device belongs
+    /// to a runtime that was told so.
     fn is_of_a_lost_device(&self, error: &Error) -> bool {
         let is_lost = |device: usize| {
             self.losses[usize::from(device == 2)].load(Ordering::Relaxed)
@@ -127,21 +127,21 @@ impl Common {
         self.losses.iter().any(|is_lost| is_lost.load(Ordering::Relaxed))
     }
 
-    /// Integers that no other array of the sequence has.
+    /// Returns integers that no other array of the sequence has.
     pub(super) fn fresh_numbers(&self, count: usize) -> Vec<i64> {
         let first = self.next_number.fetch_add(count as i64, Ordering::Relaxed);
         (first..first + count as i64).collect()
     }
 
-    /// Ends all that is left, and asks everybody what was wrong.
+    /// Ends everything that is left, and collects what was wrong.
     ///
     /// # Panics
-    /// If something was.
+    /// Panics if something was wrong.
     pub(super) fn judge(self) {
         self.pool.lock().unwrap().clear();
         let findings = self.findings;
-        // What is released may go to the recycler, and what it gives up may have to wait for a use.
-        // Threads of other tests release things of this one, too.
+        // Released memory may go to the recycler, and memory that the recycler gives up may have to
+        // wait for a use. Threads of other tests release memory of this sequence too.
         for _ in 0..3 {
             self.sims.iter().for_each(|sim| sim.run_until_idle());
             if let Err(error) = deferred::wait_until_released(Duration::from_secs(20)) {
@@ -174,14 +174,14 @@ impl Common {
     }
 }
 
-/// Something that a sequence has, with what it is expected to hold.
+/// A thing that a sequence has, with the values that it is expected to hold.
 pub(super) enum Thing {
     Array(Array, Values),
     View(View, Values),
     Tensor(Tensor, Vec<i64>),
     TensorView(TensorView, Vec<i64>),
     Struct(Box<ArrowDeviceArray>, Schema, Values),
-    /// A struct whose children were moved out, which is only to be released.
+    /// A struct whose children were moved out, and which only has to be released.
     Hull(Box<ArrowDeviceArray>),
     Stream(ArrayStream, Vec<Values>),
     CStream(Box<ArrowDeviceArrayStream>, Vec<Values>),
@@ -191,7 +191,7 @@ pub(super) enum Thing {
     Event(Event),
 }
 
-/// What one thread has.
+/// The state of one thread.
 pub(super) struct World<'a> {
     pub(super) shared: &'a Common,
     pub(super) things: Vec<Thing>,
@@ -209,7 +209,7 @@ impl<'a> World<'a> {
         (queue.clone(), self.shared.sims[*sim].clone())
     }
 
-    /// A device, perhaps with an allocator of its own.
+    /// Chooses a device, perhaps with an allocator of its own.
     pub(super) fn device(&self, choices: &mut Choices<'_>) -> Device {
         let number = choices.below(self.shared.devices.len());
         let device = &self.shared.devices[number];
@@ -220,14 +220,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// An allocator whose memory a queue of the device still writes.
+    /// Returns an allocator whose memory a queue of the device still writes.
     pub(super) fn untidy(&self, device: usize) -> Untidy {
         let queues = [0, 1].map(|number| self.shared.queues[2 * device + number].0.clone());
         let sim = self.shared.sim(device).clone();
         Untidy { sim, queues, recycler: self.shared.recycler.clone(), count: Arc::default() }
     }
 
-    /// The result of a call, or nothing where it is an error that may come.
+    /// Returns the result of a call, `None` where it is an error that may come.
     pub(super) fn may_fail<T>(&self, what: &str, result: Result<T>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -243,7 +243,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Drops what the thread has.
+    /// Drops everything that the thread has.
     pub(super) fn end(mut self) {
         let jobs = std::mem::take(&mut *self.jobs.lock().unwrap());
         jobs.into_iter().for_each(|job| job());
@@ -251,7 +251,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Drops something, as its kind wants it.
+/// Drops a thing in the way that its kind needs.
 pub(super) fn discard(thing: Thing) {
     match thing {
         Thing::Struct(mut array, ..) | Thing::Hull(mut array) => {
@@ -270,8 +270,8 @@ pub(super) fn discard(thing: Thing) {
     }
 }
 
-/// An allocator that writes to what it hands out, on queues of its own choice, and hands out again
-/// what was given back.
+/// An allocator that writes to the memory that it hands out, on queues of its own choice, and hands
+/// out again what was given back.
 #[derive(Clone)]
 pub(super) struct Untidy {
     sim: Arc<Sim>,
