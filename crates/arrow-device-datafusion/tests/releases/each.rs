@@ -114,13 +114,13 @@ async fn settle(sim: &Sim, device: &Device) {
 /// Rows of nulls have no bytes, so that a few batches have more of them than a number can say.
 #[test]
 fn a_table_of_more_rows_than_can_be_counted_does_not_say_how_many() {
-    let batch = || Batch::from_columns([("none", Array::nulls(i64::MAX as usize).unwrap())]);
+    let batch = || Batch::from_columns([("none", Array::nulls(1 << 56).unwrap())]);
     let table = |batches: usize| {
         let batches: Vec<Batch> = (0..batches).map(|_| batch().unwrap()).collect();
         DeviceTable::from_batches(&batch().unwrap().schema().unwrap(), vec![batches]).unwrap()
     };
-    assert!(table(2).statistics().is_some());
-    assert!(table(3).statistics().is_none());
+    assert!(table(255).statistics().is_some());
+    assert!(table(256).statistics().is_none());
 }
 
 #[tokio::test]

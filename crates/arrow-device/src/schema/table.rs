@@ -52,8 +52,8 @@ impl Schema {
     /// The schema of arrays of this field's type.
     ///
     /// An error where a C struct cannot describe the field: a name with a NUL byte, a decimal of 77
-    /// digits, a tree that is too deep. Another error where names, time zones and metadata have more
-    /// than 48 MiB together. A text that several fields share counts for each of them.
+    /// digits, a tree that is too deep. Another error where names, time zones and metadata together
+    /// have more than 48 MiB. A text that several fields share counts for each of them.
     pub fn new(root: impl Into<Field>) -> Result<Self> {
         let schema = Self::flatten(root.into())?;
         let mut text = 0_usize;
