@@ -66,8 +66,8 @@ impl DeviceTable {
         Ok(Self { schema, partitions, rows: None, ahead: AHEAD, open: Arc::new(open) })
     }
 
-    /// A table of batches that lie on a device, in partitions. It knows how many rows it has, where a
-    /// `usize` can say the number.
+    /// A table of batches that lie on a device, in partitions. It knows how many rows it has, where
+    /// a `usize` can say the number.
     ///
     /// # Errors
     /// Those of [`new`](Self::new), and [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch)

@@ -72,6 +72,9 @@ fn pointer(handle: ClHandle) -> NonNull<c_void> {
     NonNull::new(handle).unwrap()
 }
 
+/// How often the suite looks for a fault that the pace of a busy machine may hide from it.
+const LOOKS: usize = 5;
+
 /// The host's memory outlives every copy here, whatever the fault.
 // Requirement: DRV-18, DRV-19, DRV-20
 #[test]
@@ -86,10 +89,13 @@ fn the_suite_finds_missing_waits_at_the_pace_of_the_runtime() {
             (Fault::RecordedEarly, Check::Order),
         ] {
             let device = Faulty::of(&device).fault(fault).open();
-            let cases = kinds::cases_of(kinds::types()).step_by(3);
-            let report = Suite::new(&device).over(cases).only([check]).run();
-            println!("{fault:?}, {check}: {} of {}", report.failures().len(), report.cases());
-            assert!(!report.failures().is_empty(), "{check} does not find {fault:?}");
+            let is_found = |_| {
+                let cases = kinds::cases_of(kinds::types()).step_by(3);
+                let report = Suite::new(&device).over(cases).only([check]).run();
+                println!("{fault:?}, {check}: {} of {}", report.failures().len(), report.cases());
+                !report.failures().is_empty()
+            };
+            assert!((0..LOOKS).any(is_found), "{check} does not find {fault:?}");
         }
     });
 }
