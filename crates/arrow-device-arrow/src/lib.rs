@@ -132,6 +132,8 @@
 #![allow(clippy::duplicate_mod, reason = "the majors of arrow-rs share one source")]
 
 #[cfg(any(feature = "arrow-58", feature = "arrow-59", feature = "arrow-60"))]
+mod asked;
+#[cfg(any(feature = "arrow-58", feature = "arrow-59", feature = "arrow-60"))]
 mod block;
 
 /// The most levels that a schema may have. Checked before a type is followed down.

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use arrow_device::{Array, Batch, Result, Schema};
 use futures_core::Stream;
@@ -12,6 +12,7 @@ use futures_core::stream::FusedStream;
 use super::arrow::array::RecordBatch;
 use super::arrow::schema::SchemaRef;
 use super::{FromArrow, errors, types};
+use crate::asked::Asked;
 
 /// A stream of record batches as an asynchronous stream of arrays.
 /// [`from_arrow`](FromArrow::from_arrow) makes it from a schema and any stream of
@@ -32,17 +33,13 @@ use super::{FromArrow, errors, types};
 /// [`Error::other`](arrow_device::Error::other).
 pub struct AsyncArrays<S> {
     schema: Schema,
-    /// `None` after the end.
-    batches: Option<S>,
-    /// Whether the stream was asked and has not answered. A stream that panicked stays where it is,
-    /// because dropping it during the panic could panic again.
-    is_asked: bool,
+    batches: Asked<S>,
 }
 
 /// The schema is that of every batch of the stream.
 impl<S> FromArrow<(SchemaRef, S)> for AsyncArrays<S> {
     fn from_arrow((schema, batches): (SchemaRef, S)) -> Result<Self> {
-        Ok(Self { schema: types::schema_from(&schema)?, batches: Some(batches), is_asked: false })
+        Ok(Self { schema: types::schema_from(&schema)?, batches: Asked::new(batches) })
     }
 }
 
@@ -64,21 +61,12 @@ where
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Array>>> {
-        let Self { schema, batches, is_asked } = &mut *self;
-        let (Some(stream), false) = (&mut *batches, *is_asked) else { return Poll::Ready(None) };
-        *is_asked = true;
-        let next = Pin::new(stream).poll_next(context).map(|next| {
-            next.map(|batch| {
-                let batch = batch.map_err(errors::ours)?;
-                Batch::from_arrow((&*schema, batch)).map(Array::from)
-            })
-        });
-        *is_asked = false;
-        let next = ready!(next);
-        if !matches!(next, Some(Ok(_))) {
-            *batches = None;
-        }
-        Poll::Ready(next)
+        let Self { schema, batches } = &mut *self;
+        let convert = |batch: Result<RecordBatch, E>| {
+            let batch = batch.map_err(errors::ours)?;
+            Batch::from_arrow((&*schema, batch)).map(Array::from)
+        };
+        batches.poll(|batches| Pin::new(batches).poll_next(context).map(|next| next.map(convert)))
     }
 }
 
@@ -88,7 +76,7 @@ where
     E: Into<Box<dyn StdError + Send + Sync>>,
 {
     fn is_terminated(&self) -> bool {
-        self.batches.is_none() || self.is_asked
+        self.batches.is_over()
     }
 }
 

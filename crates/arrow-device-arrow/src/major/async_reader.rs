@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use arrow_device::async_stream::ArraysExt as _;
-use arrow_device::{Array, ArrayReady, Error, Result, Schema};
+use arrow_device::{Array, ArrayReady, Result, Schema};
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
 
@@ -15,6 +15,7 @@ use super::arrow::array::RecordBatch;
 use super::arrow::schema::{ArrowError, SchemaRef};
 use super::data::{self, Trust};
 use super::reader::Target;
+use crate::asked::Asked;
 
 /// An asynchronous stream of arrays or batches as a stream of `Result<RecordBatch, ArrowError>`
 /// that has a [`schema`](Self::schema). The synchronous counterpart is [`Reader`](super::Reader),
@@ -38,13 +39,9 @@ use super::reader::Target;
 /// [`LimitExceeded`](arrow_device::ErrorKind::LimitExceeded).
 pub struct AsyncReader<S, E = ArrowError> {
     target: Target,
-    /// `None` after the end.
-    arrays: Option<S>,
+    arrays: Asked<S>,
     /// The next array, while its data is awaited.
     awaited: Option<(Array, ArrayReady)>,
-    /// Whether the stream was asked and has not answered. A stream that panicked stays where it is,
-    /// because dropping it during the panic could panic again.
-    is_asked: bool,
     errors: PhantomData<fn() -> E>,
 }
 
@@ -70,8 +67,7 @@ impl<S> AsyncReader<S> {
 
     fn with_trust(schema: Schema, arrays: S, trust: Trust) -> Result<Self> {
         let target = Target::new(schema, trust)?;
-        let arrays = Some(arrays);
-        Ok(Self { target, arrays, awaited: None, is_asked: false, errors: PhantomData })
+        Ok(Self { target, arrays: Asked::new(arrays), awaited: None, errors: PhantomData })
     }
 }
 
@@ -84,40 +80,39 @@ impl<S, E> AsyncReader<S, E> {
     /// Changes the error type to that of another library, as a `RecordBatchStreamAdapter` of
     /// DataFusion requires: `with_errors::<DataFusionError>()`.
     pub fn with_errors<F: From<ArrowError>>(self) -> AsyncReader<S, F> {
-        let Self { target, arrays, awaited, is_asked, .. } = self;
-        AsyncReader { target, arrays, awaited, is_asked, errors: PhantomData }
+        let Self { target, arrays, awaited, .. } = self;
+        AsyncReader { target, arrays, awaited, errors: PhantomData }
     }
+}
 
-    /// Returns the next batch, once its array has come and its data is ready.
-    fn poll_batch<A: Into<Array>>(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<RecordBatch>>>
-    where
-        S: Stream<Item = Result<A>> + Unpin,
-    {
-        let Some(arrays) = &mut self.arrays else { return Poll::Ready(None) };
-        let (_, ready) = match &mut self.awaited {
-            Some(awaited) => awaited,
-            // Polls through a stream of the library, which counts how many streams read from one
-            // another.
-            None => match ready!(Pin::new(&mut Plain(arrays).map_arrays(Ok)).poll_next(context)) {
-                None => return Poll::Ready(None),
-                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                Some(Ok(array)) => {
-                    if let Err(error) = data::check_place(&array) {
-                        return Poll::Ready(Some(Err(error)));
-                    }
-                    let ready = array.until_ready();
-                    self.awaited.insert((array, ready))
+/// Returns the next array of a stream once its data is ready. `awaited` keeps the array until then.
+fn poll_ready<S, A>(
+    arrays: &mut S,
+    awaited: &mut Option<(Array, ArrayReady)>,
+    context: &mut Context<'_>,
+) -> Poll<Option<Result<Array>>>
+where
+    S: Stream<Item = Result<A>> + Unpin,
+    A: Into<Array>,
+{
+    let (_, ready) = match &mut *awaited {
+        Some(awaited) => awaited,
+        // Polls through a stream of the library, which counts how many streams read from one
+        // another.
+        None => match ready!(Pin::new(&mut Plain(arrays).map_arrays(Ok)).poll_next(context)) {
+            None => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+            Some(Ok(array)) => {
+                if let Err(error) = data::check_place(&array) {
+                    return Poll::Ready(Some(Err(error)));
                 }
-            },
-        };
-        let waited = ready!(Pin::new(ready).poll(context));
-        let Some((array, _)) = self.awaited.take() else { return Poll::Ready(None) };
-        // SAFETY: UNS-28, which the caller of `new_unchecked` promises where nothing is checked.
-        Poll::Ready(Some(waited.and_then(|()| unsafe { self.target.batch(array) })))
-    }
+                let ready = array.until_ready();
+                awaited.insert((array, ready))
+            }
+        },
+    };
+    let waited = ready!(Pin::new(ready).poll(context));
+    Poll::Ready(awaited.take().map(|(array, _)| waited.map(|()| array)))
 }
 
 /// A stream of arrays or batches as a stream of arrays.
@@ -148,18 +143,12 @@ where
     type Item = Result<RecordBatch, E>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        if std::mem::replace(&mut this.is_asked, true) {
-            return Poll::Ready(None);
-        }
-        let next = this.poll_batch(context);
-        this.is_asked = false;
-        let next = ready!(next);
-        if !matches!(next, Some(Ok(_))) {
-            this.arrays = None;
-            this.awaited = None;
-        }
-        Poll::Ready(next.map(|batch| batch.map_err(Error::into_arrow_error).map_err(E::from)))
+        let Self { target, arrays, awaited, .. } = &mut *self;
+        // SAFETY: UNS-28, which the caller of `new_unchecked` promises where nothing is checked.
+        let batch = |array: Result<Array>| array.and_then(|array| unsafe { target.batch(array) });
+        let next = arrays
+            .poll(|arrays| poll_ready(arrays, awaited, context).map(|array| array.map(batch)));
+        next.map(|next| next.map(|batch| batch.map_err(|error| E::from(error.into_arrow_error()))))
     }
 }
 
@@ -170,7 +159,7 @@ where
     E: From<ArrowError>,
 {
     fn is_terminated(&self) -> bool {
-        self.arrays.is_none() || self.is_asked
+        self.arrays.is_over()
     }
 }
 
