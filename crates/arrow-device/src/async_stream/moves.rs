@@ -91,7 +91,7 @@ impl<S: Stream<Item = Result<Array>> + Unpin> ArraysExt for S {}
 /// A stream that is asked until it ends, fails or panics.
 struct AskedArrays<S> {
     /// The stream. `None` after its end.
-    arrays: Option<S>,
+    stream: Option<S>,
     /// Whether the stream was asked and has not answered, as after a panic. A stream that panicked
     /// is kept, because dropping it during the panic could panic again.
     is_asked: bool,
@@ -99,12 +99,12 @@ struct AskedArrays<S> {
 
 impl<S> AskedArrays<S> {
     fn new(arrays: S) -> Self {
-        Self { arrays: Some(arrays), is_asked: false }
+        Self { stream: Some(arrays), is_asked: false }
     }
 
     /// Whether the stream has ended, failed or panicked.
     fn is_over(&self) -> bool {
-        self.arrays.is_none() || self.is_asked
+        self.stream.is_none() || self.is_asked
     }
 }
 
@@ -116,18 +116,18 @@ impl<S: Stream<Item = Result<Array>> + Unpin> AskedArrays<S> {
         context: &mut Context<'_>,
         change: impl FnOnce(Array) -> Result<T>,
     ) -> Poll<Option<Result<T>>> {
-        let (Some(arrays), false) = (&mut self.arrays, self.is_asked) else {
+        let (Some(stream), false) = (&mut self.stream, self.is_asked) else {
             return Poll::Ready(None);
         };
         self.is_asked = true;
         let next = match BeingRead::begin() {
-            Ok(_until_it_has_answered) => Pin::new(arrays).poll_next(context),
+            Ok(_until_it_has_answered) => Pin::new(stream).poll_next(context),
             Err(error) => Poll::Ready(Some(Err(error))),
         };
         let changed = next.map(|next| next.map(|array| array.and_then(change)));
         self.is_asked = false;
         if matches!(changed, Poll::Ready(None | Some(Err(_)))) {
-            self.arrays = None;
+            self.stream = None;
         }
         changed
     }
@@ -207,7 +207,7 @@ impl<S: Stream<Item = Result<Array>> + Unpin> Stream for MovingArrays<S> {
         match this.under_way.pop_front() {
             Some(Moving::There(result)) => {
                 if result.is_err() {
-                    this.arrays.arrays = None;
+                    this.arrays.stream = None;
                     this.under_way.clear();
                 }
                 Poll::Ready(Some(result))
@@ -237,7 +237,7 @@ impl<S> fmt::Debug for MovingArrays<S> {
 
 /// A stream of what a function makes of arrays: see [`ArraysExt::map_arrays`].
 ///
-/// After an error there is nothing more, and neither is there after a panic.
+/// The first error ends the stream, and so does a panic.
 pub struct MappedArrays<S, F> {
     arrays: AskedArrays<S>,
     change: F,
@@ -263,7 +263,7 @@ where
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         // An error of the function may end the stream sooner.
-        let arrays = self.arrays.arrays.as_ref().filter(|_| !self.arrays.is_over());
+        let arrays = self.arrays.stream.as_ref().filter(|_| !self.arrays.is_over());
         (0, arrays.map_or(Some(0), |arrays| arrays.size_hint().1))
     }
 }

@@ -21,9 +21,9 @@ use crate::{Error, ErrorKind, NodePath, Result, Step};
 pub(crate) const MAX_DEPTH: usize = 64;
 /// The largest number of nodes of a schema, dictionaries included.
 pub(crate) const MAX_NODES: usize = 1 << 18;
-/// No schema that is made of fields has names, time zones and metadata of more bytes than this,
-/// counted once for each field that has them: fields may share a text, and who writes them down
-/// does not. An import takes no more than half of it in names, and half in metadata.
+/// The largest number of bytes that the names, time zones and metadata of a schema have together. A
+/// text that several fields share counts for each of them, because a writer repeats the text. An
+/// import takes at most half of the bytes in names, and half in metadata.
 pub(crate) const MAX_TEXT: usize = 2 * MAX_ENCODED_BYTES;
 
 /// The type of an array or a record batch: a root [`Field`], and the flat table by which arrays are

@@ -2,8 +2,8 @@
 //!
 //! 1. It collects the timelines whose releases may help: those of queues of the same runtime, and
 //!    for memory of the host those on which something with host memory waits.
-//! 2. For each it notes the highest point that something waits for now, and waits for no higher
-//!    one. Other threads that hold things back meanwhile therefore cannot keep it waiting.
+//! 2. For each timeline it notes the highest point that something waits for at the start, and waits
+//!    for no higher point. Things that other threads hold back later cannot keep it waiting.
 //! 3. It waits a little for each timeline in turn, and tries again after each release, until
 //!    nothing is left that may help, or until [`allocation_timeout`] is over.
 //!
