@@ -13,7 +13,7 @@
 //!   [`DLManagedTensorVersioned`](dlpack::DLManagedTensorVersioned) is a tensor with the way to
 //!   give it back.
 //!
-//! Both families use the same numbers for the same kinds of device. They differ in who allocates.
+//! Arrow and DLPack use the same numbers for the same kinds of device. They differ in who allocates.
 //! An Arrow struct is allocated by the consumer, filled by the producer, moved by copying its
 //! bytes, and released by its `release` callback. A DLPack tensor is allocated by the producer,
 //! stays where it is, and is given back by its `deleter`.
