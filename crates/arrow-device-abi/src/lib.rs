@@ -13,10 +13,10 @@
 //!   [`DLManagedTensorVersioned`](dlpack::DLManagedTensorVersioned) is a tensor with the way to
 //!   give it back.
 //!
-//! Arrow and DLPack use the same numbers for the same kinds of device. They differ in who allocates.
-//! An Arrow struct is allocated by the consumer, filled by the producer, moved by copying its
-//! bytes, and released by its `release` callback. A DLPack tensor is allocated by the producer,
-//! stays where it is, and is given back by its `deleter`.
+//! Arrow and DLPack use the same numbers for the same kinds of device. They differ in who
+//! allocates. An Arrow struct is allocated by the consumer, filled by the producer, moved by
+//! copying its bytes, and released by its `release` callback. A DLPack tensor is allocated by the
+//! producer, stays where it is, and is given back by its `deleter`.
 //!
 //! This crate only declares: it has no allocation, no check, no `Drop`, no dependency, no `std`.
 //! Fields are public, a struct that owns something cannot be cloned, and dropping one releases

@@ -29,10 +29,10 @@ use crate::asked::Asked;
 /// is then converted as by [`to_arrow`](super::ToArrow::to_arrow), on the thread that polls, so all
 /// of its data is checked.
 ///
-/// An error is an `ArrowError::ExternalError` that contains the [`Error`] of this library. With
-/// [`with_errors`](Self::with_errors) it is the error that another library makes of that
-/// `ArrowError`. After the first error, and after a panic, nothing more comes. After an error the
-/// stream of arrays is dropped.
+/// An error is an `ArrowError::ExternalError` that contains the [`Error`](arrow_device::Error) of
+/// this library. With [`with_errors`](Self::with_errors) it is the error that another library makes
+/// of that `ArrowError`. After the first error, and after a panic, nothing more comes. After an
+/// error the stream of arrays is dropped.
 ///
 /// A stream of arrays may be made from another reader, and that reader's stream from a third one.
 /// More than 128 streams that read from one another are an error of the kind
