@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    self, Allocation, Driver, EventNotice, Filled, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting, WatchedPlace,
+    self, Allocation, Driver, EventNotice, Filled, Properties, Raw, Region, Route, Runtime,
+    Sharing, Spot, SyncEvent, Waiting, WatchedPlace,
 };
 use arrow_device::{Device, DeviceId, Event, Memory, Queue, Result};
 
@@ -213,6 +213,10 @@ unsafe impl Driver for Watched {
         more(&self.tally.waits, 1);
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.map(spot, len) }
+    }
+
+    fn sharing(&self) -> Option<&dyn Sharing> {
+        self.driver.sharing()
     }
 
     fn maps_in_place(&self, base: Raw<Memory>) -> bool {

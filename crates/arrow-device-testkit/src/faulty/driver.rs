@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arrow_device::driver::{
     Addressing, Allocation, Driver, EventNotice, Filled, Properties, Raw, Region, Route, Runtime,
-    Spot, SyncEvent, Waiting, Watched, WatchedPlace, may_not_wait,
+    Sharing, Spot, SyncEvent, Waiting, Watched, WatchedPlace, may_not_wait,
 };
 use arrow_device::{Device, DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -582,6 +582,10 @@ unsafe impl Driver for FaultyDriver {
             unsafe { self.inner.unmap(spot, len, address) };
         }
         Ok(self.shared.state().shadows.add(Shadow { base: spot.base, bytes, mapped: None }))
+    }
+
+    fn sharing(&self) -> Option<&dyn Sharing> {
+        self.inner.sharing()
     }
 
     fn maps_in_place(&self, base: Raw<Memory>) -> bool {

@@ -127,6 +127,11 @@ impl<'view> NodeView<'view> {
         self.len() == 0
     }
 
+    /// How many elements are null, where that is known.
+    pub fn null_count(&self) -> Option<usize> {
+        self.array.null_count()
+    }
+
     /// How many buffers there are.
     pub fn buffer_count(&self) -> usize {
         self.array.buffer_count()

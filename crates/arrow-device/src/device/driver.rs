@@ -7,7 +7,7 @@
 //! be copied, is in `examples/own_device` of this crate. The suite of `arrow-device-testkit` judges
 //! backends. `docs/drivers.md` in the repository leads through both.
 //!
-//! Memory safety rests on the numbered obligations DRV-1 to DRV-29, which the [trait](Driver)
+//! Memory safety rests on the numbered obligations DRV-1 to DRV-31, which the [trait](Driver)
 //! lists. The numbers are those of `docs/safety.md` in the repository, where each obligation stands
 //! in full. What holds for every operation, in short:
 //!
@@ -132,6 +132,10 @@ pub use super::properties::{
     Addressing, DefaultQueues, EventNotices, HostAccess, Properties, Readiness, WaitingCopies,
 };
 pub use super::raw::Raw;
+pub use super::sharing::{
+    Descriptor, MemoryHandle, OpenedBuffer, OpenedMemory, SharedPlace, SharedUse, Sharing,
+    SharingDomain,
+};
 pub use super::turns::{Turn, Turns};
 pub use super::waiter::EventNotice;
 pub use super::watch::{PlaceOwner, Watched, WatchedPlace};
@@ -318,6 +322,8 @@ pub struct Allocation {
 /// * DRV-25: `map_to_fill` gives an address at which the host may write `len` bytes until
 ///   `unmap_filled`, whose answer says truly when the bytes are there.
 ///
+/// Sharing with other processes: DRV-30 and DRV-31, at [`Sharing`].
+///
 /// The caller of an unsafe operation keeps UNS-22: each handle came from this driver, or from
 /// another of the same runtime where the operation says so, or was adopted from somebody who
 /// promised so; is alive during the call; and is not used after the operation that ends it.
@@ -425,6 +431,12 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// submitted uses the memory, and it is not used after this.
     unsafe fn free_staging(&self, address: NonNull<u8>, len: u64) {
         let _ = (address, len);
+    }
+
+    /// How other processes open memory of this device. `None`, the usual answer, where they cannot.
+    /// The answer is always the same.
+    fn sharing(&self) -> Option<&dyn Sharing> {
+        None
     }
 
     // ---- queues

@@ -12,12 +12,13 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use super::driver::{
-    Allocation, Driver, EventNotice, Filled, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting, Watched, WatchedPlace,
+    Allocation, Driver, EventNotice, Filled, MemoryHandle, OpenedMemory, Properties, Raw, Region,
+    Route, Runtime, SharedPlace, SharedUse, Sharing, SharingDomain, Spot, SyncEvent, Waiting,
+    Watched, WatchedPlace,
 };
 use super::{Event, Memory, Queue, deferred};
 use crate::process::{self, MadeIn};
-use crate::{DeviceId, Error, Result, unwind};
+use crate::{DeviceId, Error, ErrorKind, Result, unwind};
 
 /// A driver behind a guard, with those answers of the driver that never change.
 pub(super) struct Guarded<D: Driver> {
@@ -25,6 +26,8 @@ pub(super) struct Guarded<D: Driver> {
     id: DeviceId,
     runtime: Runtime,
     properties: Properties,
+    /// The domain in which the driver shares memory, if it does.
+    domain: Option<SharingDomain>,
     driver: ManuallyDrop<D>,
 }
 
@@ -36,8 +39,9 @@ impl<D: Driver> Guarded<D> {
         let made_in = MadeIn::this();
         let (id, runtime) = (driver.id(), driver.runtime());
         let properties = driver.properties().clone();
+        let domain = driver.sharing().map(Sharing::domain);
         process::watch_end_of(runtime.name);
-        Self { made_in, id, runtime, properties, driver: ManuallyDrop::new(driver) }
+        Self { made_in, id, runtime, properties, domain, driver: ManuallyDrop::new(driver) }
     }
 
     /// Calls the driver. An error where the driver may not be called, or where it panics.
@@ -174,6 +178,10 @@ unsafe impl<D: Driver> Driver for Guarded<D> {
         self.give_back(|driver| unsafe { driver.free_staging(address, len) });
     }
 
+    fn sharing(&self) -> Option<&dyn Sharing> {
+        self.domain.is_some().then_some(self)
+    }
+
     fn open_queue(&self) -> Result<Raw<Queue>> {
         self.ask("open a queue", |driver| driver.open_queue())
     }
@@ -291,5 +299,60 @@ unsafe impl<D: Driver> Driver for Guarded<D> {
         let ask = || answer = unsafe { self.driver.holds(base) };
         // Memory of a driver that cannot be asked may not be used.
         if self.made_in.goes_on() && unwind::is_well(ask) { answer } else { Some(false) }
+    }
+}
+
+impl<D: Driver> Guarded<D> {
+    /// Calls the driver's sharing, which was there when the device was opened.
+    fn ask_sharing<T>(
+        &self,
+        operation: &'static str,
+        call: impl FnOnce(&dyn Sharing) -> Result<T>,
+    ) -> Result<T> {
+        self.ask(operation, |driver| match driver.sharing() {
+            Some(sharing) => call(sharing),
+            None => Err(Error::new(ErrorKind::Unsupported, "the driver shares memory no more")),
+        })
+    }
+}
+
+// SAFETY: every answer is the driver's own, which keeps the promises of the trait, or an error, or
+// nothing done, which promise nothing. What the driver is given is what the caller gave.
+unsafe impl<D: Driver> Sharing for Guarded<D> {
+    fn domain(&self) -> SharingDomain {
+        self.domain.unwrap_or(SharingDomain { way: "none", device: [0; 16] })
+    }
+
+    unsafe fn allocate(
+        &self,
+        len: u64,
+        queue: Option<Raw<Queue>>,
+        used: SharedUse,
+    ) -> Result<Raw<Memory>> {
+        // SAFETY: UNS-22, which the caller keeps.
+        self.ask_sharing("allocate", |sharing| unsafe { sharing.allocate(len, queue, used) })
+    }
+
+    fn find(&self, place: Raw<Memory>) -> Option<SharedPlace> {
+        self.ask_sharing("find memory", |sharing| Ok(sharing.find(place))).ok().flatten()
+    }
+
+    unsafe fn export(&self, memory: Raw<Memory>, fixed: bool) -> Result<MemoryHandle> {
+        // SAFETY: UNS-22, which the caller keeps.
+        self.ask_sharing("export memory", |sharing| unsafe { sharing.export(memory, fixed) })
+    }
+
+    unsafe fn open(&self, handle: MemoryHandle, len: u64) -> Result<OpenedMemory> {
+        // SAFETY: UNS-22, which the caller keeps.
+        self.ask_sharing("open memory", |sharing| unsafe { sharing.open(handle, len) })
+    }
+
+    unsafe fn close(&self, memory: Raw<Memory>, len: u64) {
+        self.give_back(|driver| {
+            if let Some(sharing) = driver.sharing() {
+                // SAFETY: UNS-22, which the caller keeps.
+                unsafe { sharing.close(memory, len) }
+            }
+        });
     }
 }

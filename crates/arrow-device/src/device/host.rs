@@ -14,6 +14,8 @@ use super::driver::{
     Waiting, not_reachable,
 };
 use super::{Device, Event, Memory, Queue};
+#[cfg(all(target_os = "linux", not(miri)))]
+use super::{driver::Sharing, host_sharing::HostSharing};
 use crate::once::OnceBox;
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
@@ -104,6 +106,11 @@ unsafe impl Driver for Host {
         unsafe { std::alloc::dealloc(memory.as_ptr().cast(), layout) }
     }
 
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn sharing(&self) -> Option<&dyn Sharing> {
+        Some(&HostSharing)
+    }
+
     fn open_queue(&self) -> Result<Raw<Queue>> {
         Ok(Raw::NULL)
     }
@@ -180,7 +187,7 @@ pub(super) fn layout(len: u64) -> Result<Layout> {
         .ok_or_else(|| out_of_memory(len))
 }
 
-fn out_of_memory(len: u64) -> Error {
+pub(super) fn out_of_memory(len: u64) -> Error {
     Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for"))
         .during("allocate")
         .on_device(DeviceId::CPU)

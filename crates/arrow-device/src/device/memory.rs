@@ -86,7 +86,13 @@ struct OwnedAllocation {
 pub(super) enum MemoryHome {
     Driver,
     Recycler(Box<Lent>),
-    Other { _owner: Box<dyn Send + Sync> },
+    Other {
+        _owner: Box<dyn Send + Sync>,
+    },
+    /// Memory that other processes can open, or that another process exported, with its owner.
+    Shared {
+        _owner: Option<Box<dyn Send + Sync>>,
+    },
 }
 
 /// A part of an allocation, and its handle.
@@ -160,14 +166,43 @@ impl Memory {
         }
         // SAFETY: a queue that is named is alive in its owner and belongs to this device.
         let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
-        let mut memory = Self::new(device, raw, len, MemoryHome::Driver, true);
+        Ok(Self::new(device, raw, len, MemoryHome::Driver, true).allocated_on(queue))
+    }
+
+    /// Memory that other processes can open, which the driver allocated for this queue.
+    pub(super) fn shareable(
+        device: &Device,
+        raw: Raw<Memory>,
+        len: u64,
+        queue: Option<&Queue>,
+    ) -> Self {
+        let home = MemoryHome::Shared { _owner: None };
+        Self::new(device, raw, len, home, true).allocated_on(queue)
+    }
+
+    /// Memory that another process exported, all of it written.
+    pub(super) fn opened(
+        device: &Device,
+        raw: Raw<Memory>,
+        len: u64,
+        owner: Box<dyn Send + Sync>,
+    ) -> Self {
+        let home = MemoryHome::Shared { _owner: Some(owner) };
+        let mut memory = Self::new(device, raw, len, home, false);
+        memory.written = len;
+        memory
+    }
+
+    /// This memory, which the driver allocated for this queue.
+    #[inline(always)]
+    fn allocated_on(mut self, queue: Option<&Queue>) -> Self {
         if let Some(queue) = queue.filter(|queue| !host::is_host(queue.device())) {
             // The memory may come into being in the order of the queue, and must not be freed
             // before that.
-            memory.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
-            memory.free_after = FreeAfter::Allocation(queue.clone());
+            self.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
+            self.free_after = FreeAfter::Allocation(queue.clone());
         }
-        Ok(memory)
+        self
     }
 
     /// Takes memory from the allocator of another party, and checks it.
@@ -210,7 +245,7 @@ impl Memory {
     /// Whether the memory comes from the driver, whose allocations nobody uses, or from a recycler,
     /// which takes a block back only after its last use.
     fn is_the_drivers(&self) -> bool {
-        matches!(self.block.home, MemoryHome::Driver | MemoryHome::Recycler(_))
+        !matches!(self.block.home, MemoryHome::Other { .. })
     }
 
     pub(super) fn adopted(
@@ -607,6 +642,12 @@ impl Drop for OwnedAllocation {
             MemoryHome::Other { .. } => self.device.driver().reuse(self.raw, self.len),
             // The recycler tells the driver when it gives the bytes to the next user.
             MemoryHome::Recycler(_) => {}
+            MemoryHome::Shared { .. } => {
+                let Some(sharing) = self.device.driver().sharing() else { return };
+                // SAFETY: `raw` came from `allocate` or `open` of this driver's sharing with this
+                // length and is closed once, here.
+                unsafe { sharing.close(self.raw, self.len) }
+            }
         }
     }
 }

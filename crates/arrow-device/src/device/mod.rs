@@ -15,6 +15,8 @@ mod granular;
 mod guarded;
 mod handle;
 mod host;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod host_sharing;
 mod memory;
 mod moment;
 pub(crate) mod nesting;
@@ -25,6 +27,7 @@ mod properties;
 pub(crate) mod queue;
 mod raw;
 mod registry;
+mod sharing;
 pub(crate) mod staging;
 mod turns;
 mod unit_reads;

@@ -1,0 +1,285 @@
+//! Memory that other processes can open: [`Sharing`], which a driver implements beside
+//! [`Driver`](super::driver::Driver), and what [`Device`] makes of it.
+//!
+//! Most memory belongs to one process for good. Memory of another process can only be opened where
+//! both sides planned for that: the maker allocates the memory as shareable, exports a
+//! [`MemoryHandle`], and sends the handle to the other process, which opens it. Here are the
+//! operations on memory alone. Which array lies in the memory, and when the other process has
+//! finished with it, is told by messages: see the crate `arrow-device-share`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::driver::Raw;
+use super::{Allocator, Buffer, Device, Memory, Owner, Queue};
+use crate::{Error, ErrorKind, Result};
+
+/// What carries the right to a piece of memory from one process to another.
+#[cfg(unix)]
+pub type Descriptor = std::os::fd::OwnedFd;
+/// What carries the right to a piece of memory from one process to another.
+#[cfg(windows)]
+pub type Descriptor = std::os::windows::io::OwnedHandle;
+/// What carries the right to a piece of memory from one process to another. This platform has
+/// nothing of that kind.
+#[cfg(not(any(unix, windows)))]
+pub type Descriptor = std::convert::Infallible;
+
+/// The right to open one allocation in another process.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct MemoryHandle {
+    /// The descriptor, where the runtime has one. Whoever has it can open the memory, and the
+    /// memory stays as long as a descriptor of it is open.
+    pub descriptor: Option<Descriptor>,
+    /// What the runtime needs besides the descriptor, or instead of one. Not longer than
+    /// [`MAX_NOTE`](Self::MAX_NOTE).
+    pub note: Vec<u8>,
+}
+
+impl MemoryHandle {
+    /// The longest [`note`](Self::note) in bytes.
+    pub const MAX_NOTE: usize = 256;
+
+    /// A handle that is a descriptor and nothing else.
+    pub fn from_descriptor(descriptor: Descriptor) -> Self {
+        Self { descriptor: Some(descriptor), note: Vec::new() }
+    }
+
+    /// This handle, with a note for the runtime that opens it.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<Vec<u8>>) -> Self {
+        self.note = note.into();
+        self
+    }
+}
+
+/// Which memory can be opened where: memory of a device can be opened by another process through a
+/// device of the same domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SharingDomain {
+    /// How memory is handed over, such as `memfd` or `vulkan opaque fd`. At most 32 bytes of ASCII.
+    pub way: &'static str,
+    /// The identity of the device and of the driver's build, as the runtime tells it. It is the same
+    /// in every process, and has no more to do with the device's number than the runtime wants.
+    pub device: [u8; 16],
+}
+
+/// What becomes of shareable memory after it was shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedUse {
+    /// It is filled once, shared, and freed.
+    Once,
+    /// An allocator may give it out again, or give out the rest of it, and it is written again.
+    Again,
+}
+
+/// Where bytes lie in an allocation that can be shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedPlace {
+    /// The allocation, as `allocate` gave it.
+    pub memory: Raw<Memory>,
+    /// How many bytes of the allocation come before the place.
+    pub offset: u64,
+    /// The length of the allocation.
+    pub len: u64,
+    /// Whether [`Sharing::export`] can fix the bytes: the platform can, and the memory was allocated
+    /// for [one use](SharedUse::Once).
+    pub can_be_fixed: bool,
+}
+
+/// Memory that another process exported, as [`Sharing::open`] gives it.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenedMemory {
+    /// The memory, as the device names memory.
+    pub memory: Raw<Memory>,
+    /// Whether no process can write to the memory any more, whatever it does.
+    pub is_fixed: bool,
+}
+
+/// How memory of a device is opened by other processes. See
+/// [`Driver::sharing`](super::driver::Driver::sharing).
+///
+/// # Safety
+/// Safe code relies on these obligations, which `docs/safety.md` has in full, and on DRV-1, DRV-2,
+/// DRV-3 and DRV-5 for each of these operations.
+///
+/// * DRV-30: What `allocate` gives is what [`Driver::allocate`](super::driver::Driver::allocate)
+///   would give (DRV-9, DRV-10), until `close`. `find` names the allocation of `allocate` that a
+///   place lies in, and no other.
+/// * DRV-31: What `open` gives holds at least `len` bytes until `close`, and they can be read
+///   whatever the other process does. The answer that memory is fixed is true.
+pub unsafe trait Sharing: fmt::Debug + Send + Sync {
+    /// The domain of the device.
+    fn domain(&self) -> SharingDomain;
+
+    /// Allocates memory that can be exported. Where a queue is named and the runtime can, the
+    /// memory is ready in the order of that queue.
+    ///
+    /// # Safety
+    /// UNS-22; `len` is not 0.
+    unsafe fn allocate(
+        &self,
+        len: u64,
+        queue: Option<Raw<Queue>>,
+        used: SharedUse,
+    ) -> Result<Raw<Memory>>;
+
+    /// The allocation that a place lies in, which is an address or a handle. `None` for memory that
+    /// `allocate` did not give.
+    fn find(&self, place: Raw<Memory>) -> Option<SharedPlace>;
+
+    /// A handle by which another process opens an allocation.
+    ///
+    /// With `fixed`, nobody can write to the memory from now on, in any process, until it is gone.
+    /// Where [`find`](Self::find) does not say that it can be fixed, this is an error of the kind
+    /// [`ErrorKind::Unsupported`].
+    ///
+    /// # Safety
+    /// UNS-22; `memory` is one that `allocate` gave. With `fixed`, nobody writes to the memory any
+    /// more.
+    unsafe fn export(&self, memory: Raw<Memory>, fixed: bool) -> Result<MemoryHandle>;
+
+    /// Opens memory that another process exported, to be read. The handle may be anything that a
+    /// peer made up: what is not memory of this domain, or has fewer bytes than `len`, is an error.
+    ///
+    /// # Safety
+    /// UNS-22; `len` is not 0.
+    unsafe fn open(&self, handle: MemoryHandle, len: u64) -> Result<OpenedMemory>;
+
+    /// Gives back memory of `allocate` or of `open`, in this process. Nothing that was submitted
+    /// uses the memory any more.
+    ///
+    /// # Safety
+    /// UNS-22; `memory` is one that `allocate` or `open` gave for this `len`, nothing that was
+    /// submitted uses it, and it is not used after this.
+    unsafe fn close(&self, memory: Raw<Memory>, len: u64);
+}
+
+/// The allocator of [`Device::shareable`].
+enum Shareable {
+    /// The driver's shareable memory.
+    FromDriver(SharedUse),
+    /// Another allocator, which divides or recycles the driver's shareable memory.
+    By(Arc<dyn Allocator>),
+}
+
+impl Allocator for Shareable {
+    fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory> {
+        match self {
+            Self::FromDriver(used) => device.allocate_shareable(len, queue, *used),
+            Self::By(allocator) => {
+                let device = device.with_allocator(Self::FromDriver(SharedUse::Again));
+                allocator.allocate(&device, len, queue)
+            }
+        }
+    }
+}
+
+/// A buffer in memory that another process exported: see [`Device::open_shared`].
+#[derive(Debug)]
+pub struct OpenedBuffer {
+    /// The bytes.
+    pub buffer: Buffer,
+    /// Whether no process can write to the memory any more, whatever it does.
+    pub is_fixed: bool,
+}
+
+impl Device {
+    /// This device, with memory that other processes can open. The result, the queues that it
+    /// opens, and copies to these queues take their memory from the driver's
+    /// [`Sharing`](super::driver::Sharing). An allocator that this handle has, such as a
+    /// [`Recycler`](crate::Recycler), stays in use, and takes shareable memory.
+    ///
+    /// Without an allocator, memory can be fixed when it is shared: nobody can write to it any more,
+    /// this process included. Memory that an allocator gives out again is not fixed. Whoever opened
+    /// it once can read what is written there later.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) where the device cannot share memory.
+    ///
+    /// ```
+    /// use arrow_device::{Device, ErrorKind};
+    ///
+    /// match Device::host().shareable() {
+    ///     Ok(device) => assert!(device.allocate(100)?.len() >= 100),
+    ///     Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported),
+    /// }
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn shareable(&self) -> Result<Self> {
+        self.require_sharing()?;
+        let allocator = self.allocator().cloned();
+        let once = Shareable::FromDriver(SharedUse::Once);
+        Ok(self.with_allocator(allocator.map_or(once, Shareable::By)))
+    }
+
+    /// The domain in which memory of the device can be shared with other processes. `None` where
+    /// memory of the device cannot be shared.
+    pub fn sharing_domain(&self) -> Option<SharingDomain> {
+        self.driver().sharing().map(Sharing::domain)
+    }
+
+    fn require_sharing(&self) -> Result<&dyn Sharing> {
+        self.driver().sharing().ok_or_else(|| {
+            let message = "memory of this device cannot be opened by other processes";
+            Error::new(ErrorKind::Unsupported, message).on_device(self.id())
+        })
+    }
+
+    /// The allocation that a place on this device lies in, if other processes can open it.
+    pub fn find_shared(&self, place: Raw<Memory>) -> Option<SharedPlace> {
+        self.driver().sharing()?.find(place)
+    }
+
+    /// A handle by which another process opens an allocation of this device. See
+    /// [`Sharing::export`].
+    ///
+    /// # Safety
+    /// UNS-36: `memory` is an allocation that [`find_shared`](Self::find_shared) named and that is
+    /// still there. With `fixed`, nobody writes to the memory any more.
+    pub unsafe fn export_shared(&self, memory: Raw<Memory>, fixed: bool) -> Result<MemoryHandle> {
+        let sharing = self.require_sharing()?;
+        // SAFETY: UNS-22: the driver named the allocation, which is still there, and with `fixed`
+        // nobody writes to it, as the caller promises (UNS-36).
+        unsafe { sharing.export(memory, fixed) }
+    }
+
+    /// Opens memory that another process exported from a device of the same domain. `owner` is
+    /// dropped when nothing here uses the memory any more, after the memory was closed, possibly on
+    /// another thread.
+    ///
+    /// # Safety
+    /// UNS-37: if the result is not [fixed](OpenedBuffer::is_fixed), nobody writes to the bytes as
+    /// long as anything that was made of the buffer lives, or the buffer is dropped at once.
+    pub unsafe fn open_shared(
+        &self,
+        handle: MemoryHandle,
+        len: u64,
+        owner: impl Send + Sync + 'static,
+    ) -> Result<OpenedBuffer> {
+        if len == 0 {
+            return Ok(OpenedBuffer { buffer: Buffer::null(self.id()), is_fixed: true });
+        }
+        let sharing = self.require_sharing()?;
+        // SAFETY: UNS-22: `len` is not 0.
+        let opened = unsafe { sharing.open(handle, len) }?;
+        let owner = Box::new(Owner::on(self.id(), owner));
+        let memory = Memory::opened(self, opened.memory, len, owner);
+        Ok(OpenedBuffer { buffer: memory.into_buffer(), is_fixed: opened.is_fixed })
+    }
+
+    /// Memory that other processes can open, from the driver.
+    fn allocate_shareable(
+        &self,
+        len: u64,
+        queue: Option<&Queue>,
+        used: SharedUse,
+    ) -> Result<Memory> {
+        let sharing = self.require_sharing()?;
+        // SAFETY: UNS-22: a queue that is named is alive in its owner and belongs to this device;
+        // `len` is not 0, because allocators are not asked for empty memory.
+        let raw = unsafe { sharing.allocate(len, queue.map(Queue::raw), used) }?;
+        Ok(Memory::shareable(self, raw, len, queue))
+    }
+}
