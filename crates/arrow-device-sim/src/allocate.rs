@@ -22,6 +22,38 @@ use crate::track::{History, What};
 /// allocation is zero.
 const GARBAGE: u64 = 64 * 1024;
 
+/// Where the bytes of an allocation come from.
+pub(crate) enum Source {
+    /// They are new.
+    Fresh,
+    /// They are new, and other processes can open them.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    Shareable,
+    /// Another process shared them.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    Opened(std::os::fd::OwnedFd),
+}
+
+impl Source {
+    fn is_opened(&self) -> bool {
+        match self {
+            #[cfg(all(target_os = "linux", not(miri)))]
+            Self::Opened(_) => true,
+            _ => false,
+        }
+    }
+
+    fn bytes(self, len: u64, host_readable: bool) -> Option<DeviceBytes> {
+        match self {
+            Self::Fresh => DeviceBytes::reserve(len, host_readable),
+            #[cfg(all(target_os = "linux", not(miri)))]
+            Self::Shareable => DeviceBytes::shared(len, None),
+            #[cfg(all(target_os = "linux", not(miri)))]
+            Self::Opened(file) => DeviceBytes::shared(len, Some(file)),
+        }
+    }
+}
+
 impl State {
     pub(crate) fn allocate(
         &mut self,
@@ -41,6 +73,18 @@ impl State {
         queue: Option<Raw<Queue>>,
         site: RawSite,
     ) -> Result<Raw<Memory>> {
+        self.allocate_from(Source::Fresh, device, len, placement, queue, site)
+    }
+
+    pub(crate) fn allocate_from(
+        &mut self,
+        source: Source,
+        device: usize,
+        len: u64,
+        placement: Placement,
+        queue: Option<Raw<Queue>>,
+        site: RawSite,
+    ) -> Result<Raw<Memory>> {
         let site = self.sites.add(site);
         self.attempt(Call::Allocate, device)?;
         let len = self.whole_units(len);
@@ -49,7 +93,8 @@ impl State {
         let (id, left) = (state.id, state.limit.saturating_sub(state.allocated));
         let fits = len <= left || placement.is_for_host();
         let readable = self.kind.is_readable() || placement.is_for_host();
-        let block = if fits { DeviceBytes::reserve(len, readable) } else { None };
+        let is_opened = source.is_opened();
+        let block = if fits { source.bytes(len, readable) } else { None };
         let opened = |block: &DeviceBytes| !placement.is_for_host() || block.open_to_host();
         let Some(mut block) = block.filter(opened) else {
             let message = format!("{len} bytes asked for, {left} are left");
@@ -57,7 +102,9 @@ impl State {
                 .during("allocate")
                 .on_device(id));
         };
-        block.fill(0, len.min(GARBAGE), self.random.next() as u8 | 1);
+        if !is_opened {
+            block.fill(0, len.min(GARBAGE), self.random.next() as u8 | 1);
+        }
         if placement != Placement::Pinned {
             self.devices[device].allocated += len;
         }

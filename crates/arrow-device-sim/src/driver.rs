@@ -23,10 +23,10 @@ use crate::engine::Engine;
 /// [`Device`](arrow_device::Device) of the wrapper.
 #[derive(Clone)]
 pub struct SimDriver {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     /// The number of the device in the simulator, from 0.
-    device: usize,
-    id: DeviceId,
+    pub(crate) device: usize,
+    pub(crate) id: DeviceId,
     properties: Properties,
 }
 
@@ -127,6 +127,11 @@ unsafe impl Driver for SimDriver {
     unsafe fn free_part(&self, part: Raw<Memory>) {
         let site = self.engine.site();
         self.engine.with(|state| state.free_part(part, site));
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn sharing(&self) -> Option<&dyn arrow_device::driver::Sharing> {
+        Some(self)
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {

@@ -156,6 +156,8 @@ mod queues;
 mod random;
 mod report;
 mod run;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod sharing;
 mod sim;
 mod site;
 mod span;

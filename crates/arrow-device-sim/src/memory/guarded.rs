@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -124,6 +125,9 @@ pub(super) struct Range {
     offset: usize,
     /// Whole pages, without the free page behind them.
     len: usize,
+    /// The file that lies there in place of the region's own pages, for memory that other processes
+    /// can open.
+    file: Option<OwnedFd>,
 }
 
 impl std::fmt::Debug for Range {
@@ -147,7 +151,72 @@ impl Range {
             }
             free.opened = opened;
         }
-        Some(Self { region, offset, len })
+        Some(Self { region, offset, len, file: None })
+    }
+
+    /// Reserves memory that other processes can open: a file of its own in place of the region's
+    /// pages.
+    pub(super) fn shareable(len: usize) -> Option<Self> {
+        let range = Self::reserve(len)?;
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // SAFETY: a call with a constant, nul-terminated name.
+        let file = unsafe { libc::memfd_create(c"shared-device-memory".as_ptr(), flags) };
+        if file < 0 {
+            return None;
+        }
+        // SAFETY: the descriptor was opened above, and nothing else has it.
+        let file = unsafe { OwnedFd::from_raw_fd(file) };
+        let len = libc::off_t::try_from(range.len).ok()?;
+        // SAFETY: takes pages for a file of this function's own.
+        let has_pages = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len) } == 0;
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+        // SAFETY: a call with numbers alone, on an open descriptor.
+        let is_sealed =
+            has_pages && unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } == 0;
+        if is_sealed { range.laid_with(file) } else { None }
+    }
+
+    /// Reserves a range for memory that another process shared. `None` where the file is not such
+    /// memory, or is shorter than `len`.
+    pub(super) fn opened(file: OwnedFd, len: usize) -> Option<Self> {
+        // SAFETY: a question about an open descriptor, without pointers.
+        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+            return None;
+        }
+        let range = Self::reserve(len)?;
+        // SAFETY: a question about an open descriptor, without pointers.
+        let there = unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_END) };
+        let is_there = usize::try_from(there).is_ok_and(|there| range.len <= there);
+        if is_there { range.laid_with(file) } else { None }
+    }
+
+    /// Lays a file over both mappings of the range. Its length is sealed and no shorter.
+    fn laid_with(mut self, file: OwnedFd) -> Option<Self> {
+        let number = file.as_raw_fd();
+        // From here on the drop lays the region's own pages back.
+        self.file = Some(file);
+        self.lay(number, 0).then_some(self)
+    }
+
+    fn lay(&self, file: c_int, offset: usize) -> bool {
+        let Ok(offset) = libc::off_t::try_from(offset) else { return false };
+        let places = [
+            (self.address(), libc::PROT_NONE),
+            (self.bytes().as_ptr(), libc::PROT_READ | libc::PROT_WRITE),
+        ];
+        places.into_iter().all(|(at, rights)| {
+            let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+            // SAFETY: replaces whole pages of this range, which nobody uses: it was reserved just
+            // now, or is being dropped.
+            let laid = unsafe { libc::mmap(at.cast(), self.len, rights, flags, file, offset) };
+            laid != libc::MAP_FAILED
+        })
+    }
+
+    /// The file of memory that other processes can open.
+    pub(super) fn file(&self) -> Option<&OwnedFd> {
+        self.file.as_ref()
     }
 
     pub(super) fn address(&self) -> *mut u8 {
@@ -178,6 +247,11 @@ impl Drop for Range {
         let own = REGION.get().get().and_then(Option::as_ref);
         if !own.is_some_and(|own| ptr::eq(own, self.region)) {
             // In a child of `fork` the pages are also the parent's, and stay as they are.
+            return;
+        }
+        // Pages of other processes are left to these. Where the region's own cannot come back, the
+        // range is never used again.
+        if self.file.is_some() && !self.lay(self.region.file, self.offset) {
             return;
         }
         // Nobody may read a freed page, whether it was mapped or not.

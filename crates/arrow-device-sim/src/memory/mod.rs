@@ -9,6 +9,8 @@ mod guarded;
 mod plain;
 
 use std::collections::BTreeMap;
+#[cfg(all(target_os = "linux", not(miri)))]
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
@@ -70,6 +72,27 @@ impl DeviceBytes {
             return Some(Self { inner: Inner::Guarded(guarded::Range::reserve(len)?), len });
         }
         Some(Self { inner: Inner::Plain(plain::Storage::reserve(len, host_readable)?), len })
+    }
+
+    /// Reserves memory that other processes can open, or takes such memory of another process.
+    /// `None` where there is no memory left, or the descriptor is of something else.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub(crate) fn shared(len: u64, opened: Option<OwnedFd>) -> Option<Self> {
+        let len = usize::try_from(len).ok()?;
+        let range = match opened {
+            Some(file) => guarded::Range::opened(file, len),
+            None => guarded::Range::shareable(len),
+        };
+        Some(Self { inner: Inner::Guarded(range?), len })
+    }
+
+    /// The file of memory that other processes can open.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub(crate) fn file(&self) -> Option<&OwnedFd> {
+        match &self.inner {
+            Inner::Guarded(range) => range.file(),
+            Inner::Plain(_) => None,
+        }
     }
 
     /// Returns the device's address of the bytes.
