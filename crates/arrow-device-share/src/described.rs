@@ -1,0 +1,306 @@
+//! An array in a message: its allocations, and where its nodes and buffers lie in them.
+//!
+//! The body begins with the number of the array and the list of its allocations, each with its
+//! length and what its runtime needs to open it. Then comes a node for each array of the tree,
+//! parents before their children and a dictionary last: length, offset, count of nulls, and for each
+//! buffer the number of the allocation, the place there and the length. The sizes of the data
+//! buffers of views are not written: the receiver makes them anew.
+//!
+//! Writing walks over a view of the array. For each buffer the device is asked which allocation the
+//! buffer lies in, unless the allocation before has it. Reading walks over the schema. What must
+//! stay true: no number of a message is used before it was checked, and a buffer becomes a part of
+//! an array only by [`Buffer::slice`], which knows how long the allocation is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_device::driver::{Addressing, HostAccess, MemoryHandle, OpenedBuffer, Raw, SharedPlace};
+use arrow_device::{
+    Array, Buffer, Device, Error, ErrorKind, Extent, Layout, Memory, NodeView, Result, View,
+};
+
+use crate::problem::{limited, malformed};
+use crate::shape::Shape;
+use crate::wire::{Reader, Writer};
+
+/// The allocation number of a buffer that is absent.
+const ABSENT: u32 = u32::MAX;
+
+/// The count of nulls that is not known.
+const UNKNOWN: i64 = -1;
+
+/// The fewest bytes that a node takes: three numbers and the count of its buffers.
+const LEAST_NODE: usize = 3 * 8 + 4;
+
+/// An array as a message: the body, without the number and the allocations before it, and what the
+/// allocations are.
+#[derive(Debug)]
+pub(crate) struct Described {
+    nodes: Writer,
+    allocations: Vec<SharedPlace>,
+    numbers: HashMap<usize, u32>,
+}
+
+impl Described {
+    /// Describes the array of a view. The device is that of the array.
+    pub(crate) fn new(view: &View, device: &Device) -> Result<Self> {
+        let mut described =
+            Self { nodes: Writer::default(), allocations: Vec::new(), numbers: HashMap::new() };
+        described.node(&view.root(), device, "")?;
+        Ok(described)
+    }
+
+    fn node(&mut self, node: &NodeView<'_>, device: &Device, name: &str) -> Result<()> {
+        self.nodes.i64(node.len());
+        self.nodes.i64(node.offset());
+        self.nodes.i64(node.null_count().map_or(UNKNOWN, |count| count as i64));
+        let layout = Layout::of(node.data_type());
+        let fixed = layout.buffers().len();
+        // The last buffer of views has the sizes of those before it.
+        let last = usize::from(layout.is_variadic());
+        let count = node.buffer_count().saturating_sub(last).max(fixed);
+        self.nodes.u32(u32::try_from(count).unwrap_or(u32::MAX));
+        for index in 0..count {
+            let len = if index < fixed { None } else { Some(node.data_buffer_len(index)?) };
+            self.buffer(node, index, len, device).map_err(|error| within(error, name))?;
+        }
+        let data_type = node.data_type();
+        for (index, field) in data_type.children().enumerate() {
+            self.node(&node.child(index)?, device, field.name())?;
+        }
+        if data_type.dictionary_values().is_some() {
+            self.node(&node.dictionary()?, device, name)?;
+        }
+        Ok(())
+    }
+
+    fn buffer(
+        &mut self,
+        node: &NodeView<'_>,
+        index: usize,
+        len: Option<u64>,
+        device: &Device,
+    ) -> Result<()> {
+        let place = node.buffer(index);
+        let extent = len.map_or(place.extent(), Extent::Exact);
+        if node.is_empty() || place.location().is_null() || extent == Extent::Exact(0) {
+            self.nodes.u32(ABSENT);
+            self.nodes.u64(0);
+            self.nodes.u64(0);
+            return Ok(());
+        }
+        let (number, offset, left) = self.find(place.location().spot().base, device).ok_or_else(|| {
+            let message = format!(
+                "buffer {index} does not lie in memory that other processes can open; copy the array to a device of `Device::shareable` first"
+            );
+            Error::new(ErrorKind::Unsupported, message).during("share").on_device(device.id())
+        })?;
+        let len = match extent {
+            Extent::Exact(len) | Extent::AtLeast(len) => len,
+            // The data of the last offset ends somewhere before.
+            Extent::Unknown => left,
+        };
+        if len > left {
+            let message = format!("buffer {index} has {len} bytes, and its allocation {left}");
+            return Err(Error::new(ErrorKind::InvalidData, message).during("share"));
+        }
+        self.nodes.u32(number);
+        self.nodes.u64(offset);
+        self.nodes.u64(len);
+        Ok(())
+    }
+
+    /// The number of the allocation that a place lies in, the offset there, and how many bytes
+    /// there are from there on.
+    fn find(&mut self, place: Raw<Memory>, device: &Device) -> Option<(u32, u64, u64)> {
+        let is_address = device.properties().addressing == Addressing::Address;
+        if is_address && let Some(last) = self.allocations.last() {
+            let offset = (place.bits() as u64).wrapping_sub(last.memory.bits() as u64);
+            if offset < last.len {
+                let number = self.allocations.len() - 1;
+                return Some((u32::try_from(number).ok()?, offset, last.len - offset));
+            }
+        }
+        let found = device.find_shared(place)?;
+        let next = u32::try_from(self.allocations.len()).ok()?;
+        let number = *self.numbers.entry(found.memory.bits()).or_insert(next);
+        if number == next {
+            self.allocations.push(found);
+        }
+        Some((number, found.offset, found.len.checked_sub(found.offset)?))
+    }
+
+    /// The allocations that the array lies in.
+    pub(crate) fn allocations(&self) -> &[SharedPlace] {
+        &self.allocations
+    }
+
+    /// The body of the message about the array of this number, with a handle for each allocation.
+    /// The descriptors of the handles go beside the message, in their order.
+    pub(crate) fn body(self, number: u64, handles: &[MemoryHandle]) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(self.nodes.0.len() + 16 * (handles.len() + 1)));
+        out.u64(number);
+        out.u32(u32::try_from(handles.len()).unwrap_or(u32::MAX));
+        for (allocation, handle) in self.allocations.iter().zip(handles) {
+            out.u64(allocation.len);
+            out.u8(handle.descriptor.is_some().into());
+            let note = handle.note.get(..MemoryHandle::MAX_NOTE).unwrap_or(&handle.note);
+            out.u16(note.len() as u16);
+            out.raw(note);
+        }
+        out.raw(&self.nodes.0);
+        out.0
+    }
+}
+
+/// The fewest bytes that an allocation takes in a message.
+const LEAST_ALLOCATION: usize = 8 + 1 + 2;
+
+/// What the receiver does with messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening<'a> {
+    pub(crate) device: &'a Device,
+    /// Whether memory of the host that the sender can still write to is accepted.
+    pub(crate) trusts: bool,
+    /// The most bytes that one allocation may have.
+    pub(crate) largest: u64,
+}
+
+/// The number that a message gives its array. Also for a message of which the rest is refused.
+pub(crate) fn number_of(body: &[u8]) -> Result<u64> {
+    Reader::new(body).u64()
+}
+
+/// Opens the array that a message describes. `owner` is dropped once nothing uses the array any
+/// more, also if it is refused.
+pub(crate) fn opened<O: Send + Sync + 'static>(
+    body: &[u8],
+    descriptors: Vec<std::os::fd::OwnedFd>,
+    shape: &Shape,
+    opening: Opening<'_>,
+    owner: &Arc<O>,
+) -> Result<Array> {
+    let mut from = Reader::new(body);
+    from.u64()?;
+    let count = from.u32()? as usize;
+    if count.saturating_mul(LEAST_ALLOCATION) > from.left() {
+        return Err(malformed(format!("{count} allocations are announced, and are not there")));
+    }
+    let mut descriptors = descriptors.into_iter();
+    let mut buffers = Vec::with_capacity(count);
+    for number in 0..count {
+        let len = from.u64()?;
+        let has_descriptor = from.u8()? != 0;
+        let note_len = usize::from(from.u16()?);
+        if note_len > MemoryHandle::MAX_NOTE {
+            return Err(malformed("the note of a handle is too long"));
+        }
+        let mut handle = MemoryHandle::default().with_note(from.raw(note_len)?);
+        if has_descriptor {
+            handle.descriptor = descriptors.next();
+            if handle.descriptor.is_none() {
+                return Err(malformed(format!("allocation {number} has no descriptor")));
+            }
+        }
+        buffers.push(opening.open(handle, len, owner).map_err(|error| {
+            let message = format!("allocation {number}: {}", error.message());
+            Error::new(error.kind(), message).during("receive").on_device(opening.device.id())
+        })?);
+    }
+    if descriptors.next().is_some() {
+        return Err(malformed("there are more descriptors than allocations"));
+    }
+    let array = array(&mut from, shape, &buffers, opening.device)?;
+    from.finish()?;
+    Ok(array)
+}
+
+impl Opening<'_> {
+    fn open<O: Send + Sync + 'static>(
+        self,
+        handle: MemoryHandle,
+        len: u64,
+        owner: &Arc<O>,
+    ) -> Result<Buffer> {
+        if len > self.largest {
+            let largest = self.largest;
+            return Err(limited(format!("it has {len} bytes, and {largest} are the limit")));
+        }
+        // SAFETY: UNS-37: the sender holds the array, and says so by its message, until the owner
+        // is dropped. A sender that lies can change memory that is not fixed. Such a buffer is
+        // dropped below, unless the receiver was made to trust the sender, or nothing on the host
+        // reads the memory of the device: then what the device reads is copied before it is looked
+        // at.
+        let opened = unsafe { self.device.open_shared(handle, len, owner.clone()) }?;
+        let OpenedBuffer { buffer, is_fixed } = opened;
+        let is_read_in_place = self.device.properties().host_access == HostAccess::Mapped;
+        if is_fixed || self.trusts || !is_read_in_place {
+            return Ok(buffer);
+        }
+        let message = "the sender can still write to it; accept that with `Receiver::trusting`, or \
+                       send memory that no allocator uses again";
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+}
+
+fn array(
+    from: &mut Reader<'_>,
+    shape: &Shape,
+    allocations: &[Buffer],
+    device: &Device,
+) -> Result<Array> {
+    let below = shape.children.len() + usize::from(shape.dictionary.is_some());
+    if below.saturating_mul(LEAST_NODE) > from.left() {
+        return Err(malformed("a message ends before its last column"));
+    }
+    let (len, offset, nulls) = (from.count()?, from.count()?, from.i64()?);
+    let count = from.u32()? as usize;
+    let fixed = shape.layout.buffers().len();
+    if count < fixed || (count > fixed && !shape.layout.is_variadic()) {
+        let message = format!("{} has {fixed} buffers, and not {count}", shape.schema.data_type());
+        return Err(malformed(message));
+    }
+    if count.saturating_mul(4 + 8 + 8) > from.left() {
+        return Err(malformed(format!("{count} buffers are announced, and are not there")));
+    }
+    let buffers = (0..count).map(|_| buffer(from, allocations)).collect::<Result<Vec<_>>>()?;
+    let mut builder =
+        Array::builder(&shape.schema).device(device.id()).len(len).offset(offset).buffers(buffers);
+    if nulls != UNKNOWN {
+        let nulls = usize::try_from(nulls).ok().filter(|nulls| *nulls <= len);
+        let nulls = nulls.ok_or_else(|| malformed("more elements are null than there are"))?;
+        if shape.layout.has_validity() {
+            builder = builder.null_count(nulls);
+        }
+    }
+    let children = shape.children.iter().map(|child| array(from, child, allocations, device));
+    builder = builder.children(children.collect::<Result<Vec<_>>>()?);
+    if let Some(dictionary) = &shape.dictionary {
+        builder = builder.dictionary(array(from, dictionary, allocations, device)?);
+    }
+    builder.finish_ready()
+}
+
+fn buffer(from: &mut Reader<'_>, allocations: &[Buffer]) -> Result<Option<Buffer>> {
+    let (number, offset, len) = (from.u32()?, from.u64()?, from.u64()?);
+    if number == ABSENT {
+        return Ok(None);
+    }
+    let count = allocations.len();
+    let allocation = allocations.get(number as usize).ok_or_else(|| {
+        malformed(format!("a buffer lies in allocation {number}, and there are {count}"))
+    })?;
+    allocation.slice(offset, len).map(Some).map_err(|error| malformed(error.message().to_owned()))
+}
+
+fn within(error: Error, name: &str) -> Error {
+    if name.is_empty() {
+        return error;
+    }
+    let message = format!("`{name}`: {}", error.message());
+    let named = Error::new(error.kind(), message).during("share");
+    match error.device() {
+        Some(device) => named.on_device(device),
+        None => named,
+    }
+}

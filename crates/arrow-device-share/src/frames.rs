@@ -1,0 +1,388 @@
+//! Frames: messages of the protocol on a Unix socket, with descriptors beside them.
+//!
+//! A frame is a header of 16 bytes and a body. The header is the magic number, which has the version
+//! in it, the kind, flags, the number of descriptors, the length of the body, and four bytes of
+//! zero. The descriptors travel with the bytes of their frame, at most 200 with one call of the
+//! system, so a frame with more of them is sent in pieces.
+//!
+//! A large body does not fit into what the system keeps for a reader that has not come yet. Such a
+//! body lies in memory of its own (`memfd`), whose descriptor is the first one of the frame.
+//!
+//! Reading never takes more memory than bytes have come, or a limit allows.
+
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use arrow_device::{Error, ErrorKind, Result};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+use crate::problem::{failed, limited, malformed, of_peer};
+use crate::wire::Reader;
+
+/// The first four bytes of every frame. The last one is the version.
+pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"ADS1");
+
+/// The length of a header.
+const HEADER: usize = 16;
+
+/// The flag of a frame whose body lies in the memory of its first descriptor.
+const BODY_ASIDE: u8 = 1;
+
+/// Bodies that are longer lie aside.
+const LONGEST_INLINE: usize = 32 << 10;
+
+/// How many descriptors go with one call of the system, which admits 253.
+const PER_CALL: usize = 200;
+
+/// How many descriptors a frame has at most. They fit into as many calls as a header has bytes.
+pub(crate) const MOST_DESCRIPTORS: usize = 2000;
+
+/// How many bytes are asked for with one call.
+const AT_ONCE: usize = 16 << 10;
+
+/// What a frame is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The schema and the domain of the arrays that follow.
+    Schema = 1,
+    /// An array.
+    Array = 2,
+    /// The stream has no more arrays.
+    End = 3,
+    /// The stream ended with an error, whose text is the body.
+    Failed = 4,
+    /// The receiver has finished with the arrays of these numbers.
+    Released = 5,
+    /// The receiver can take so many more arrays of the stream.
+    Wanted = 6,
+}
+
+impl Kind {
+    fn of(number: u8) -> Option<Self> {
+        const ALL: [Kind; 6] =
+            [Kind::Schema, Kind::Array, Kind::End, Kind::Failed, Kind::Released, Kind::Wanted];
+        ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+}
+
+/// A frame that came.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) kind: Kind,
+    pub(crate) body: Vec<u8>,
+    pub(crate) descriptors: Vec<OwnedFd>,
+}
+
+/// What reading came to.
+#[derive(Debug)]
+pub(crate) enum Came {
+    Frame(Frame),
+    /// Nothing more is there, and the wait is over.
+    Nothing,
+    /// The other side has closed the connection.
+    End,
+}
+
+/// How long to wait for the other side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    None,
+    Until(Instant),
+    Forever,
+}
+
+impl Patience {
+    pub(crate) fn of(timeout: Option<Duration>) -> Self {
+        match timeout.map(|timeout| Instant::now().checked_add(timeout)) {
+            Some(Some(end)) => Self::Until(end),
+            // An end that no clock reaches.
+            Some(None) | None => Self::Forever,
+        }
+    }
+
+    /// Waits until a socket can be read or written. Returns whether it can.
+    pub(crate) fn wait(self, socket: BorrowedFd<'_>, what: PollFlags) -> Result<bool, Errno> {
+        loop {
+            let left = match self {
+                Self::None => return Ok(false),
+                Self::Until(end) => Some(end.saturating_duration_since(Instant::now())),
+                Self::Forever => None,
+            };
+            let left = left.and_then(|left| rustix::event::Timespec::try_from(left).ok());
+            let mut polled = [PollFd::from_borrowed_fd(socket, what)];
+            match rustix::event::poll(&mut polled, left.as_ref()) {
+                Ok(0) => return Ok(false),
+                Ok(_) => return Ok(true),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Appends a frame without descriptors, whose body is short.
+pub(crate) fn append(out: &mut Vec<u8>, kind: Kind, body: &[u8]) {
+    header(out, kind, 0, 0, body.len());
+    out.extend(body);
+}
+
+fn header(out: &mut Vec<u8>, kind: Kind, flags: u8, descriptors: usize, len: usize) {
+    out.extend(MAGIC.to_le_bytes());
+    out.extend([kind as u8, flags]);
+    out.extend(u16::try_from(descriptors).unwrap_or(u16::MAX).to_le_bytes());
+    out.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend([0; 4]);
+}
+
+/// Sends a frame. An error where the other side has gone, or, without patience, where the system
+/// has no room for the frame.
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    kind: Kind,
+    body: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    patience: Patience,
+) -> Result<()> {
+    let is_long = body.len() > LONGEST_INLINE;
+    let count = descriptors.len() + usize::from(is_long);
+    if descriptors.len() > MOST_DESCRIPTORS || u32::try_from(body.len()).is_err() {
+        let message = "an array lies in too many allocations for one message; copy it into one";
+        return Err(Error::new(ErrorKind::LimitExceeded, message).during("send"));
+    }
+    let mut bytes = Vec::with_capacity(HEADER + body.len().min(LONGEST_INLINE));
+    if !is_long {
+        header(&mut bytes, kind, 0, count, body.len());
+        bytes.extend(body);
+        return send_bytes(socket, &bytes, descriptors, patience);
+    }
+    let aside = aside(body).map_err(|error| failed("send", error))?;
+    header(&mut bytes, kind, BODY_ASIDE, count, body.len());
+    let all: Vec<_> = std::iter::once(aside.as_fd()).chain(descriptors.iter().copied()).collect();
+    send_bytes(socket, &bytes, &all, patience)
+}
+
+/// The body of a frame in memory of its own, which nobody can change or shorten any more.
+fn aside(body: &[u8]) -> Result<OwnedFd, Errno> {
+    let memory = rustix::fs::memfd_create(
+        c"arrow-device-message",
+        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+    )?;
+    let mut rest = body;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&memory, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_add_seals(&memory, seals)?;
+    Ok(memory)
+}
+
+/// Sends bytes with their descriptors.
+fn send_bytes(
+    socket: BorrowedFd<'_>,
+    mut bytes: &[u8],
+    mut descriptors: &[BorrowedFd<'_>],
+    patience: Patience,
+) -> Result<()> {
+    while !bytes.is_empty() {
+        let (now, later) = descriptors.split_at(descriptors.len().min(PER_CALL));
+        // Each piece needs a byte, and a header has more bytes than there are pieces.
+        let piece = if later.is_empty() { bytes } else { bytes.get(..1).unwrap_or(bytes) };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PER_CALL))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        if !now.is_empty() {
+            beside.push(SendAncillaryMessage::ScmRights(now));
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        match rustix::net::sendmsg(socket, &[IoSlice::new(piece)], &mut beside, flags) {
+            Ok(sent) => {
+                bytes = bytes.get(sent..).unwrap_or_default();
+                descriptors = later;
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let is_there = patience.wait(socket, PollFlags::OUT);
+                if !is_there.map_err(|error| failed("send", error))? {
+                    let message = "the other side has not read what was sent before";
+                    return Err(Error::new(ErrorKind::NotReady, message).during("send"));
+                }
+            }
+            Err(error) => return Err(failed("send", error)),
+        }
+    }
+    Ok(())
+}
+
+/// Sends as many bytes as the system takes at once. Returns how many.
+pub(crate) fn send_some(socket: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    loop {
+        match rustix::net::send(socket, bytes, flags) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(0),
+            result => return result,
+        }
+    }
+}
+
+/// Takes frames from the bytes that come.
+#[derive(Debug)]
+pub(crate) struct FrameReader {
+    /// The bytes that came and belong to no frame yet.
+    bytes: VecDeque<u8>,
+    descriptors: VecDeque<OwnedFd>,
+    limits: Limits,
+}
+
+/// What a frame may have at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) body: usize,
+    pub(crate) descriptors: usize,
+}
+
+impl FrameReader {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { bytes: VecDeque::new(), descriptors: VecDeque::new(), limits }
+    }
+
+    /// The next frame.
+    pub(crate) fn read(&mut self, socket: BorrowedFd<'_>, patience: Patience) -> Result<Came> {
+        loop {
+            if let Some(frame) = self.take()? {
+                return Ok(Came::Frame(frame));
+            }
+            match self.receive(socket) {
+                Ok(0) if self.bytes.is_empty() => return Ok(Came::End),
+                Ok(0) => return Err(of_peer("the connection ended in the middle of a message")),
+                Ok(_) => {}
+                Err(Received::Failed(Errno::INTR)) => {}
+                Err(Received::Failed(Errno::AGAIN)) => {
+                    let is_there = patience.wait(socket, PollFlags::IN);
+                    if !is_there.map_err(|error| failed("receive", error))? {
+                        return Ok(Came::Nothing);
+                    }
+                }
+                // The other side closed without reading all that was sent to it.
+                Err(Received::Failed(Errno::CONNRESET)) => return Ok(Came::End),
+                Err(Received::Failed(error)) => return Err(failed("receive", error)),
+                Err(Received::Lost) => {
+                    return Err(limited(
+                        "descriptors were lost: this process has as many open as it may have",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Takes the next frame, if all of it came.
+    fn take(&mut self) -> Result<Option<Frame>> {
+        if self.bytes.len() < HEADER {
+            return Ok(None);
+        }
+        let header = &self.bytes.make_contiguous()[..HEADER];
+        let mut from = Reader::new(header);
+        let (magic, kind, flags) = (from.u32()?, from.u8()?, from.u8()?);
+        let (descriptors, len) = (usize::from(from.u16()?), from.u32()? as usize);
+        if magic != MAGIC || from.u32()? != 0 {
+            return Err(malformed("what came is no message of this version"));
+        }
+        let kind =
+            Kind::of(kind).ok_or_else(|| malformed(format!("no message has the kind {kind}")))?;
+        let is_aside = flags & BODY_ASIDE != 0;
+        if flags & !BODY_ASIDE != 0 || (is_aside && descriptors == 0) {
+            return Err(malformed(format!("a message has the flags {flags:#x}")));
+        }
+        let Limits { body, descriptors: most } = self.limits;
+        if len > body || descriptors > most.saturating_add(usize::from(is_aside)) {
+            let message = format!(
+                "a message of {len} bytes with {descriptors} descriptors; {body} and {most} are the limits"
+            );
+            return Err(limited(message));
+        }
+        let inline = if is_aside { 0 } else { len };
+        let has_come = self.bytes.len() >= HEADER + inline;
+        if !has_come {
+            return Ok(None);
+        }
+        if self.descriptors.len() < descriptors {
+            let there = self.descriptors.len();
+            let message = format!("{descriptors} descriptors are announced, and {there} came");
+            return Err(malformed(message));
+        }
+        self.bytes.drain(..HEADER);
+        let mut body: Vec<u8> = self.bytes.drain(..inline).collect();
+        let mut descriptors: Vec<OwnedFd> = self.descriptors.drain(..descriptors).collect();
+        if is_aside {
+            body = read_aside(&descriptors.remove(0), len)?;
+        }
+        Ok(Some(Frame { kind, body, descriptors }))
+    }
+
+    fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Received> {
+        let mut bytes = [0; AT_ONCE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_AT_ONCE))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let received = rustix::net::recvmsg(socket, &mut parts, &mut beside, flags);
+        let received = received.map_err(Received::Failed)?;
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(came) = message {
+                self.descriptors.extend(came);
+            }
+        }
+        // More than one frame can have at once, or than a frame may have.
+        let is_lost = received.flags.contains(ReturnFlags::CTRUNC)
+            || self.descriptors.len() > self.limits.descriptors.saturating_add(MOST_AT_ONCE);
+        if is_lost {
+            return Err(Received::Lost);
+        }
+        self.bytes.extend(bytes.get(..received.bytes).unwrap_or_default());
+        Ok(received.bytes)
+    }
+}
+
+/// How many descriptors the system gives with one call at most.
+const MOST_AT_ONCE: usize = 253;
+
+/// Why nothing was received.
+enum Received {
+    Failed(Errno),
+    /// Descriptors came for which there was no place.
+    Lost,
+}
+
+/// Reads a body that lies in memory of its own.
+fn read_aside(memory: &OwnedFd, len: usize) -> Result<Vec<u8>> {
+    let is_memory = rustix::fs::fcntl_get_seals(memory)
+        .is_ok_and(|seals| seals.contains(SealFlags::SHRINK | SealFlags::WRITE));
+    if !is_memory {
+        return Err(malformed("the body of a message does not lie in sealed memory"));
+    }
+    let status = rustix::fs::fstat(memory).map_err(|error| failed("receive", error))?;
+    if u64::try_from(status.st_size) != Ok(len as u64) {
+        let message = format!("a body of {len} bytes lies in memory of {}", status.st_size);
+        return Err(malformed(message));
+    }
+    let mut body = vec![0; len];
+    let mut read = 0;
+    while let Some(rest) = body.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pread(memory, rest, read as u64) {
+            Ok(0) => return Err(malformed("the body of a message ends early")),
+            Ok(more) => read += more,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(failed("receive", error)),
+        }
+    }
+    Ok(body)
+}

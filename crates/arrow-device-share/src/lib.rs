@@ -1,0 +1,97 @@
+//! Arrow arrays of one process, used by another process of the same machine without a copy.
+//!
+//! | to | use |
+//! |---|---|
+//! | make an array whose memory can be shared | [`to_shareable`], or [`Device::shareable`] |
+//! | share one array, and get a descriptor that stands for it | [`share`], [`open`] |
+//! | send many arrays over a socket | [`Sender`], [`Receiver`] |
+//! | send a stream over a socket | [`Sender::serve`], [`Receiver::into_stream`] |
+//!
+//! What crosses to the other process are descriptors of memory and a short message that says which
+//! array lies there. The bytes stay where they are, and both processes see the same pages. The
+//! other process has ordinary arrays: copies, views, C structs, everything works on them.
+//!
+//! ```
+//! # #[cfg(target_os = "linux")] {
+//! use arrow_device::{Array, DataType, Device};
+//! use arrow_device_share::{open, share, to_shareable};
+//!
+//! let host = Device::host();
+//! let numbers = Array::from_values(DataType::Int64, [Some(1_i64), None, Some(3)])?;
+//! let numbers = to_shareable(&numbers, &host)?;
+//!
+//! let (ticket, sender) = share(&numbers)?;
+//! // `ticket` is one descriptor: send it to another process, or let a child inherit it.
+//! let opened = open(ticket, [host])?;
+//! assert!(opened.equals(&numbers)?);
+//!
+//! assert_eq!(sender.held()?, 1);
+//! drop(opened);
+//! assert!(sender.wait_until_released(None)?);
+//! # }
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
+//! # Which memory can be shared
+//!
+//! Memory that was allocated for it: [`Device::shareable`] gives a handle of the device that
+//! allocates such memory, also for copies to its queues. Other memory is refused with an error that
+//! names the column. An array of many columns that was copied to such a device lies in one
+//! allocation, and needs one descriptor.
+//!
+//! Memory of a device can be opened by a device of the same
+//! [domain](arrow_device::driver::SharingDomain), which is the same physical device driven by the
+//! same runtime. The number of the device may be another one in the other process.
+//!
+//! # When the data is there, and when it may go
+//!
+//! Sending waits until the array is ready. The sender keeps the array until the receiver has
+//! dropped the last thing that was made of it, after the last use on every queue, or until the
+//! other process has ended. What is still held when the [`Sender`] is dropped is kept by a thread
+//! of this crate, which sleeps until the other side tells.
+//!
+//! # Trust
+//!
+//! The right to the memory is a descriptor. A process that has none can do nothing; a process that
+//! was given one can read the whole allocation, for as long as it likes. No other process can write.
+//!
+//! A receiver trusts nobody. Messages are checked before a number in them is used, sizes are
+//! compared with what the system says of the descriptor, and memory that could be shortened is not
+//! mapped, because reading it could end the process. Memory of the host that the sender could
+//! change while safe code reads it is refused as well: host memory is *fixed* when it is sent, which
+//! means that the system lets nobody write to it any more, the sender included. Memory that an
+//! allocator uses again cannot be fixed. A receiver that knows its sender accepts such memory, by
+//! [`Receiver::trusting`].
+//!
+//! The data itself can be wrong, as that of every import:
+//! [`Array::validate`](arrow_device::Array::validate) tells.
+//!
+//! # Platforms
+//!
+//! | memory | Linux | elsewhere |
+//! |---|---|---|
+//! | the host's | sealed files without a name (`memfd_create`), fixed when they are sent | not yet |
+//! | of the software device | the same, not fixed | not yet |
+//!
+//! `docs/processes.md` in the repository describes the protocol, so that it can be spoken from other
+//! languages.
+//!
+//! [`Device::shareable`]: arrow_device::Device::shareable
+
+#![cfg(target_os = "linux")]
+
+mod described;
+mod frames;
+mod keeper;
+mod problem;
+mod receiver;
+mod releases;
+mod schemas;
+mod sender;
+mod shape;
+mod ticket;
+mod wire;
+
+pub use receiver::Receiver;
+pub use sender::{Sender, to_shareable};
+pub use ticket::{open, share};

@@ -1,0 +1,35 @@
+//! The errors of sharing.
+
+use arrow_device::{Error, ErrorKind};
+
+/// A message breaks a rule of the protocol.
+#[cold]
+pub(crate) fn malformed(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Malformed, message.into()).during("receive")
+}
+
+/// A message asks for more than the receiver admits.
+#[cold]
+pub(crate) fn limited(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::LimitExceeded, message.into()).during("receive")
+}
+
+/// The other side has ended, or said that something went wrong.
+#[cold]
+pub(crate) fn of_peer(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Peer, message.into())
+}
+
+/// A call of the system failed.
+#[cold]
+pub(crate) fn failed(operation: &'static str, error: rustix::io::Errno) -> Error {
+    let kind = match error {
+        rustix::io::Errno::MFILE | rustix::io::Errno::NFILE | rustix::io::Errno::TOOMANYREFS => {
+            ErrorKind::LimitExceeded
+        }
+        rustix::io::Errno::NOMEM | rustix::io::Errno::NOBUFS => ErrorKind::OutOfMemory,
+        rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET => ErrorKind::Peer,
+        _ => return Error::other(std::io::Error::from(error)).during(operation),
+    };
+    Error::new(kind, error.to_string()).during(operation)
+}

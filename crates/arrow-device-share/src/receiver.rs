@@ -1,0 +1,253 @@
+//! [`Receiver`]: arrays of another process.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_device::{Array, ArrayStream, Device, Error, ErrorKind, Result, Schema};
+
+use crate::described::{self, Opening};
+use crate::frames::{Came, Frame, FrameReader, Kind, Limits, MOST_DESCRIPTORS, Patience};
+use crate::problem::{malformed, of_peer};
+use crate::releases::{Backchannel, Borrowed};
+use crate::schemas::{self, Domain};
+use crate::shape::Shape;
+use crate::wire::Reader;
+
+/// Receives the arrays of a [`Sender`](crate::Sender).
+///
+/// The arrays lie in the memory of the sender's process, which is opened here. They are read-only,
+/// as all arrays are. The sender learns that an array is not used any more once the last thing that
+/// was made of the array is gone, and every queue has passed its use.
+///
+/// Arrays stay usable after the receiver is dropped, and after the sender's process has ended.
+#[derive(Debug)]
+pub struct Receiver {
+    back: Arc<Backchannel>,
+    reader: FrameReader,
+    devices: Vec<Device>,
+    /// What the arrays that come now are.
+    shape: Option<(Shape, Domain)>,
+    trusts: bool,
+    largest: u64,
+    /// Whether nothing more comes.
+    is_over: bool,
+}
+
+/// What a message may have at most, unless it is told otherwise.
+const LIMITS: Limits = Limits { body: 64 << 20, descriptors: MOST_DESCRIPTORS };
+
+impl Receiver {
+    /// A receiver on one end of a connected socket. Memory is opened by the first of the devices
+    /// that is of its [domain](Device::sharing_domain).
+    pub fn new(socket: UnixStream, devices: impl IntoIterator<Item = Device>) -> Self {
+        Self {
+            back: Backchannel::new(socket),
+            reader: FrameReader::new(LIMITS),
+            devices: devices.into_iter().collect(),
+            shape: None,
+            trusts: false,
+            largest: u64::MAX,
+            is_over: false,
+        }
+    }
+
+    /// This receiver, which also takes memory of the host that the sender can still write to.
+    ///
+    /// # Safety
+    /// UNS-38: the process at the other end writes to no memory of an array that it sent, as long
+    /// as the array is not released.
+    #[must_use]
+    pub unsafe fn trusting(mut self) -> Self {
+        self.trusts = true;
+        self
+    }
+
+    /// This receiver, which refuses allocations of more than this many bytes.
+    #[must_use]
+    pub fn largest_allocation(mut self, bytes: u64) -> Self {
+        self.largest = bytes;
+        self
+    }
+
+    /// Waits for the next array. `None` after the last one: the sender has closed its side, or its
+    /// stream is at its end.
+    ///
+    /// After an error nothing more comes. What came before stays usable.
+    pub fn receive(&mut self) -> Result<Option<Array>> {
+        self.receive_with(Patience::Forever)
+    }
+
+    /// Waits for the next array for some time. After that the error is of the kind
+    /// [`TimedOut`](ErrorKind::TimedOut), and the next call goes on waiting.
+    pub fn receive_within(&mut self, timeout: Duration) -> Result<Option<Array>> {
+        self.receive_with(Patience::of(Some(timeout)))
+    }
+
+    /// The next array, if it came already.
+    pub(crate) fn receive_at_once(&mut self) -> Result<Option<Array>> {
+        self.receive_with(Patience::None)
+    }
+
+    fn receive_with(&mut self, patience: Patience) -> Result<Option<Array>> {
+        while !self.is_over {
+            let came = self.come(patience);
+            let is_a_pause = came.as_ref().is_err_and(|error| error.kind() == ErrorKind::TimedOut);
+            match came {
+                Ok(Some(frame)) => match self.take_in(frame) {
+                    Ok(Some(array)) => return Ok(Some(array)),
+                    Ok(None) => {}
+                    Err(error) => return Err(self.end(error)),
+                },
+                Ok(None) => self.is_over = true,
+                Err(error) if is_a_pause => return Err(error),
+                Err(error) => return Err(self.end(error)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next frame. `None` where the sender has closed its side.
+    fn come(&mut self, patience: Patience) -> Result<Option<Frame>> {
+        match self.reader.read(self.back.socket(), patience)? {
+            Came::Frame(frame) => Ok(Some(frame)),
+            Came::End => Ok(None),
+            Came::Nothing => {
+                let message = "nothing came from the sender";
+                Err(Error::new(ErrorKind::TimedOut, message).during("receive"))
+            }
+        }
+    }
+
+    fn take_in(&mut self, frame: Frame) -> Result<Option<Array>> {
+        if !frame.descriptors.is_empty() && frame.kind != Kind::Array {
+            return Err(malformed(format!("{:?} has descriptors", frame.kind)));
+        }
+        match frame.kind {
+            Kind::Schema => {
+                let (schema, domain) = schemas::decode(&frame.body)?;
+                self.shape = Some((Shape::new(schema)?, domain));
+                Ok(None)
+            }
+            Kind::Array => self.open(frame).map(Some),
+            Kind::End => {
+                self.is_over = true;
+                Reader::new(&frame.body).finish()?;
+                Ok(None)
+            }
+            Kind::Failed => {
+                let text = String::from_utf8_lossy(&frame.body);
+                Err(of_peer(format!("the sender says: {text}")))
+            }
+            kind => Err(malformed(format!("a sender sends no message of the kind {kind:?}"))),
+        }
+    }
+
+    fn open(&self, frame: Frame) -> Result<Array> {
+        let number = described::number_of(&frame.body)?;
+        // Released in any case, when the last thing that was made of the array is gone.
+        let owner = Arc::new(Borrowed { number, sender: self.back.clone() });
+        let Some((shape, domain)) = &self.shape else {
+            return Err(malformed("an array comes before its schema"));
+        };
+        let is_it = |device: &&Device| device.sharing_domain().is_some_and(|own| domain.is(own));
+        let device = self.devices.iter().find(is_it).ok_or_else(|| {
+            let message = format!(
+                "none of the receiver's devices can open the memory, which is shared by `{}`",
+                domain.way
+            );
+            Error::new(ErrorKind::DeviceMissing, message).during("receive")
+        })?;
+        let opening = Opening { device, trusts: self.trusts, largest: self.largest };
+        described::opened(&frame.body, frame.descriptors, shape, opening, &owner)
+    }
+
+    /// Ends the connection for good. Arrays that came before are still released to the sender.
+    fn end(&mut self, error: Error) -> Error {
+        self.is_over = true;
+        error
+    }
+
+    /// The arrays that come, as a stream. Waits for the schema.
+    ///
+    /// The sender is asked for `ahead` arrays more than were taken from the stream, at least one.
+    /// Errors of the sender's stream are errors of this one.
+    pub fn into_stream(mut self, ahead: usize) -> Result<ArrayStream> {
+        let schema = self.wait_for_schema()?;
+        let device_type = match &self.shape {
+            Some((_, domain)) => domain.device_type,
+            None => arrow_device::DeviceType::CPU,
+        };
+        let ahead = u32::try_from(ahead.max(1)).unwrap_or(u32::MAX);
+        self.back.wanted(ahead);
+        let incoming = Incoming { receiver: self, taken: 0, ahead };
+        Ok(ArrayStream::new(schema, device_type, incoming))
+    }
+
+    fn wait_for_schema(&mut self) -> Result<Schema> {
+        loop {
+            if let Some((shape, _)) = &self.shape {
+                return Ok(shape.schema.clone());
+            }
+            match self.come(Patience::Forever)? {
+                Some(frame) if frame.kind != Kind::Array => {
+                    self.take_in(frame)?;
+                }
+                Some(_) => return Err(malformed("an array comes before its schema")),
+                None => return Err(of_peer("the sender has gone without telling a schema")),
+            }
+        }
+    }
+}
+
+impl AsFd for Receiver {
+    /// The socket. It can be read when something came that [`receive`](Self::receive) has not
+    /// looked at.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.back.socket()
+    }
+}
+
+/// The arrays of a receiver's stream.
+struct Incoming {
+    receiver: Receiver,
+    /// How many arrays came since the sender was asked for more.
+    taken: u32,
+    ahead: u32,
+}
+
+impl Iterator for Incoming {
+    type Item = Result<Array>;
+
+    fn next(&mut self) -> Option<Result<Array>> {
+        let came = self.receiver.receive_stream();
+        if matches!(came, Some(Ok(_))) {
+            self.taken += 1;
+            // Half of what may be ahead is asked for at once, so that telling costs little.
+            if self.taken * 2 >= self.ahead {
+                self.receiver.back.wanted(std::mem::take(&mut self.taken));
+            }
+        }
+        came
+    }
+}
+
+impl Receiver {
+    /// The next array of a stream, which has an end that the sender tells.
+    fn receive_stream(&mut self) -> Option<Result<Array>> {
+        while !self.is_over {
+            let taken = match self.come(Patience::Forever) {
+                Ok(Some(frame)) => self.take_in(frame),
+                Ok(None) => Err(of_peer("the sender has gone before the end of its stream")),
+                Err(error) => Err(error),
+            };
+            match taken {
+                Ok(Some(array)) => return Some(Ok(array)),
+                Ok(None) => {}
+                Err(error) => return Some(Err(self.end(error))),
+            }
+        }
+        None
+    }
+}

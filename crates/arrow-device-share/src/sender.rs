@@ -1,0 +1,399 @@
+//! [`Sender`]: arrays for another process.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use arrow_device::copy::Options;
+use arrow_device::driver::ForkMutex;
+use arrow_device::{Array, ArrayStream, Device, DeviceId, Error, ErrorKind, Queue, Result, Schema};
+
+use crate::described::Described;
+use crate::frames::{self, Came, Frame, FrameReader, Kind, Limits, Patience};
+use crate::keeper::{self, Kept};
+use crate::problem::{malformed, of_peer};
+use crate::schemas::{self, Domain};
+use crate::wire::Reader;
+
+/// Sends arrays to another process, and holds them until that process has finished with them.
+///
+/// The other side is a [`Receiver`](crate::Receiver), at the other end of a connected Unix socket.
+/// [`share`](crate::share) sends one array to whoever gets a descriptor.
+///
+/// What the receiver tells is looked at when [`held`](Self::held) or
+/// [`wait_until_released`](Self::wait_until_released) is called, and when something is sent. The
+/// socket ([`as_fd`](AsFd::as_fd)) can be read when there is something to look at. A sender that is
+/// dropped leaves what it holds to a thread of this crate.
+///
+/// ```
+/// use std::os::unix::net::UnixStream;
+///
+/// use arrow_device::{Array, DataType, Device};
+/// use arrow_device_share::{Receiver, Sender, to_shareable};
+///
+/// let (one, other) = UnixStream::pair()?;
+/// let sender = Sender::new(one);
+/// let mut receiver = Receiver::new(other, [Device::host()]);
+///
+/// let array = Array::from_values(DataType::Int32, [Some(1), Some(2)])?;
+/// sender.send(&to_shareable(&array, &Device::host())?)?;
+/// let received = receiver.receive()?.expect("an array was sent");
+/// assert!(received.equals(&array)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Sender {
+    /// `None` only while the sender is dropped.
+    outgoing: Option<Box<Outgoing>>,
+}
+
+/// A connection to a receiver, and what it uses.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    socket: UnixStream,
+    writing: ForkMutex<Writing>,
+    state: ForkMutex<State>,
+    /// The process that the connection belongs to.
+    process: u32,
+}
+
+/// What a sender knows for its next message.
+#[derive(Debug)]
+struct Writing {
+    next: u64,
+    /// The schema and the domain that were sent last.
+    sent: Option<(Schema, Domain)>,
+    /// A queue of the device of the last array.
+    queue: Option<Queue>,
+    /// Whether memory is fixed, where that can be done.
+    fixes: bool,
+}
+
+/// What the receiver has, and has told.
+#[derive(Debug)]
+struct State {
+    held: BTreeMap<u64, Array>,
+    wanted: u64,
+    reader: FrameReader,
+    /// Whether the receiver has gone, or broke the protocol.
+    is_over: bool,
+}
+
+/// Receivers send short messages without descriptors.
+const LIMITS: Limits = Limits { body: 64 << 10, descriptors: 0 };
+
+impl Sender {
+    /// A sender on one end of a connected socket.
+    pub fn new(socket: UnixStream) -> Self {
+        let reader = FrameReader::new(LIMITS);
+        let writing = Writing { next: 0, sent: None, queue: None, fixes: true };
+        let state = State { held: BTreeMap::new(), wanted: 0, reader, is_over: false };
+        let outgoing = Outgoing {
+            socket,
+            writing: ForkMutex::new(writing),
+            state: ForkMutex::new(state),
+            process: std::process::id(),
+        };
+        Self { outgoing: Some(Box::new(outgoing)) }
+    }
+
+    /// This sender, which leaves memory as it is. The receiver has to
+    /// [trust](crate::Receiver::trusting) this process where the memory is the host's.
+    ///
+    /// To fix memory, the system takes its pages out of this process once: some milliseconds for a
+    /// gigabyte.
+    #[must_use]
+    pub fn without_fixing(mut self) -> Self {
+        let writing = self.outgoing.as_mut().and_then(|outgoing| outgoing.writing.get_mut());
+        if let Some(writing) = writing {
+            writing.fixes = false;
+        }
+        self
+    }
+
+    fn outgoing(&self) -> Result<&Outgoing> {
+        self.outgoing.as_deref().ok_or_else(|| of_peer("the sender is gone"))
+    }
+
+    /// Sends an array, whose memory the receiver can then use. Waits until the array is ready, and
+    /// until the system has room for the message.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported): the array does not lie in memory that other
+    /// processes can open (see [`to_shareable`]). [`Peer`](ErrorKind::Peer): the receiver has gone.
+    pub fn send(&self, array: &Array) -> Result<()> {
+        self.outgoing()?.send(array, Patience::Forever)
+    }
+
+    /// [`send`](Self::send), without a wait for the receiver. The error is of the kind
+    /// [`NotReady`](ErrorKind::NotReady) where the system has no room for the message, and the
+    /// connection cannot be used any more.
+    pub(crate) fn send_at_once(&self, array: &Array) -> Result<()> {
+        self.outgoing()?.send(array, Patience::None)
+    }
+
+    /// Sends the arrays of a stream as the receiver asks for them, then the end of the stream, and
+    /// waits until the receiver has finished with all of them. An error of the stream is sent to the
+    /// receiver, and returned here too.
+    ///
+    /// The receiver reads with [`Receiver::into_stream`](crate::Receiver::into_stream), and says how
+    /// many arrays it wants ahead.
+    pub fn serve(&self, stream: ArrayStream) -> Result<()> {
+        self.outgoing()?.serve(stream)
+    }
+
+    /// How many arrays the receiver still uses. Never waits.
+    ///
+    /// After the receiver has gone there are none.
+    pub fn held(&self) -> Result<usize> {
+        self.outgoing()?.held()
+    }
+
+    /// Waits until the receiver uses no array any more. Returns whether that is so; no, where the
+    /// time is over.
+    pub fn wait_until_released(&self, timeout: Option<Duration>) -> Result<bool> {
+        let outgoing = self.outgoing()?;
+        let patience = Patience::of(timeout);
+        outgoing.until(patience, |state| state.held.is_empty())
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        let Some(outgoing) = self.outgoing.take() else { return };
+        // In a child of `fork` the arrays are the parent's to hold.
+        if outgoing.process == std::process::id() && outgoing.held().is_ok_and(|held| held > 0) {
+            keeper::keep(Kept::Outgoing(outgoing));
+        }
+    }
+}
+
+impl AsFd for Sender {
+    /// The socket.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.outgoing {
+            Some(outgoing) => outgoing.socket(),
+            None => unreachable!("a sender has a connection until it is dropped"),
+        }
+    }
+}
+
+impl Outgoing {
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn send(&self, array: &Array, patience: Patience) -> Result<()> {
+        self.require_process()?;
+        array.wait()?;
+        let queue = self.queue_for(array)?;
+        let device = queue.device();
+        let domain = device.sharing_domain().ok_or_else(|| not_shared(device))?;
+        let described = Described::new(&array.on(&queue)?, device)?;
+        let fixes = self.writing.lock()?.fixes;
+        let mut handles = Vec::with_capacity(described.allocations().len());
+        for place in described.allocations() {
+            let fixed = fixes && place.can_be_fixed;
+            // SAFETY: UNS-36: `find_shared` named the allocation, which the array keeps. What can be
+            // fixed was allocated for one use: its memory was shared when the array was made, and
+            // nobody writes to shared memory (SAF-3).
+            handles.push(unsafe { device.export_shared(place.memory, fixed) }?);
+        }
+        let domain = Domain::of(device.id(), Some(domain));
+        let schema = array.schema()?;
+        let descriptors: Vec<_> =
+            handles.iter().filter_map(|handle| Some(handle.descriptor.as_ref()?.as_fd())).collect();
+        let mut writing = self.writing.lock()?;
+        writing.tell_schema(self.socket(), &schema, domain, patience)?;
+        let number = writing.next;
+        writing.next += 1;
+        let body = described.body(number, &handles);
+        // Held before it is sent: the receiver may be faster than this thread.
+        let mut state = self.state.lock()?;
+        state.held.insert(number, array.clone());
+        drop(state);
+        let sent = frames::send(self.socket(), Kind::Array, &body, &descriptors, patience);
+        drop(writing);
+        if sent.is_err() {
+            let unsent = self.state.lock()?.held.remove(&number);
+            drop(unsent);
+        }
+        sent
+    }
+
+    /// A queue on the device of the array.
+    fn queue_for(&self, array: &Array) -> Result<Queue> {
+        let id = array.device();
+        let known = self.writing.lock()?.queue.clone();
+        if let Some(queue) = known.filter(|queue| queue.device().id() == id) {
+            return Ok(queue);
+        }
+        let device = Device::find(id).ok_or_else(|| {
+            let message = "the device of the array is not open in this process";
+            Error::new(ErrorKind::DeviceMissing, message).during("send").on_device(id)
+        })?;
+        let queue = device.open_queue()?;
+        let before = self.writing.lock()?.queue.replace(queue.clone());
+        // A queue is closed without the lock.
+        drop(before);
+        Ok(queue)
+    }
+
+    /// Refuses the connection of a parent in a child of `fork`.
+    fn require_process(&self) -> Result<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        let message = "the connection is one of the parent process";
+        Err(Error::new(ErrorKind::Unsupported, message).during("send"))
+    }
+
+    fn serve(&self, stream: ArrayStream) -> Result<()> {
+        if let Err(error) = self.send_stream(stream) {
+            let text = error.to_string();
+            let text = text.get(..MAX_TEXT).unwrap_or(&text).as_bytes();
+            // A receiver that has gone is told nothing.
+            let _ = frames::send(self.socket(), Kind::Failed, text, &[], Patience::Forever);
+            return Err(error);
+        }
+        frames::send(self.socket(), Kind::End, &[], &[], Patience::Forever)?;
+        self.until(Patience::Forever, |state| state.held.is_empty())?;
+        Ok(())
+    }
+
+    fn send_stream(&self, stream: ArrayStream) -> Result<()> {
+        // The receiver wants to know the schema before the first array, also where there is none.
+        let domain = Domain::of(DeviceId::new(stream.device_type(), 0), None);
+        let mut writing = self.writing.lock()?;
+        writing.tell_schema(self.socket(), stream.schema(), domain, Patience::Forever)?;
+        drop(writing);
+        for array in stream {
+            let array = array?;
+            self.until(Patience::Forever, |state| state.wanted > 0)?;
+            let mut state = self.state.lock()?;
+            if state.is_over {
+                return Err(of_peer("the receiver has gone before the end of the stream"));
+            }
+            state.wanted -= 1;
+            drop(state);
+            self.send(&array, Patience::Forever)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at what the receiver has told, until something holds. The answer is also yes once the
+    /// receiver has gone.
+    fn until(&self, patience: Patience, holds: impl Fn(&State) -> bool) -> Result<bool> {
+        loop {
+            let (is_so, _) = self.look(|state| state.is_over || holds(state))?;
+            if is_so {
+                return Ok(true);
+            }
+            let is_there = patience.wait(self.socket(), rustix::event::PollFlags::IN);
+            if !is_there.map_err(|error| crate::problem::failed("wait", error))? {
+                return Ok(false);
+            }
+        }
+    }
+
+    pub(crate) fn held(&self) -> Result<usize> {
+        Ok(self.look(|_| true)?.1)
+    }
+
+    /// Takes in what the receiver has told, and lets go of what it released. Returns whether
+    /// something holds then, and how many arrays are still held.
+    fn look(&self, holds: impl FnOnce(&State) -> bool) -> Result<(bool, usize)> {
+        let mut released = Vec::new();
+        let mut state = self.state.lock()?;
+        let looked = state.take_in(self.socket(), &mut released);
+        let answer = (holds(&state), state.held.len());
+        drop(state);
+        // Arrays are released without the lock: what owns them may be foreign code.
+        drop(released);
+        if looked.is_err() {
+            let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        }
+        looked.map(|()| answer)
+    }
+}
+
+/// The longest text of an error that is sent.
+const MAX_TEXT: usize = 4096;
+
+impl State {
+    /// Takes in what the receiver has told. A receiver that breaks the protocol is over: what it
+    /// used is let go, since nothing that it says can be believed.
+    fn take_in(&mut self, socket: BorrowedFd<'_>, released: &mut Vec<Array>) -> Result<()> {
+        let mut taken = Ok(());
+        while !self.is_over && taken.is_ok() {
+            match self.reader.read(socket, Patience::None) {
+                Ok(Came::Frame(frame)) => taken = self.told(&frame, released),
+                Ok(Came::Nothing) => return Ok(()),
+                Ok(Came::End) => self.is_over = true,
+                Err(error) => taken = Err(error),
+            }
+        }
+        self.is_over = true;
+        released.extend(std::mem::take(&mut self.held).into_values());
+        taken
+    }
+
+    /// Takes in what the receiver told.
+    fn told(&mut self, frame: &Frame, released: &mut Vec<Array>) -> Result<()> {
+        let mut from = Reader::new(&frame.body);
+        match frame.kind {
+            Kind::Released => {
+                while from.left() > 0 {
+                    let number = from.u64()?;
+                    let array = self.held.remove(&number).ok_or_else(|| {
+                        malformed(format!("array {number} is released, which is not there"))
+                    })?;
+                    released.push(array);
+                }
+                Ok(())
+            }
+            Kind::Wanted => {
+                self.wanted = self.wanted.saturating_add(from.u32()?.into());
+                from.finish()
+            }
+            kind => Err(malformed(format!("a receiver sends no message of the kind {kind:?}"))),
+        }
+    }
+}
+
+impl Writing {
+    /// Tells the receiver the schema and the domain of what follows, if it does not know them.
+    fn tell_schema(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        schema: &Schema,
+        domain: Domain,
+        patience: Patience,
+    ) -> Result<()> {
+        let is_known = self.sent.as_ref().is_some_and(|(sent, of)| {
+            let is_same = std::ptr::eq(sent.field(), schema.field());
+            *of == domain && (is_same || sent.field() == schema.field())
+        });
+        if !is_known {
+            let body = schemas::encode(schema, &domain);
+            frames::send(socket, Kind::Schema, &body, &[], patience)?;
+            self.sent = Some((schema.clone(), domain));
+        }
+        Ok(())
+    }
+}
+
+fn not_shared(device: &Device) -> Error {
+    let message = "memory of this device cannot be opened by other processes";
+    Error::new(ErrorKind::Unsupported, message).during("share").on_device(device.id())
+}
+
+/// The array, in memory of this device that other processes can open: a copy, in one allocation.
+///
+/// An application that makes arrays to be shared makes them there at once, on a device of
+/// [`Device::shareable`], and needs no copy.
+pub fn to_shareable(array: &Array, device: &Device) -> Result<Array> {
+    let queue = device.shareable()?.open_queue()?;
+    array.copy_with(&queue, &Options::new().always(true))
+}

@@ -1,0 +1,41 @@
+//! One array as one descriptor.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use arrow_device::{Array, Device, Error, ErrorKind, Result};
+
+use crate::problem::of_peer;
+use crate::{Receiver, Sender};
+
+/// Shares one array with whoever gets the returned descriptor, the ticket.
+///
+/// The ticket is one end of a socket in which the message about the array waits already. Send it to
+/// another process in any way that carries descriptors, or let a child inherit it. [`open`] makes
+/// the array of it, once. Until then, and as long as the array is used there, the [`Sender`] holds
+/// the array. When the ticket is lost without having been opened, the array is released as well.
+///
+/// Neither this nor sending the ticket waits for the other process.
+pub fn share(array: &Array) -> Result<(OwnedFd, Sender)> {
+    let (here, ticket) = UnixStream::pair().map_err(Error::other)?;
+    let sender = Sender::new(here);
+    sender.send_at_once(array)?;
+    Ok((ticket.into(), sender))
+}
+
+/// Opens the array of a ticket that another process made by [`share`]. Never waits.
+///
+/// Memory is opened by the first of the devices that is of its
+/// [domain](arrow_device::Device::sharing_domain).
+pub fn open(ticket: OwnedFd, devices: impl IntoIterator<Item = Device>) -> Result<Array> {
+    let mut receiver = Receiver::new(UnixStream::from(ticket), devices);
+    match receiver.receive_at_once() {
+        Ok(Some(array)) => Ok(array),
+        Ok(None) => Err(of_peer("the ticket has no array, or was opened before").during("receive")),
+        Err(error) if error.kind() == ErrorKind::TimedOut => {
+            let message = "the ticket has no array, or was opened before";
+            Err(Error::new(ErrorKind::InvalidArgument, message).during("receive"))
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,222 @@
+//! Both ends in one process: what is sent comes, in the same memory, and is held as long as it is
+//! used.
+
+use std::time::Duration;
+
+use arrow_device::{Array, DataType, Device, ErrorKind, Recycler};
+use arrow_device_share::{open, share, to_shareable};
+use arrow_device_testkit::generate::{self, for_each};
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::process::alone;
+use arrow_device_testkit::{Verdict, oracle, require};
+
+use crate::support::{batch, connected, descriptors, shareable, software};
+
+const SOON: Option<Duration> = Some(Duration::from_secs(60));
+
+fn said(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn goes_through(generated: &generate::Generated, here: &Device, there: &Device) -> Verdict {
+    let array = generate::build(&generated.plan, &Ledger::new()).map_err(said)?;
+    let array = to_shareable(&array, here).map_err(said)?;
+    let (ticket, sender) = share(&array).map_err(said)?;
+    let opened = open(ticket, [there.clone()]).map_err(said)?;
+    require(opened.data_type() == array.data_type(), || format!("{}", opened.data_type()))?;
+    require(opened.field() == array.field(), || format!("{:?}", opened.field()))?;
+    require(opened.null_count() == array.null_count(), || format!("{:?}", opened.null_count()))?;
+    let back = opened.to_host().map_err(said)?;
+    back.validate().map_err(said)?;
+    oracle::require_equal(&generated.plan, &oracle::plan_of(&back)?)?;
+    drop((opened, back));
+    require(sender.wait_until_released(SOON).map_err(said)?, || "not released".to_owned())
+}
+
+#[test]
+fn arrays_of_all_types_and_windows_come_as_they_were() {
+    let host = Device::host();
+    let count = if cfg!(debug_assertions) { 300 } else { 3000 };
+    for_each(count, 31, |generated| goes_through(generated, &host, &host));
+}
+
+#[test]
+fn arrays_of_a_device_come_to_a_device_of_the_same_kind() {
+    let (_one, here) = software();
+    let (_other, there) = software();
+    for_each(200, 32, |generated| goes_through(generated, &here, &there));
+}
+
+#[test]
+fn a_thousand_columns_are_one_allocation() {
+    let column = Array::from_values(DataType::Int32, (0..100).map(Some)).unwrap();
+    let columns = (0..1000).map(|number| (format!("column {number}"), column.clone()));
+    let wide = arrow_device::Batch::from_columns(columns).unwrap();
+    let wide = to_shareable(wide.as_array(), &Device::host()).unwrap();
+    alone(|| {
+        let before = descriptors();
+        let (ticket, sender) = share(&wide).unwrap();
+        // Both ends of the ticket's socket. What is in the ticket is not open here.
+        assert_eq!(descriptors(), before + 2);
+        let opened = open(ticket, [Device::host()]).unwrap();
+        assert_eq!(descriptors(), before + 2);
+        assert!(opened.equals(&wide).unwrap());
+        drop(opened);
+        assert!(sender.wait_until_released(SOON).unwrap());
+        drop(sender);
+        assert_eq!(descriptors(), before);
+    });
+}
+
+/// The inode of the file that is mapped at an address.
+fn inode_at(address: usize) -> Option<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let [from, to] = [from, to].map(|text| usize::from_str_radix(text, 16).unwrap());
+        (from..to).contains(&address).then(|| words.nth(3)?.parse().ok()).flatten()
+    })
+}
+
+#[test]
+fn both_sides_have_the_same_pages() {
+    let array = shareable(100);
+    let (ticket, _sender) = share(&array).unwrap();
+    let opened = open(ticket, [Device::host()]).unwrap();
+    let address = |array: &Array| {
+        let host = array.child(0).unwrap().host().unwrap();
+        host.buffer(1).unwrap().as_ptr().addr()
+    };
+    let (one, other) = (address(&array), address(&opened));
+    assert_ne!(one, other);
+    assert!(inode_at(one).is_some_and(|inode| inode != 0));
+    assert_eq!(inode_at(one), inode_at(other));
+}
+
+#[test]
+fn an_array_is_held_until_its_last_part_is_gone() {
+    let (sender, mut receiver) = connected([Device::host()]);
+    sender.send(&shareable(10)).unwrap();
+    sender.send(&shareable(20)).unwrap();
+    let first = receiver.receive().unwrap().unwrap();
+    let second = receiver.receive().unwrap().unwrap();
+    assert_eq!(sender.held().unwrap(), 2);
+    let part = first.child(1).unwrap().slice(3, 4).unwrap();
+    drop(first);
+    assert_eq!(sender.held().unwrap(), 2);
+    drop(receiver);
+    drop(second);
+    assert_eq!(sender.held().unwrap(), 1, "arrays outlive the receiver");
+    drop(part);
+    assert_eq!(sender.held().unwrap(), 0);
+}
+
+#[test]
+fn an_array_of_a_device_is_held_until_its_queue_has_passed_the_use() {
+    let (_one, here) = software();
+    let (_other, there) = software();
+    let array = to_shareable(batch(50).as_array(), &here).unwrap();
+    let (ticket, sender) = share(&array).unwrap();
+    let opened = open(ticket, [there.clone()]).unwrap();
+    let queue = there.open_queue().unwrap();
+    let copy = opened.copy_with(&queue, &arrow_device::copy::Options::new().always(true)).unwrap();
+    drop(opened);
+    assert_eq!(sender.held().unwrap(), 1, "the copy has not run");
+    queue.synchronize().unwrap();
+    arrow_device::deferred::release_finished();
+    assert_eq!(sender.held().unwrap(), 0);
+    assert!(copy.to_host().unwrap().equals(batch(50).as_array()).unwrap());
+}
+
+#[test]
+fn a_sender_that_is_dropped_still_holds_what_is_used() {
+    alone(|| {
+        let before = Device::host().held().allocated;
+        let (sender, mut receiver) = connected([Device::host()]);
+        sender.send(&shareable(10)).unwrap();
+        let array = receiver.receive().unwrap().unwrap();
+        drop(sender);
+        assert!(Device::host().held().allocated > before, "the keeper has it");
+        drop((array, receiver));
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while Device::host().held().allocated > before {
+            assert!(std::time::Instant::now() < end, "the keeper lets go");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+#[test]
+fn thousands_of_releases_are_told_though_the_sender_looks_late() {
+    let (sender, mut receiver) = connected([Device::host()]);
+    let array = shareable(3);
+    let count = 5000;
+    let received: Vec<Array> = std::thread::scope(|threads| {
+        let sending = threads.spawn(|| (0..count).try_for_each(|_| sender.send(&array)));
+        let received = (0..count).map(|_| receiver.receive().unwrap().unwrap()).collect();
+        sending.join().unwrap().unwrap();
+        received
+    });
+    // One frame for each: more than the system keeps for a sender that does not read.
+    received.into_iter().for_each(drop);
+    assert!(sender.wait_until_released(SOON).unwrap());
+}
+
+#[test]
+fn a_ticket_that_nobody_opens_is_released_and_opens_once() {
+    let (ticket, sender) = share(&shareable(5)).unwrap();
+    assert_eq!(sender.held().unwrap(), 1);
+    drop(ticket);
+    assert_eq!(sender.held().unwrap(), 0);
+
+    let (ticket, _sender) = share(&shareable(5)).unwrap();
+    let again = ticket.try_clone().unwrap();
+    let opened = open(ticket, [Device::host()]).unwrap();
+    assert_eq!(open(again, [Device::host()]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(opened.len(), 5);
+}
+
+#[test]
+fn memory_that_was_not_made_for_it_is_refused_by_name() {
+    let error = share(batch(10).as_array()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("`n`: buffer 0 does not lie in memory"), "{error}");
+}
+
+#[test]
+fn memory_that_is_used_again_is_taken_on_trust_only() {
+    let recycler = Recycler::new(1 << 20);
+    let device = Device::host().with_allocator(recycler.clone());
+    let array = to_shareable(batch(10).as_array(), &device).unwrap();
+
+    let (ticket, sender) = share(&array).unwrap();
+    let error = open(ticket, [Device::host()]).unwrap_err();
+    assert!(error.to_string().contains("the sender can still write to it"), "{error}");
+    assert_eq!(sender.held().unwrap(), 0, "what is refused is released");
+
+    let (sender, receiver) = connected([Device::host()]);
+    // SAFETY: UNS-38: the test holds the array, and writes nowhere.
+    let mut receiver = unsafe { receiver.trusting() };
+    sender.send(&array).unwrap();
+    let opened = receiver.receive().unwrap().unwrap();
+    assert!(opened.equals(batch(10).as_array()).unwrap());
+    drop(array);
+    assert_eq!(recycler.kept(), 0, "the sender holds the array");
+    drop(opened);
+    assert_eq!(sender.held().unwrap(), 0);
+    assert!(recycler.kept() > 0);
+    // The same block again, which can be written.
+    let again = to_shareable(batch(10).as_array(), &device).unwrap();
+    assert!(again.equals(batch(10).as_array()).unwrap());
+}
+
+#[test]
+fn an_array_without_bytes_is_shared_too() {
+    for data_type in [DataType::Null, DataType::Utf8, DataType::Utf8View] {
+        let array = Array::empty(data_type).unwrap();
+        let (ticket, sender) = share(&array).unwrap();
+        assert!(open(ticket, [Device::host()]).unwrap().equals(&array).unwrap());
+        assert_eq!(sender.held().unwrap(), 0);
+    }
+}

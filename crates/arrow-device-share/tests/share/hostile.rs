@@ -1,0 +1,258 @@
+//! A peer that sends anything: wrong bytes, wrong descriptors, wrong sizes, too much, too often.
+
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use arrow_device::{Array, Device, ErrorKind, Result};
+use arrow_device_share::{Receiver, Sender, open, share};
+use arrow_device_testkit::process::alone;
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+use crate::support::{descriptors, shareable, software};
+
+/// The bytes and the descriptors that wait in a ticket.
+fn taken_apart(ticket: &OwnedFd) -> (Vec<u8>, Vec<OwnedFd>) {
+    let (mut all, mut descriptors) = (Vec::new(), Vec::new());
+    loop {
+        let mut bytes = vec![0; 1 << 16];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let Ok(came) = rustix::net::recvmsg(ticket, &mut parts, &mut beside, flags) else {
+            return (all, descriptors);
+        };
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(some) = message {
+                descriptors.extend(some);
+            }
+        }
+        if came.bytes == 0 {
+            return (all, descriptors);
+        }
+        all.extend(&bytes[..came.bytes]);
+    }
+}
+
+/// Opens what a peer sent as a ticket of these bytes and descriptors.
+fn opened(bytes: &[u8], descriptors: &[OwnedFd], devices: Vec<Device>) -> Result<Array> {
+    let (one, other) = UnixStream::pair().unwrap();
+    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    if !borrowed.is_empty() {
+        assert!(beside.push(SendAncillaryMessage::ScmRights(&borrowed)));
+    }
+    let flags = SendFlags::DONTWAIT;
+    let sent = rustix::net::sendmsg(&one, &[IoSlice::new(bytes)], &mut beside, flags);
+    assert_eq!(sent.unwrap(), bytes.len());
+    drop(one);
+    open(other.into(), devices)
+}
+
+fn host() -> Vec<Device> {
+    vec![Device::host()]
+}
+
+/// A ticket of a batch, taken apart.
+fn ticket() -> (Vec<u8>, Vec<OwnedFd>) {
+    let (ticket, sender) = share(&shareable(20)).unwrap();
+    let parts = taken_apart(&ticket);
+    drop(sender);
+    parts
+}
+
+#[test]
+fn what_was_taken_apart_and_put_together_is_opened() {
+    let (bytes, descriptors) = ticket();
+    assert_eq!(descriptors.len(), 1);
+    let array = opened(&bytes, &descriptors, host()).unwrap();
+    assert!(array.equals(&shareable(20)).unwrap());
+}
+
+#[test]
+fn any_bytes_are_an_array_or_an_error() {
+    let (bytes, descriptors) = ticket();
+    let mut random = 0x1234_5678_9abc_def1_u64;
+    let mut next = move |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below as u64) as usize
+    };
+    let mut well = 0;
+    for _ in 0..if cfg!(debug_assertions) { 20_000 } else { 200_000 } {
+        let mut bytes = bytes.clone();
+        for _ in 0..1 + next(4) {
+            let at = next(bytes.len());
+            bytes[at] = match next(5) {
+                0 => 0,
+                1 => 0xff,
+                2 => 0x80,
+                3 => bytes[at] ^ (1 << next(8)),
+                _ => next(256) as u8,
+            };
+        }
+        if next(8) == 0 {
+            bytes.truncate(next(bytes.len()));
+        }
+        if let Ok(array) = opened(&bytes, &descriptors, host()) {
+            well += 1;
+            // Whatever the bytes are, looking at the data is an error at worst.
+            let _ = array.validate();
+            let _ = array.to_host().map(|array| array.equals(&array));
+        }
+    }
+    assert!(well > 100, "{well}");
+}
+
+#[test]
+fn a_message_that_is_cut_anywhere_is_an_error() {
+    let (bytes, descriptors) = ticket();
+    for len in 0..bytes.len() {
+        assert!(opened(&bytes[..len], &descriptors, host()).is_err(), "{len}");
+    }
+}
+
+/// Memory of this many bytes with these seals.
+fn memory(len: usize, seals: SealFlags) -> OwnedFd {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = rustix::fs::memfd_create(c"hostile", flags).unwrap();
+    File::from(memory.try_clone().unwrap()).write_all(&vec![0; len]).unwrap();
+    rustix::fs::fcntl_add_seals(&memory, seals).unwrap();
+    memory
+}
+
+#[test]
+fn descriptors_of_other_things_are_refused() {
+    let (bytes, _right) = ticket();
+    let fixed = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    let (read, write) = std::io::pipe().unwrap();
+    let wrong: [(&str, OwnedFd); 9] = [
+        ("a device", File::open("/dev/zero").unwrap().into()),
+        ("a file", File::open("/proc/self/exe").unwrap().into()),
+        ("a folder", File::open("/").unwrap().into()),
+        ("a pipe", read.into()),
+        ("a pipe's other end", write.into()),
+        ("a socket", UnixStream::pair().unwrap().0.into()),
+        ("memory that can shrink", memory(1 << 20, SealFlags::GROW | SealFlags::WRITE)),
+        ("memory that is too short", memory(100, fixed)),
+        ("memory that can be written", memory(1 << 20, SealFlags::SHRINK)),
+    ];
+    for (name, descriptor) in wrong {
+        let error = opened(&bytes, &[descriptor], host()).unwrap_err();
+        let expected = [ErrorKind::Malformed, ErrorKind::Unsupported];
+        assert!(expected.contains(&error.kind()), "{name}: {error}");
+    }
+    // Long enough and fixed, but other bytes: an array, whose data is wrong or not.
+    let array = opened(&bytes, &[memory(1 << 20, fixed)], host()).unwrap();
+    assert!(!array.equals(&shareable(20)).unwrap());
+}
+
+#[test]
+fn the_number_of_descriptors_is_as_announced() {
+    let (bytes, right) = ticket();
+    assert_eq!(opened(&bytes, &[], host()).unwrap_err().kind(), ErrorKind::Malformed);
+    let two = [right[0].try_clone().unwrap(), right[0].try_clone().unwrap()];
+    // The second one belongs to no message. It is closed with the connection.
+    alone(|| {
+        let before = descriptors();
+        let array = opened(&bytes, &two, host()).unwrap();
+        drop(array);
+        assert_eq!(descriptors(), before);
+    });
+}
+
+#[test]
+fn memory_of_the_software_device_is_no_memory_of_the_host() {
+    let (bytes, descriptors) = ticket();
+    let (_sim, device) = software();
+    let error = opened(&bytes, &descriptors, vec![device]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeviceMissing, "{error}");
+}
+
+#[test]
+fn a_limit_on_allocations_is_kept() {
+    let (one, other) = UnixStream::pair().unwrap();
+    let mut receiver = Receiver::new(other, host()).largest_allocation(4096);
+    let sender = Sender::new(one);
+    sender.send(&shareable(10_000)).unwrap();
+    assert_eq!(receiver.receive().unwrap_err().kind(), ErrorKind::LimitExceeded);
+    assert_eq!(sender.held().unwrap(), 0);
+    assert!(receiver.receive().unwrap().is_none(), "after an error nothing more comes");
+}
+
+/// A frame of a receiver.
+fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = b"ADS1".to_vec();
+    bytes.extend([kind, 0, 0, 0]);
+    bytes.extend(u32::try_from(body.len()).unwrap().to_le_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(body);
+    bytes
+}
+
+#[test]
+fn a_receiver_that_breaks_the_protocol_is_let_go() {
+    let number = |number: u64| number.to_le_bytes();
+    let wrong: [(&str, Vec<u8>); 6] = [
+        ("an array that is not there", frame(5, &number(7))),
+        ("a release that was told before", [frame(5, &number(0)), frame(5, &number(0))].concat()),
+        ("half a number", frame(5, &[0; 4])),
+        ("a message of a sender", frame(2, &number(0))),
+        ("no message", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+        ("a long message", frame(5, &vec![0; 1 << 17])[..16].to_vec()),
+    ];
+    for (name, bytes) in wrong {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let sender = Sender::new(one);
+        sender.send(&shareable(3)).unwrap();
+        sender.send(&shareable(4)).unwrap();
+        other.write_all(&bytes).unwrap();
+        let error = sender.held().unwrap_err();
+        let expected = [ErrorKind::Malformed, ErrorKind::LimitExceeded];
+        assert!(expected.contains(&error.kind()), "{name}: {error}");
+        assert_eq!(sender.held().unwrap(), 0, "{name}");
+        assert!(sender.send(&shareable(5)).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_thousand_half_open_connections_cost_their_sockets_and_no_more() {
+    alone(|| {
+        let before = descriptors();
+        let array = shareable(10);
+        // As many as a process may have that nobody gave more.
+        let halves: Vec<_> = (0..400)
+            .map(|_| {
+                let (one, other) = UnixStream::pair().unwrap();
+                let sender = Sender::new(one);
+                sender.send(&array).unwrap();
+                (sender, other)
+            })
+            .collect();
+        assert!(halves.iter().all(|(sender, _)| sender.held().unwrap() == 1));
+        let senders: Vec<Sender> = halves.into_iter().map(|(sender, _)| sender).collect();
+        assert!(senders.iter().all(|sender| sender.held().unwrap() == 0));
+        drop((senders, array));
+        assert_eq!(descriptors(), before);
+    });
+}
+
+#[test]
+fn a_receiver_waits_no_longer_than_it_is_told() {
+    let (_one, other) = UnixStream::pair().unwrap();
+    let mut receiver = Receiver::new(other, host());
+    let error = receiver.receive_within(Duration::from_millis(5)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    let error = receiver.receive_within(Duration::ZERO).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "the connection goes on");
+}

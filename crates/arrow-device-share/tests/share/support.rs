@@ -1,0 +1,40 @@
+//! What the tests share.
+
+use std::os::unix::net::UnixStream;
+
+use arrow_device::{Array, Batch, DataType, Device};
+use arrow_device_share::{Receiver, Sender, to_shareable};
+use arrow_device_sim::Sim;
+
+/// A sender and a receiver that are connected.
+pub(crate) fn connected(devices: impl IntoIterator<Item = Device>) -> (Sender, Receiver) {
+    let (one, other) = UnixStream::pair().unwrap();
+    (Sender::new(one), Receiver::new(other, devices))
+}
+
+/// A batch of several types with so many rows, the same in every process.
+pub(crate) fn batch(rows: i64) -> Batch {
+    let numbers = (0..rows).map(|row| (row % 7 != 0).then_some(row * 3));
+    let texts = (0..rows).map(|row| Some(format!("row {row} has a text of some length")));
+    let numbers = Array::from_values(DataType::Int64, numbers).unwrap();
+    let views = Array::from_texts(DataType::Utf8View, texts.clone()).unwrap();
+    let texts = Array::from_texts(DataType::Utf8, texts).unwrap();
+    Batch::from_columns([("n", numbers), ("t", texts), ("v", views)]).unwrap()
+}
+
+/// The batch as an array in host memory that can be shared.
+pub(crate) fn shareable(rows: i64) -> Array {
+    to_shareable(batch(rows).as_array(), &Device::host()).unwrap()
+}
+
+/// A software device of a simulator of its own, as another process would have it.
+pub(crate) fn software() -> (Sim, Device) {
+    let sim = Sim::builder().backtraces(false).build();
+    let device = sim.device();
+    (sim, device)
+}
+
+/// How many descriptors this process has open.
+pub(crate) fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
