@@ -109,17 +109,38 @@ impl Patience {
         }
     }
 
+    /// How long the wait may still be: `None` where it is over, and within that `None` where it has
+    /// no end.
+    pub(crate) fn left(self) -> Option<Option<Duration>> {
+        match self {
+            Self::None => None,
+            Self::Until(end) => {
+                let left = end.saturating_duration_since(Instant::now());
+                (!left.is_zero()).then_some(Some(left))
+            }
+            Self::Forever => Some(None),
+        }
+    }
+
     /// Waits until a socket can be read or written. Returns whether it can.
     pub(crate) fn wait(self, socket: BorrowedFd<'_>, what: PollFlags) -> Result<bool, Errno> {
+        self.wait_for(&mut [PollFd::from_borrowed_fd(socket, what)])
+    }
+
+    /// Waits until one of two descriptors can be read. Returns whether one can.
+    pub(crate) fn wait_for_either(
+        self,
+        one: BorrowedFd<'_>,
+        other: BorrowedFd<'_>,
+    ) -> Result<bool, Errno> {
+        self.wait_for(&mut [one, other].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)))
+    }
+
+    fn wait_for(self, polled: &mut [PollFd<'_>]) -> Result<bool, Errno> {
         loop {
-            let left = match self {
-                Self::None => return Ok(false),
-                Self::Until(end) => Some(end.saturating_duration_since(Instant::now())),
-                Self::Forever => None,
-            };
+            let Some(left) = self.left() else { return Ok(false) };
             let left = left.and_then(|left| rustix::event::Timespec::try_from(left).ok());
-            let mut polled = [PollFd::from_borrowed_fd(socket, what)];
-            match rustix::event::poll(&mut polled, left.as_ref()) {
+            match rustix::event::poll(polled, left.as_ref()) {
                 Ok(0) => return Ok(false),
                 Ok(_) => return Ok(true),
                 Err(Errno::INTR) => {}
@@ -286,10 +307,13 @@ impl FrameReader {
 
     /// Takes the next frame, if all of it came.
     fn take(&mut self) -> Result<Option<Frame>> {
+        if self.bytes.is_empty() && !self.descriptors.is_empty() {
+            return Err(malformed("descriptors came that belong to no message"));
+        }
         if self.bytes.len() < HEADER {
             return Ok(None);
         }
-        let header = &self.bytes.make_contiguous()[..HEADER];
+        let header = self.bytes.make_contiguous().get(..HEADER).unwrap_or_default();
         let mut from = Reader::new(header);
         let (magic, kind, flags) = (from.u32()?, from.u8()?, from.u8()?);
         let (descriptors, len) = (usize::from(from.u16()?), from.u32()? as usize);

@@ -33,3 +33,9 @@ pub(crate) fn failed(operation: &'static str, error: rustix::io::Errno) -> Error
     };
     Error::new(kind, error.to_string()).during(operation)
 }
+
+/// A child of `fork` uses a connection of its parent.
+#[cold]
+pub(crate) fn of_parent() -> Error {
+    Error::new(ErrorKind::Unsupported, "the connection is one of the parent process")
+}

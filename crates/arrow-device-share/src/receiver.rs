@@ -9,7 +9,7 @@ use arrow_device::{Array, ArrayStream, Device, Error, ErrorKind, Result, Schema}
 
 use crate::described::{self, Opening};
 use crate::frames::{Came, Frame, FrameReader, Kind, Limits, MOST_DESCRIPTORS, Patience};
-use crate::problem::{malformed, of_peer};
+use crate::problem::{malformed, of_parent, of_peer};
 use crate::releases::{Backchannel, Borrowed};
 use crate::schemas::{self, Domain};
 use crate::shape::Shape;
@@ -110,6 +110,9 @@ impl Receiver {
 
     /// The next frame. `None` where the sender has closed its side.
     fn come(&mut self, patience: Patience) -> Result<Option<Frame>> {
+        if !self.back.is_of_this_process() {
+            return Err(of_parent().during("receive"));
+        }
         match self.reader.read(self.back.socket(), patience)? {
             Came::Frame(frame) => Ok(Some(frame)),
             Came::End => Ok(None),
@@ -163,13 +166,15 @@ impl Receiver {
         described::opened(&frame.body, frame.descriptors, shape, opening, &owner)
     }
 
-    /// Ends the connection for good. Arrays that came before are still released to the sender.
+    /// Takes nothing more. Arrays that came before are still released to the sender.
     fn end(&mut self, error: Error) -> Error {
         self.is_over = true;
+        // Closes descriptors that came and belong to nothing.
+        self.reader = FrameReader::new(LIMITS);
         error
     }
 
-    /// The arrays that come, as a stream. Waits for the schema.
+    /// The stream that the sender [serves](crate::Sender::serve) next. Waits for its schema.
     ///
     /// The sender is asked for `ahead` arrays more than were taken from the stream, at least one.
     /// Errors of the sender's stream are errors of this one.
@@ -186,6 +191,8 @@ impl Receiver {
     }
 
     fn wait_for_schema(&mut self) -> Result<Schema> {
+        // A stream begins with its schema, also where arrays of that schema came before.
+        self.shape = None;
         loop {
             if let Some((shape, _)) = &self.shape {
                 return Ok(shape.schema.clone());

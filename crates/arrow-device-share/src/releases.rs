@@ -76,6 +76,11 @@ impl Backchannel {
         Arc::new(Self { socket, to_tell: ForkMutex::new(ToTell::default()), process })
     }
 
+    /// Whether the connection is one of this process, and not of a parent.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        std::process::id() == self.process
+    }
+
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -91,7 +96,7 @@ impl Backchannel {
     }
 
     fn tell(self: &Arc<Self>, what: impl FnOnce(&mut ToTell)) {
-        if std::process::id() != self.process {
+        if !self.is_of_this_process() {
             return;
         }
         let Ok(mut to_tell) = self.to_tell.lock() else { return };

@@ -1,18 +1,21 @@
 //! [`Sender`]: arrays for another process.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::{Condvar, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arrow_device::copy::Options;
 use arrow_device::driver::ForkMutex;
 use arrow_device::{Array, ArrayStream, Device, DeviceId, Error, ErrorKind, Queue, Result, Schema};
 
+use rustix::event::EventfdFlags;
+
 use crate::described::Described;
 use crate::frames::{self, Came, Frame, FrameReader, Kind, Limits, Patience};
 use crate::keeper::{self, Kept};
-use crate::problem::{malformed, of_peer};
+use crate::problem::{malformed, of_parent, of_peer};
 use crate::schemas::{self, Domain};
 use crate::wire::Reader;
 
@@ -54,8 +57,14 @@ pub(crate) struct Outgoing {
     socket: UnixStream,
     writing: ForkMutex<Writing>,
     state: ForkMutex<State>,
+    /// Tells the threads that wait behind the watching one that the state has changed.
+    changed: Condvar,
+    /// Wakes the watching thread where another one took in what the receiver told.
+    bell: Bell,
     /// The process that the connection belongs to.
     process: u32,
+    /// How long a call waits for a receiver that does not read.
+    patience: Option<Duration>,
 }
 
 /// What a sender knows for its next message.
@@ -78,6 +87,8 @@ struct State {
     reader: FrameReader,
     /// Whether the receiver has gone, or broke the protocol.
     is_over: bool,
+    /// Whether a thread watches the socket, so that others need not.
+    is_watched: bool,
 }
 
 /// Receivers send short messages without descriptors.
@@ -88,12 +99,16 @@ impl Sender {
     pub fn new(socket: UnixStream) -> Self {
         let reader = FrameReader::new(LIMITS);
         let writing = Writing { next: 0, sent: None, queue: None, fixes: true };
-        let state = State { held: BTreeMap::new(), wanted: 0, reader, is_over: false };
+        let held = BTreeMap::new();
+        let state = State { held, wanted: 0, reader, is_over: false, is_watched: false };
         let outgoing = Outgoing {
             socket,
             writing: ForkMutex::new(writing),
             state: ForkMutex::new(state),
+            changed: Condvar::new(),
+            bell: Bell::default(),
             process: std::process::id(),
+            patience: None,
         };
         Self { outgoing: Some(Box::new(outgoing)) }
     }
@@ -112,6 +127,17 @@ impl Sender {
         self
     }
 
+    /// This sender, which waits no longer than this for a receiver that does not read. A call that
+    /// gives up returns an error of the kind [`NotReady`](ErrorKind::NotReady), and the connection
+    /// cannot be used any more after that. Without this a sender waits as long as it takes.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.patience = Some(patience);
+        }
+        self
+    }
+
     fn outgoing(&self) -> Result<&Outgoing> {
         self.outgoing.as_deref().ok_or_else(|| of_peer("the sender is gone"))
     }
@@ -123,7 +149,9 @@ impl Sender {
     /// [`Unsupported`](ErrorKind::Unsupported): the array does not lie in memory that other
     /// processes can open (see [`to_shareable`]). [`Peer`](ErrorKind::Peer): the receiver has gone.
     pub fn send(&self, array: &Array) -> Result<()> {
-        self.outgoing()?.send(array, Patience::Forever)
+        let outgoing = self.outgoing()?;
+        let patience = outgoing.patience;
+        outgoing.send(array, Patience::of(patience))
     }
 
     /// [`send`](Self::send), without a wait for the receiver. The error is of the kind
@@ -245,52 +273,81 @@ impl Outgoing {
         if self.process == std::process::id() {
             return Ok(());
         }
-        let message = "the connection is one of the parent process";
-        Err(Error::new(ErrorKind::Unsupported, message).during("send"))
+        Err(of_parent())
     }
 
     fn serve(&self, stream: ArrayStream) -> Result<()> {
         if let Err(error) = self.send_stream(stream) {
-            let text = error.to_string();
-            let text = text.get(..MAX_TEXT).unwrap_or(&text).as_bytes();
+            let text: String = error.to_string().chars().take(MAX_TEXT).collect();
             // A receiver that has gone is told nothing.
-            let _ = frames::send(self.socket(), Kind::Failed, text, &[], Patience::Forever);
+            let _ = self.send_frame(Kind::Failed, text.as_bytes());
             return Err(error);
         }
-        frames::send(self.socket(), Kind::End, &[], &[], Patience::Forever)?;
+        self.send_frame(Kind::End, &[])?;
         self.until(Patience::Forever, |state| state.held.is_empty())?;
         Ok(())
     }
 
+    fn send_frame(&self, kind: Kind, body: &[u8]) -> Result<()> {
+        let _writing = self.writing.lock()?;
+        frames::send(self.socket(), kind, body, &[], Patience::of(self.patience))
+    }
+
     fn send_stream(&self, stream: ArrayStream) -> Result<()> {
+        self.require_process()?;
         // The receiver wants to know the schema before the first array, also where there is none.
         let domain = Domain::of(DeviceId::new(stream.device_type(), 0), None);
         let mut writing = self.writing.lock()?;
-        writing.tell_schema(self.socket(), stream.schema(), domain, Patience::Forever)?;
+        let patience = Patience::of(self.patience);
+        // A stream begins with its schema, also where the receiver knows it.
+        writing.sent = None;
+        writing.tell_schema(self.socket(), stream.schema(), domain, patience)?;
         drop(writing);
         for array in stream {
             let array = array?;
-            self.until(Patience::Forever, |state| state.wanted > 0)?;
+            let is_wanted = self.state.lock()?.wanted > 0;
+            if !is_wanted {
+                self.until(Patience::Forever, |state| state.wanted > 0)?;
+            }
             let mut state = self.state.lock()?;
             if state.is_over {
                 return Err(of_peer("the receiver has gone before the end of the stream"));
             }
             state.wanted -= 1;
             drop(state);
-            self.send(&array, Patience::Forever)?;
+            self.send(&array, Patience::of(self.patience))?;
         }
         Ok(())
     }
 
-    /// Looks at what the receiver has told, until something holds. The answer is also yes once the
+    /// Waits until something holds of what the receiver has told. The answer is also yes once the
     /// receiver has gone.
+    ///
+    /// One thread watches the socket. Others that wait meanwhile are told by it when the state has
+    /// changed, and one of them watches once the first one has what it waited for. A thread that
+    /// looks without waiting wakes the watching one.
     fn until(&self, patience: Patience, holds: impl Fn(&State) -> bool) -> Result<bool> {
         loop {
-            let (is_so, _) = self.look(|state| state.is_over || holds(state))?;
+            let (mut state, is_so) = self.looked(|state| state.is_over || holds(state))?;
             if is_so {
                 return Ok(true);
             }
-            let is_there = patience.wait(self.socket(), rustix::event::PollFlags::IN);
+            if state.is_watched {
+                let Some(left) = patience.left() else { return Ok(false) };
+                // A wait without an end is one that is begun again and again.
+                let left = left.unwrap_or(Duration::from_secs(3600));
+                let waited = self.changed.wait_timeout(state, left);
+                drop(waited.unwrap_or_else(PoisonError::into_inner));
+                continue;
+            }
+            let bell = self.bell.get()?;
+            state.is_watched = true;
+            drop(state);
+            let is_there = patience.wait_for_either(self.socket(), bell);
+            self.state.lock()?.is_watched = false;
+            self.bell.silence();
+            // Another thread watches from now on, if this one is at its end.
+            self.changed.notify_all();
             if !is_there.map_err(|error| crate::problem::failed("wait", error))? {
                 return Ok(false);
             }
@@ -298,45 +355,96 @@ impl Outgoing {
     }
 
     pub(crate) fn held(&self) -> Result<usize> {
-        Ok(self.look(|_| true)?.1)
+        let (state, _) = self.looked(|_| true)?;
+        Ok(state.held.len())
     }
 
-    /// Takes in what the receiver has told, and lets go of what it released. Returns whether
-    /// something holds then, and how many arrays are still held.
-    fn look(&self, holds: impl FnOnce(&State) -> bool) -> Result<(bool, usize)> {
+    /// Takes in what the receiver has told, and lets go of what it released. Returns the state, and
+    /// whether something holds of it.
+    fn looked(&self, holds: impl FnOnce(&State) -> bool) -> Result<(MutexGuard<'_, State>, bool)> {
+        self.require_process()?;
         let mut released = Vec::new();
         let mut state = self.state.lock()?;
         let looked = state.take_in(self.socket(), &mut released);
-        let answer = (holds(&state), state.held.len());
-        drop(state);
-        // Arrays are released without the lock: what owns them may be foreign code.
-        drop(released);
+        let has_changed = !matches!(looked, Ok(false));
+        if has_changed {
+            self.changed.notify_all();
+            if state.is_watched {
+                self.bell.ring();
+            }
+        }
         if looked.is_err() {
             let _ = self.socket.shutdown(std::net::Shutdown::Both);
         }
-        looked.map(|()| answer)
+        if !released.is_empty() {
+            // Arrays are released without the lock: what owns them may be foreign code.
+            drop(state);
+            drop(released);
+            state = self.state.lock()?;
+        }
+        looked?;
+        let is_so = holds(&state);
+        Ok((state, is_so))
     }
 }
 
-/// The longest text of an error that is sent.
-const MAX_TEXT: usize = 4096;
+/// Wakes a thread that waits for a socket.
+#[derive(Debug, Default)]
+struct Bell(OnceLock<OwnedFd>);
+
+impl Bell {
+    fn get(&self) -> Result<BorrowedFd<'_>> {
+        if self.0.get().is_none() {
+            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+            let made = rustix::event::eventfd(0, flags);
+            // Another thread may have been first.
+            let _ = self.0.set(made.map_err(|error| crate::problem::failed("wait", error))?);
+        }
+        let bell = self.0.get().ok_or_else(|| of_peer("there is nothing to wait with"))?;
+        Ok(bell.as_fd())
+    }
+
+    fn ring(&self) {
+        if let Some(bell) = self.0.get() {
+            // A bell that cannot be rung any more has rung already.
+            let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    fn silence(&self) {
+        if let Some(bell) = self.0.get() {
+            let _ = rustix::io::read(bell, &mut [0; 8]);
+        }
+    }
+}
+
+/// How many characters of the text of an error are sent.
+const MAX_TEXT: usize = 2000;
 
 impl State {
-    /// Takes in what the receiver has told. A receiver that breaks the protocol is over: what it
-    /// used is let go, since nothing that it says can be believed.
-    fn take_in(&mut self, socket: BorrowedFd<'_>, released: &mut Vec<Array>) -> Result<()> {
-        let mut taken = Ok(());
-        while !self.is_over && taken.is_ok() {
-            match self.reader.read(socket, Patience::None) {
-                Ok(Came::Frame(frame)) => taken = self.told(&frame, released),
-                Ok(Came::Nothing) => return Ok(()),
-                Ok(Came::End) => self.is_over = true,
-                Err(error) => taken = Err(error),
-            }
+    /// Takes in what the receiver has told. Returns whether that was anything. A receiver that
+    /// breaks the protocol is over: what it used is let go, since nothing that it says can be
+    /// believed.
+    fn take_in(&mut self, socket: BorrowedFd<'_>, released: &mut Vec<Array>) -> Result<bool> {
+        if self.is_over {
+            return Ok(false);
         }
+        let mut has_changed = false;
+        let ended = loop {
+            match self.reader.read(socket, Patience::None) {
+                Ok(Came::Frame(frame)) => match self.told(&frame, released) {
+                    Ok(()) => has_changed = true,
+                    Err(error) => break Err(error),
+                },
+                Ok(Came::Nothing) => return Ok(has_changed),
+                Ok(Came::End) => break Ok(true),
+                Err(error) => break Err(error),
+            }
+        };
         self.is_over = true;
+        self.reader = FrameReader::new(LIMITS);
         released.extend(std::mem::take(&mut self.held).into_values());
-        taken
+        ended
     }
 
     /// Takes in what the receiver told.

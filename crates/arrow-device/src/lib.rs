@@ -111,6 +111,7 @@
 //! | `arrow-device-arrow` | arrays, batches, readers and streams of arrow-rs |
 //! | `arrow-device-datafusion` | tables and plans of DataFusion over data on devices |
 //! | `arrow-device-ipc` | Arrow IPC, the stream and the file format |
+//! | `arrow-device-share` | arrays and streams for other processes of the machine, without a copy |
 //! | `arrow-device-testkit`, `arrow-device-check` | tests for your own driver, producer or consumer |
 //!
 //! This crate computes nothing, and needs no vendor's library: each backend is a crate of its own

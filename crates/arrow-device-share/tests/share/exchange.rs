@@ -7,7 +7,7 @@ use arrow_device::{Array, DataType, Device, ErrorKind, Recycler};
 use arrow_device_share::{open, share, to_shareable};
 use arrow_device_testkit::generate::{self, for_each};
 use arrow_device_testkit::ledger::Ledger;
-use arrow_device_testkit::process::alone;
+use arrow_device_testkit::process::{End, alone, end_of, forked};
 use arrow_device_testkit::{Verdict, oracle, require};
 
 use crate::support::{batch, connected, descriptors, shareable, software};
@@ -94,6 +94,7 @@ fn both_sides_have_the_same_pages() {
     assert_eq!(inode_at(one), inode_at(other));
 }
 
+// Requirement: SAF-42
 #[test]
 fn an_array_is_held_until_its_last_part_is_gone() {
     let (sender, mut receiver) = connected([Device::host()]);
@@ -112,6 +113,7 @@ fn an_array_is_held_until_its_last_part_is_gone() {
     assert_eq!(sender.held().unwrap(), 0);
 }
 
+// Requirement: SAF-13, SAF-42
 #[test]
 fn an_array_of_a_device_is_held_until_its_queue_has_passed_the_use() {
     let (_one, here) = software();
@@ -184,6 +186,7 @@ fn memory_that_was_not_made_for_it_is_refused_by_name() {
     assert!(error.to_string().contains("`n`: buffer 0 does not lie in memory"), "{error}");
 }
 
+// Requirement: SAF-41
 #[test]
 fn memory_that_is_used_again_is_taken_on_trust_only() {
     let recycler = Recycler::new(1 << 20);
@@ -219,4 +222,83 @@ fn an_array_without_bytes_is_shared_too() {
         assert!(open(ticket, [Device::host()]).unwrap().equals(&array).unwrap());
         assert_eq!(sender.held().unwrap(), 0);
     }
+}
+
+// Requirement: SAF-42
+#[test]
+fn memory_that_is_fixed_can_be_read_and_is_written_by_nobody() {
+    let ended = end_of(|| {
+        let array = shareable(10);
+        let host = array.child(0).unwrap().host().unwrap();
+        let buffer = host.buffer(1).unwrap();
+        let before = buffer.to_vec();
+        let _shared = share(&array).unwrap();
+        assert_eq!(*buffer, *before, "the same bytes at the same place");
+        // SAFETY: none: the test shows that the system ends a process that writes here.
+        unsafe { buffer.as_ptr().cast_mut().write_volatile(1) };
+    });
+    assert!(ended.is_none_or(|end| end == End::Crashed), "{ended:?}");
+}
+
+#[test]
+fn threads_that_wait_and_look_at_once_all_learn_of_the_release() {
+    for _ in 0..50 {
+        let (sender, mut receiver) = connected([Device::host()]);
+        sender.send(&shareable(4)).unwrap();
+        let array = receiver.receive().unwrap().unwrap();
+        std::thread::scope(|threads| {
+            let waiting: Vec<_> = (0..3)
+                .map(|_| threads.spawn(|| sender.wait_until_released(None).unwrap()))
+                .collect();
+            threads.spawn(move || drop(array));
+            while sender.held().unwrap() > 0 {
+                std::hint::spin_loop();
+            }
+            assert!(waiting.into_iter().all(|thread| thread.join().unwrap()));
+        });
+    }
+}
+
+// Requirement: SAF-27, SAF-28
+#[test]
+fn a_child_of_fork_uses_what_came_and_not_the_connection() {
+    alone(|| {
+        let (sender, mut receiver) = connected([Device::host()]);
+        sender.send(&shareable(9)).unwrap();
+        sender.send(&shareable(8)).unwrap();
+        let mut array = receiver.receive().unwrap();
+        let here = shareable(7);
+        forked(|| {
+            let refused = |error: arrow_device::Error| error.kind() == ErrorKind::Unsupported;
+            require(sender.send(&here).is_err_and(refused), || "it sends".to_owned())?;
+            require(sender.held().is_err_and(refused), || "it looks".to_owned())?;
+            require(receiver.receive().is_err_and(refused), || "it receives".to_owned())?;
+            let array = array.take().ok_or("taken")?;
+            let is_same = array.equals(batch(9).as_array()).map_err(said)?;
+            require(is_same, || "it reads something else".to_owned())?;
+            // Told to nobody.
+            drop(array);
+            // Memory of the parent is not the child's to share. What the child makes is.
+            require(share(&here).is_err_and(refused), || "it shares".to_owned())?;
+            let own = shareable(6);
+            let (ticket, _sender) = share(&own).map_err(said)?;
+            let again = open(ticket, [Device::host()]).map_err(said)?;
+            require(again.equals(&own).map_err(said)?, || "its own differs".to_owned())
+        });
+        assert_eq!(sender.held().unwrap(), 2);
+        assert!(array.unwrap().equals(batch(9).as_array()).unwrap());
+        assert_eq!(sender.held().unwrap(), 1);
+        assert_eq!(receiver.receive().unwrap().unwrap().len(), 8);
+    });
+}
+
+#[test]
+fn a_sender_gives_up_on_a_receiver_that_does_not_read() {
+    let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+    let sender = arrow_device_share::Sender::new(one).with_patience(Duration::from_millis(1));
+    let array = shareable(3);
+    let error = (0..100_000).find_map(|_| sender.send(&array).err()).unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotReady, "{error}");
+    drop(other);
+    assert_eq!(sender.held().unwrap(), 0);
 }

@@ -78,6 +78,7 @@ fn what_was_taken_apart_and_put_together_is_opened() {
     assert!(array.equals(&shareable(20)).unwrap());
 }
 
+// Requirement: SAF-41
 #[test]
 fn any_bytes_are_an_array_or_an_error() {
     let (bytes, descriptors) = ticket();
@@ -131,6 +132,7 @@ fn memory(len: usize, seals: SealFlags) -> OwnedFd {
     memory
 }
 
+// Requirement: SAF-41
 #[test]
 fn descriptors_of_other_things_are_refused() {
     let (bytes, _right) = ticket();

@@ -122,6 +122,7 @@ fn rounds() -> u64 {
     std::env::var("ARROW_DEVICE_SHARE_KILLS").map_or(40, |rounds| rounds.parse().unwrap())
 }
 
+// Requirement: SAF-42
 #[test]
 fn a_receiver_that_is_killed_at_any_moment_leaves_nothing_behind() {
     if let Some(socket) = second() {

@@ -110,3 +110,22 @@ fn a_stream_of_a_device_stays_on_its_device() {
     }
     thread.join().unwrap().unwrap();
 }
+
+#[test]
+fn a_stream_comes_after_arrays_of_its_own_and_of_another_schema() {
+    let (sender, mut receiver) = connected([Device::host()]);
+    let narrow = batch(3).column(0).unwrap();
+    let narrow = to_shareable(&narrow, &Device::host()).unwrap();
+    let thread = std::thread::spawn(move || {
+        sender.send(&shareable(5)).unwrap();
+        sender.send(&narrow).unwrap();
+        sender.send(&shareable(6)).unwrap();
+        let schema = batch(1).schema().unwrap();
+        sender.serve(ArrayStream::new(schema, DeviceType::CPU, [Ok(shareable(7))])).unwrap();
+    });
+    let lens = [5, 3, 6].map(|_| receiver.receive().unwrap().unwrap().len());
+    assert_eq!(lens, [5, 3, 6]);
+    let stream = receiver.into_stream(1).unwrap();
+    assert_eq!(stream.map(|array| array.unwrap().len()).collect::<Vec<_>>(), [7]);
+    thread.join().unwrap();
+}

@@ -1,0 +1,105 @@
+//! Two processes: the first one makes a table and serves a stream, the second one uses both where
+//! they lie.
+//!
+//! ```text
+//! cargo run --release -p arrow-device-share --example processes
+//! ```
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("memory is shared between processes on Linux only");
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    match std::env::args_os().nth(1) {
+        None => processes::first(),
+        Some(path) => processes::second(&path),
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod processes {
+    use std::error::Error;
+    use std::ffi::OsStr;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::process::Command;
+    use std::time::Instant;
+
+    use arrow_device::{Array, ArrayStream, Batch, DataType, Device, DeviceType, Recycler, Result};
+    use arrow_device_share::{Receiver, Sender, to_shareable};
+
+    const COLUMNS: usize = 1000;
+    const ROWS: i64 = 131_072;
+    const BATCHES: usize = 100_000;
+
+    /// A table of so many columns.
+    fn table(columns: usize, rows: i64) -> Result<Batch> {
+        let column = Array::from_values(DataType::Int64, (0..rows).map(Some))?;
+        Batch::from_columns((0..columns).map(|number| (format!("column {number}"), column.clone())))
+    }
+
+    /// Makes the data, and starts the second process.
+    pub(super) fn first() -> std::result::Result<(), Box<dyn Error>> {
+        let path = std::env::temp_dir().join(format!("arrow-device-share-{}", std::process::id()));
+        let listener = UnixListener::bind(&path)?;
+        let mut child = Command::new(std::env::current_exe()?).arg(&path).spawn()?;
+        let (socket, _) = listener.accept()?;
+        std::fs::remove_file(&path)?;
+        let sender = Sender::new(socket);
+
+        // One allocation, which the system fixes when it is sent for the first time.
+        let wide = to_shareable(table(COLUMNS, ROWS)?.as_array(), &Device::host())?;
+        for time in ["first", "second"] {
+            let began = Instant::now();
+            sender.send(&wide)?;
+            println!(
+                "{COLUMNS} columns of 1 MiB, sent the {time} time: {:.1} µs",
+                began.elapsed().as_secs_f64() * 1e6
+            );
+        }
+        sender.wait_until_released(None)?;
+
+        // A stream of small batches, in memory that is used again: the receiver trusts the sender.
+        let device = Device::host().with_allocator(Recycler::new(64 << 20)).shareable()?;
+        let queue = device.open_queue()?;
+        let small = table(10, 100)?;
+        let options = arrow_device::copy::Options::new().always(true);
+        let schema = small.schema()?;
+        let batches = (0..BATCHES).map(move |_| small.as_array().copy_with(&queue, &options));
+        sender.serve(ArrayStream::new(schema, DeviceType::CPU, batches))?;
+
+        let status = child.wait()?;
+        if !status.success() {
+            return Err(format!("the second process ended with {status}").into());
+        }
+        Ok(())
+    }
+
+    /// Uses what comes.
+    pub(super) fn second(path: &OsStr) -> std::result::Result<(), Box<dyn Error>> {
+        let receiver = Receiver::new(UnixStream::connect(path)?, [Device::host()]);
+        // SAFETY: UNS-38: the first process holds what it sent, and writes nowhere, until this one
+        // has released it.
+        let mut receiver = unsafe { receiver.trusting() };
+        for _ in 0..2 {
+            let began = Instant::now();
+            let wide = receiver.receive()?.ok_or("the table did not come")?;
+            let opened = began.elapsed();
+            let last = wide.child(COLUMNS - 1)?.host()?;
+            let value = last.values::<i64>()?.get((ROWS - 1) as usize);
+            println!(
+                "opened in {:.1} µs with the wait for it, last value {value:?}",
+                opened.as_secs_f64() * 1e6
+            );
+        }
+        let began = Instant::now();
+        let mut rows = 0;
+        for array in receiver.into_stream(64)? {
+            rows += array?.len();
+        }
+        let rate = BATCHES as f64 / began.elapsed().as_secs_f64();
+        println!("{BATCHES} batches of 10 columns and {rows} rows: {rate:.0} batches a second");
+        Ok(())
+    }
+}
