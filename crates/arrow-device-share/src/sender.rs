@@ -68,6 +68,8 @@ struct Writing {
     queue: Option<Queue>,
     /// Whether memory is fixed, where that can be done.
     fixes: bool,
+    /// Whether the receiver is trusted not to write to memory that it gets.
+    trusts: bool,
 }
 
 /// What the receiver has, and has told.
@@ -87,7 +89,7 @@ impl Sender {
     /// A sender on one end of a connected socket.
     pub fn new(socket: UnixStream) -> Self {
         let reader = FrameReader::new(LIMITS);
-        let writing = Writing { next: 0, sent: None, queue: None, fixes: true };
+        let writing = Writing { next: 0, sent: None, queue: None, fixes: true, trusts: false };
         let state = State { held: BTreeMap::new(), wanted: 0, reader, is_over: false };
         let outgoing = Outgoing {
             socket,
@@ -108,6 +110,21 @@ impl Sender {
         let writing = self.outgoing.as_mut().and_then(|outgoing| outgoing.writing.get_mut());
         if let Some(writing) = writing {
             writing.fixes = false;
+        }
+        self
+    }
+
+    /// This sender, which also sends memory of devices whose
+    /// [sharing needs trust](Device::sharing_needs_trust): whoever has such memory can write to it.
+    ///
+    /// # Safety
+    /// UNS-38: the process at the other end, and every process to which it gives the memory, writes
+    /// to no memory that it is sent.
+    #[must_use]
+    pub unsafe fn trusting(mut self) -> Self {
+        let writing = self.outgoing.as_mut().and_then(|outgoing| outgoing.writing.get_mut());
+        if let Some(writing) = writing {
+            writing.trusts = true;
         }
         self
     }
@@ -191,13 +208,23 @@ impl Outgoing {
         let device = queue.device();
         let domain = device.sharing_domain().ok_or_else(|| not_shared(device))?;
         let described = Described::new(&array.on(&queue)?, device)?;
-        let fixes = self.writing.lock()?.fixes;
+        let (fixes, trusts) = {
+            let writing = self.writing.lock()?;
+            (writing.fixes, writing.trusts)
+        };
+        if device.sharing_needs_trust() && !trusts && !described.allocations().is_empty() {
+            let message = "whoever gets memory of this device can write to it; accept that with \
+                           `Sender::trusting`";
+            let refused = Error::new(ErrorKind::Unsupported, message);
+            return Err(refused.during("send").on_device(device.id()));
+        }
         let mut handles = Vec::with_capacity(described.allocations().len());
         for place in described.allocations() {
             let fixed = fixes && place.can_be_fixed;
-            // SAFETY: UNS-36: `find_shared` named the allocation, which the array keeps. What can be
-            // fixed was allocated for one use: its memory was shared when the array was made, and
-            // nobody writes to shared memory (SAF-3).
+            // SAFETY: UNS-36: `find_shared` named the allocation, which the array keeps. What can
+            // be fixed was allocated for one use: its memory was shared when the array was made,
+            // and nobody writes to shared memory (SAF-3). Where sharing needs trust, the receiver
+            // does not write to the memory (UNS-38).
             handles.push(unsafe { device.export_shared(place.memory, fixed) }?);
         }
         let domain = Domain::of(device.id(), Some(domain));
