@@ -74,6 +74,12 @@ pub(crate) struct Api {
     pub(crate) create_sub_buffer:
         unsafe extern "system" fn(Handle, u64, u32, *const c_void, *mut Code) -> Handle,
     pub(crate) release_memory: Release,
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) on_release_of_memory: unsafe extern "system" fn(
+        Handle,
+        extern "system" fn(Handle, *mut c_void),
+        *mut c_void,
+    ) -> Code,
     pub(crate) get_memory_info: Info,
     pub(crate) get_event_info: Info,
     pub(crate) release_event: Release,
@@ -235,6 +241,7 @@ fn find_all(library: Library) -> Result<Api, String> {
             create_buffer: symbol(library, "clCreateBuffer")?,
             create_sub_buffer: symbol(library, "clCreateSubBuffer")?,
             release_memory: symbol(library, "clReleaseMemObject")?,
+            on_release_of_memory: symbol(library, "clSetMemObjectDestructorCallback")?,
             get_memory_info: symbol(library, "clGetMemObjectInfo")?,
             get_event_info: symbol(library, "clGetEventInfo")?,
             release_event: symbol(library, "clReleaseEvent")?,

@@ -9,6 +9,8 @@ use std::ptr::{self, NonNull};
 use std::sync::MutexGuard;
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use arrow_device::driver::Sharing;
 use arrow_device::driver::{
     Addressing, Allocation, Driver, EventNotice, EventNotices, Filled, HostAccess, Properties, Raw,
     Region, Route, Runtime, Spot, SyncEvent, Waiting, not_reachable,
@@ -19,9 +21,11 @@ use crate::api::{Api, BLOCKING, BufferRegion, Handle, NON_BLOCKING, SvmApi};
 use crate::context::{Context, OwnQueue};
 use crate::error::check_on;
 use crate::mapping;
+#[cfg(target_os = "linux")]
+use crate::sharing::Shared;
 use crate::{Kind, kind_of};
 
-const READ_WRITE: u64 = 1;
+pub(crate) const READ_WRITE: u64 = 1;
 const IN_HOST_MEMORY: u64 = 1 << 4;
 const REGION: u32 = 0x1220;
 const MAP_TO_READ: u64 = 1;
@@ -30,20 +34,23 @@ const MAP_TO_FILL: u64 = 1 << 2;
 const LOOKS: u32 = 200;
 
 pub(crate) struct OpenClDriver {
-    api: &'static Api,
+    pub(crate) api: &'static Api,
     /// The functions of shared virtual memory, where the device was opened for it.
-    svm: Option<&'static SvmApi>,
+    pub(crate) svm: Option<&'static SvmApi>,
     /// The queue for mappings. Nothing that waits for another queue is submitted to it. Dropped
     /// before its context.
-    maps: OwnQueue,
-    context: Context,
-    device: Handle,
-    id: DeviceId,
+    pub(crate) maps: OwnQueue,
+    pub(crate) context: Context,
+    pub(crate) device: Handle,
+    pub(crate) id: DeviceId,
     /// All devices of the context.
-    reachable: Vec<DeviceId>,
+    pub(crate) reachable: Vec<DeviceId>,
     /// Whether host and device share their memory.
-    is_unified: bool,
+    pub(crate) is_unified: bool,
     properties: Properties,
+    /// How memory is shared with other processes, where it can be.
+    #[cfg(target_os = "linux")]
+    pub(crate) shared: Option<Shared>,
 }
 
 // SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except
@@ -91,10 +98,25 @@ impl OpenClDriver {
             .with_host_access(access)
             .with_event_notices(EventNotices::FromCallbacks);
         let is_unified = facts.is_unified;
-        Ok(Self { api, svm, maps, context, device, id, reachable, is_unified, properties })
+        let driver = Self {
+            api,
+            svm,
+            maps,
+            context,
+            device,
+            id,
+            reachable,
+            is_unified,
+            properties,
+            #[cfg(target_os = "linux")]
+            shared: None,
+        };
+        #[cfg(target_os = "linux")]
+        let driver = Self { shared: Shared::of(&driver), ..driver };
+        Ok(driver)
     }
 
-    fn check(&self, code: i32, operation: &'static str) -> Result<()> {
+    pub(crate) fn check(&self, code: i32, operation: &'static str) -> Result<()> {
         check_on(code, operation, self.id)
     }
 
@@ -324,12 +346,23 @@ unsafe impl Driver for OpenClDriver {
         // SAFETY: the root is alive as long as the memory that is a part of it; a region is what
         // this kind of part is made from, and lies inside, as the caller of `part` promises.
         let part = unsafe { (self.api.create_sub_buffer)(root, 0, REGION, what, &mut code) };
-        self.check(code, "part").map(|()| Raw::from_ptr(part))
+        self.check(code, "part")?;
+        #[cfg(target_os = "linux")]
+        crate::sharing::remember_part(root, part, origin as u64);
+        Ok(Raw::from_ptr(part))
     }
 
     unsafe fn free_part(&self, part: Raw<Memory>) {
+        // Before the handle is given back: another thread may get it at once.
+        #[cfg(target_os = "linux")]
+        crate::sharing::forget_part(part.as_ptr());
         // SAFETY: the reference is the one that `part` gave.
         let _ = unsafe { (self.api.release_memory)(part.as_ptr()) };
+    }
+
+    #[cfg(target_os = "linux")]
+    fn sharing(&self) -> Option<&dyn Sharing> {
+        self.shared.is_some().then_some(self)
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {

@@ -11,15 +11,15 @@ use crate::error::check;
 const ALL_DEVICES: u64 = 0xffff_ffff;
 const NO_SUCH_DEVICE: Code = -1;
 
-const DEVICE_NAME: u32 = 0x102b;
-const DEVICE_PLATFORM: u32 = 0x1031;
+pub(crate) const DEVICE_NAME: u32 = 0x102b;
+pub(crate) const DEVICE_PLATFORM: u32 = 0x1031;
 const DEVICE_MEMORY: u32 = 0x101f;
-const DRIVER_VERSION: u32 = 0x102d;
+pub(crate) const DRIVER_VERSION: u32 = 0x102d;
 const DEVICE_ALIGNMENT_IN_BITS: u32 = 0x1019;
 const DEVICE_UNIFIED_MEMORY: u32 = 0x1035;
 const DEVICE_SVM_CAPABILITIES: u32 = 0x1053;
 const COARSE_BUFFERS: u64 = 1;
-const PLATFORM_NAME: u32 = 0x0902;
+pub(crate) const PLATFORM_NAME: u32 = 0x0902;
 const CONTEXT_DEVICES: u32 = 0x1081;
 const QUEUE_PROPERTIES: u32 = 0x1093;
 const OUT_OF_ORDER: u64 = 1;
@@ -32,7 +32,7 @@ const EVENT_STATUS: u32 = 0x11d3;
 const EVENT_CONTEXT: u32 = 0x11d4;
 
 /// A type of which any bytes are a value.
-trait Plain: Copy {
+pub(crate) trait Plain: Copy {
     const ZERO: Self;
 }
 impl Plain for u32 {
@@ -53,7 +53,7 @@ impl Plain for Handle {
 
 /// # Safety
 /// `object` is alive and of the kind that `info` is about.
-unsafe fn value<T: Plain>(
+pub(crate) unsafe fn value<T: Plain>(
     info: Info,
     object: Handle,
     what: u32,
@@ -69,7 +69,7 @@ unsafe fn value<T: Plain>(
 
 /// # Safety
 /// `object` is alive and of the kind that `info` is about.
-unsafe fn list<T: Plain>(
+pub(crate) unsafe fn list<T: Plain>(
     info: Info,
     object: Handle,
     what: u32,
@@ -94,7 +94,12 @@ impl Plain for u8 {
 
 /// # Safety
 /// `object` is alive and of the kind that `info` is about.
-unsafe fn text(info: Info, object: Handle, what: u32, operation: &'static str) -> Result<String> {
+pub(crate) unsafe fn text(
+    info: Info,
+    object: Handle,
+    what: u32,
+    operation: &'static str,
+) -> Result<String> {
     // SAFETY: `object` is alive and of the kind that `info` is about, as the caller promises.
     let bytes = unsafe { list::<u8>(info, object, what, operation) }?;
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());

@@ -51,6 +51,28 @@
 //! be out of order. Then this crate puts barriers around the commands that it submits. The order of
 //! the application's own kernels among each other is left to the application.
 //!
+//! # Other processes
+//!
+//! On Linux, memory that is allocated by a device of
+//! [`Device::shareable`](arrow_device::Device::shareable) can be opened by another process, where
+//! the device shares its memory with the host. The memory is a file without a name
+//! (`memfd_create`), which the runtime is given by `CL_MEM_USE_HOST_PTR`. OpenCL leaves open
+//! whether a runtime uses such memory or a copy of it, so bytes are sent through the device when it
+//! is first opened: a device that does not use the file's own pages shares nothing. Neither does a
+//! device whose context has other devices. Shared virtual memory ([`Kind::Svm`]) is shared where
+//! the device is a processor: the pages of the file are laid over those of `clSVMAlloc`.
+//!
+//! The other process maps the file to be read, as a `cl_mem` with `CL_MEM_READ_ONLY` and
+//! `CL_MEM_HOST_READ_ONLY`, and cannot write to it. On a processor, memory that no allocator uses
+//! again is fixed when it is sent: then nobody can write to it any more, and the receiver needs no
+//! trust. On other devices the sender still can, and the receiver has to be told to trust it. The
+//! other process needs a device with the same numbers in `cl_khr_device_uuid`, or, where the driver
+//! does not have them, with the same names and versions of the device, of the driver and of the
+//! platform.
+//!
+//! Memory of devices of their own, which `cl_khr_external_memory` exports, is not shared: no
+//! runtime with that extension was at hand to test it with.
+//!
 //! # Threads
 //!
 //! The rules of OpenCL hold: all its calls may be made on any thread, except that one kernel
@@ -68,6 +90,8 @@ mod error;
 mod events;
 mod info;
 mod mapping;
+#[cfg(target_os = "linux")]
+mod sharing;
 
 use std::ffi::c_void;
 use std::ptr::NonNull;

@@ -160,7 +160,8 @@ const LEAST_ALLOCATION: usize = 8 + 1 + 2;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening<'a> {
     pub(crate) device: &'a Device,
-    /// Whether memory of the host that the sender can still write to is accepted.
+    /// Whether the sender is trusted: with memory of the host that the sender can still write to,
+    /// and with descriptors of which the runtime cannot tell what they are of.
     pub(crate) trusts: bool,
     /// The most bytes that one allocation may have.
     pub(crate) largest: u64,
@@ -226,11 +227,17 @@ impl Opening<'_> {
             let largest = self.largest;
             return Err(limited(format!("it has {len} bytes, and {largest} are the limit")));
         }
+        if self.device.sharing_needs_trust() && !self.trusts {
+            let message = "the runtime takes what a sender says of it for true; accept that with \
+                           `Receiver::trusting`";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         // SAFETY: UNS-37: the sender holds the array, and says so by its message, until the owner
         // is dropped. A sender that lies can change memory that is not fixed. Such a buffer is
         // dropped below, unless the receiver was made to trust the sender, or nothing on the host
         // reads the memory of the device: then what the device reads is copied before it is looked
-        // at.
+        // at. Where sharing needs trust, the receiver was made to trust the sender to have exported
+        // what it sent (UNS-38).
         let opened = unsafe { self.device.open_shared(handle, len, owner.clone()) }?;
         let OpenedBuffer { buffer, is_fixed } = opened;
         let is_read_in_place = self.device.properties().host_access == HostAccess::Mapped;

@@ -53,7 +53,8 @@
 //! # Trust
 //!
 //! The right to the memory is a descriptor. A process that has none can do nothing; a process that
-//! was given one can read the whole allocation, for as long as it likes. No other process can write.
+//! was given one can read the whole allocation, for as long as it likes. No other process can
+//! write, but where the runtime of a device leaves no choice (see below).
 //!
 //! A receiver trusts nobody. Messages are checked before a number in them is used, sizes are
 //! compared with what the system says of the descriptor, and memory that could be shortened is not
@@ -62,6 +63,12 @@
 //! means that the system lets nobody write to it any more, the sender included. Memory that an
 //! allocator uses again cannot be fixed. A receiver that knows its sender accepts such memory, by
 //! [`Receiver::trusting`].
+//!
+//! Some runtimes cannot keep to this: their descriptors admit writing, and they take a descriptor
+//! for what it is said to be. Memory of such devices
+//! ([`Device::sharing_needs_trust`](arrow_device::Device::sharing_needs_trust)) is sent by
+//! [`Sender::trusting`], and received by [`Receiver::trusting`], and by no other sender or
+//! receiver.
 //!
 //! The data itself can be wrong, as that of every import:
 //! [`Array::validate`](arrow_device::Array::validate) tells.
@@ -72,6 +79,9 @@
 //! |---|---|---|
 //! | the host's | sealed files without a name (`memfd_create`), fixed when they are sent | not yet |
 //! | of the software device | the same, not fixed | not yet |
+//! | of OpenCL, shared with the host | the same, which the runtime uses in place; fixed where the device is a processor | not yet |
+//! | of OpenCL, the device's own | not yet | not yet |
+//! | of Vulkan | opaque descriptors of `VK_KHR_external_memory_fd`, not fixed; [both sides trust each other](#trust) | not yet |
 //!
 //! `docs/processes.md` in the repository describes the protocol, so that it can be spoken from other
 //! languages.

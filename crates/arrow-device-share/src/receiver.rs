@@ -53,11 +53,13 @@ impl Receiver {
         }
     }
 
-    /// This receiver, which also takes memory of the host that the sender can still write to.
+    /// This receiver, which also takes memory of the host that the sender can still write to, and
+    /// memory of devices whose [sharing needs trust](Device::sharing_needs_trust).
     ///
     /// # Safety
     /// UNS-38: the process at the other end writes to no memory of an array that it sent, as long
-    /// as the array is not released.
+    /// as the array is not released. What it sends are the handles that its runtime exported, as
+    /// the runtime made them.
     #[must_use]
     pub unsafe fn trusting(mut self) -> Self {
         self.trusts = true;

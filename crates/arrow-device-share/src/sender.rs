@@ -77,6 +77,8 @@ struct Writing {
     queue: Option<Queue>,
     /// Whether memory is fixed, where that can be done.
     fixes: bool,
+    /// Whether the receiver is trusted not to write to memory that it gets.
+    trusts: bool,
 }
 
 /// What the receiver has, and has told.
@@ -98,7 +100,7 @@ impl Sender {
     /// A sender on one end of a connected socket.
     pub fn new(socket: UnixStream) -> Self {
         let reader = FrameReader::new(LIMITS);
-        let writing = Writing { next: 0, sent: None, queue: None, fixes: true };
+        let writing = Writing { next: 0, sent: None, queue: None, fixes: true, trusts: false };
         let held = BTreeMap::new();
         let state = State { held, wanted: 0, reader, is_over: false, is_watched: false };
         let outgoing = Outgoing {
@@ -134,6 +136,21 @@ impl Sender {
     pub fn with_patience(mut self, patience: Duration) -> Self {
         if let Some(outgoing) = &mut self.outgoing {
             outgoing.patience = Some(patience);
+        }
+        self
+    }
+
+    /// This sender, which also sends memory of devices whose
+    /// [sharing needs trust](Device::sharing_needs_trust): whoever has such memory can write to it.
+    ///
+    /// # Safety
+    /// UNS-38: the process at the other end, and every process to which it gives the memory, writes
+    /// to no memory that it is sent.
+    #[must_use]
+    pub unsafe fn trusting(mut self) -> Self {
+        let writing = self.outgoing.as_mut().and_then(|outgoing| outgoing.writing.get_mut());
+        if let Some(writing) = writing {
+            writing.trusts = true;
         }
         self
     }
@@ -219,13 +236,23 @@ impl Outgoing {
         let device = queue.device();
         let domain = device.sharing_domain().ok_or_else(|| not_shared(device))?;
         let described = Described::new(&array.on(&queue)?, device)?;
-        let fixes = self.writing.lock()?.fixes;
+        let (fixes, trusts) = {
+            let writing = self.writing.lock()?;
+            (writing.fixes, writing.trusts)
+        };
+        if device.sharing_needs_trust() && !trusts && !described.allocations().is_empty() {
+            let message = "whoever gets memory of this device can write to it; accept that with \
+                           `Sender::trusting`";
+            let refused = Error::new(ErrorKind::Unsupported, message);
+            return Err(refused.during("send").on_device(device.id()));
+        }
         let mut handles = Vec::with_capacity(described.allocations().len());
         for place in described.allocations() {
             let fixed = fixes && place.can_be_fixed;
-            // SAFETY: UNS-36: `find_shared` named the allocation, which the array keeps. What can be
-            // fixed was allocated for one use: its memory was shared when the array was made, and
-            // nobody writes to shared memory (SAF-3).
+            // SAFETY: UNS-36: `find_shared` named the allocation, which the array keeps. What can
+            // be fixed was allocated for one use: its memory was shared when the array was made,
+            // and nobody writes to shared memory (SAF-3). Where sharing needs trust, the receiver
+            // does not write to the memory (UNS-38).
             handles.push(unsafe { device.export_shared(place.memory, fixed) }?);
         }
         let domain = Domain::of(device.id(), Some(domain));

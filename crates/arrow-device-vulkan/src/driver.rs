@@ -9,6 +9,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use arrow_device::driver::Sharing;
 use arrow_device::driver::{
     Addressing, Allocation, Driver, Filled, HostAccess, Properties, Raw, Region, Route, Runtime,
     Spot, SyncEvent, Waiting,
@@ -26,8 +28,8 @@ use crate::memory_types::{MemoryType, advance};
 const LOOKS: u32 = 200;
 
 pub(crate) struct VulkanDriver {
-    logical: Arc<Logical>,
-    memory_type: MemoryType,
+    pub(crate) logical: Arc<Logical>,
+    pub(crate) memory_type: MemoryType,
     properties: Properties,
     /// The owner that this opening was given, which may differ from that of the device's first
     /// opening. Dropped after `logical`.
@@ -112,12 +114,12 @@ fn event_of(event: Raw<Event>) -> vk::Event {
     vk::Event::from_raw(event.bits() as u64)
 }
 
-fn buffer_of(memory: Raw<Memory>) -> vk::Buffer {
+pub(crate) fn buffer_of(memory: Raw<Memory>) -> vk::Buffer {
     vk::Buffer::from_raw(memory.bits() as u64)
 }
 
 /// Converts a handle. Where a handle does not fit into a pointer, the driver is never loaded.
-fn raw<T>(handle: impl Handle) -> Raw<T> {
+pub(crate) fn raw<T>(handle: impl Handle) -> Raw<T> {
     Raw::from_bits(handle.as_raw() as usize)
 }
 
@@ -149,7 +151,7 @@ unsafe impl Driver for VulkanDriver {
     }
 
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
-        let (buffer, block) = self.logical.allocate_memory(self.memory_type, len)?;
+        let (buffer, block) = self.logical.allocate_memory(self.memory_type, len, false)?;
         self.logical.remember(buffer, block);
         Ok(raw(buffer))
     }
@@ -180,6 +182,12 @@ unsafe impl Driver for VulkanDriver {
 
     unsafe fn free_staging(&self, address: NonNull<u8>, _len: u64) {
         self.logical.unpin(address);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn sharing(&self) -> Option<&dyn Sharing> {
+        let external = self.logical.external.as_ref()?;
+        external.admits(self.memory_type).then_some(self)
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {

@@ -39,6 +39,8 @@ pub struct Handles {
     pub queues: Vec<SharedQueue>,
     /// Whether no other queue of the device sets events of arrays.
     pub(crate) has_all_queues: bool,
+    /// Whether the device was made with the extension by which memory is exported.
+    pub(crate) has_external_memory: bool,
     pub(crate) owner: Option<Owner>,
 }
 
@@ -86,14 +88,14 @@ impl<T: Send> SubmitLock for Mutex<T> {
 impl Handles {
     /// Handles without a queue yet. Vulkan is called through the system's loader.
     pub fn new(instance: u64, physical_device: u64, device: u64) -> Self {
-        let (queues, has_all_queues) = (Vec::new(), false);
         Self {
             loader: None,
             instance,
             physical_device,
             device,
-            queues,
-            has_all_queues,
+            queues: Vec::new(),
+            has_all_queues: false,
+            has_external_memory: false,
             owner: None,
         }
     }
@@ -110,6 +112,15 @@ impl Handles {
     /// command, and the host does not wait.
     pub fn with_all_queues(mut self) -> Self {
         self.has_all_queues = true;
+        self
+    }
+
+    /// Declares that the device was made with the extension `VK_KHR_external_memory_fd`. Then other
+    /// processes can open memory of the device:
+    /// [`Device::shareable`](arrow_device::Device::shareable) allocates such memory, where the
+    /// physical device can. A device that is opened again is as its first opening said.
+    pub fn with_external_memory(mut self) -> Self {
+        self.has_external_memory = true;
         self
     }
 

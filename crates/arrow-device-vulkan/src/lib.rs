@@ -106,6 +106,39 @@
 //! Buffers that others made are read through staging buffers, also where their memory is mapped,
 //! because Vulkan does not tell what memory a buffer has.
 //!
+//! # Other processes
+//!
+//! On Linux, memory that is allocated by a device of
+//! [`Device::shareable`](arrow_device::Device::shareable) can be opened by another process, by the
+//! extension `VK_KHR_external_memory_fd` with opaque descriptors. Devices of [`open`] have the
+//! extension where the driver has it. An application that passes its own device says so by
+//! [`Handles::with_external_memory`]. The driver has to export and import buffers that are not
+//! dedicated to one memory. The other process needs a device with the same `deviceUUID` and
+//! `driverUUID`: the same physical device, driven by the same build of the driver.
+//!
+//! Vulkan trusts both processes, so [sharing needs
+//! trust](arrow_device::Device::sharing_needs_trust):
+//!
+//! * Whoever has a descriptor can write to the memory, and memory cannot be fixed.
+//! * A descriptor is taken for what it is said to be. Before a descriptor is imported, this crate
+//!   compares what the exporter says of it (the size of the allocation, the type of the memory)
+//!   with what this device would have allocated for as many bytes. For drivers that run on the
+//!   processor, the descriptor has to be a file of memory that is long enough, for that of Mesa one
+//!   whose length is sealed; for others it may not be a file of memory, a pipe, a socket or a
+//!   folder. Drivers of GPUs have the kernel look whether the descriptor is of their memory.
+//! * What remains: the driver of Mesa for the processor (lavapipe) keeps the length of the mapping,
+//!   and where in it the memory begins, in the file itself, and reads both when the memory is
+//!   imported and when it is freed, in both processes. It recognises its files by a constant that
+//!   every process can read. So a peer that forges such a file, or writes to the beginning of a
+//!   real one, can make the other process read or unmap other addresses than those of the memory.
+//!   The files of SwiftShader are not sealed: a peer that shortens one ends the other process with
+//!   SIGBUS when that reads it.
+//!
+//! Vulkan wants the ownership of a buffer to be transferred to the other process and back, by
+//! commands. Both sides read at the same time here, so there are no such commands: drivers use them
+//! for images, whose bytes they arrange in ways of their own, and the bytes of buffers have no
+//! other arrangement.
+//!
 //! # A device that is lost
 //!
 //! A lost device stays lost: copies, waits and questions are an [`ErrorKind::DeviceLost`], and
@@ -114,6 +147,7 @@
 mod driver;
 mod error;
 mod events;
+mod external;
 mod handles;
 mod lane;
 mod loader;
@@ -122,6 +156,8 @@ mod memory;
 mod memory_types;
 mod outstanding;
 mod own;
+#[cfg(target_os = "linux")]
+mod sharing;
 mod staging;
 mod transfer;
 
@@ -134,6 +170,7 @@ use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Memory, Resul
 use ash::vk::{self, Handle};
 
 use driver::VulkanDriver;
+use external::Origin;
 use logical::Logical;
 use memory_types::BufferLocation;
 
@@ -272,7 +309,8 @@ pub unsafe fn adopt_memory(
         return Err(logical.error(ErrorKind::InvalidArgument, message).during("adopt_memory"));
     }
     let memory = vk::DeviceMemory::from_raw(memory);
-    let block = BufferLocation { memory, offset, len, address: mapped.map(NonNull::cast) };
+    let address = mapped.map(NonNull::cast);
+    let block = BufferLocation { memory, offset, len, address, origin: Origin::Own };
     logical.remember(vk::Buffer::from_raw(buffer), block);
     let owner = Adopted { logical, buffer: vk::Buffer::from_raw(buffer), _owner: owner };
     // SAFETY: UNS-18, which the caller promises.

@@ -87,6 +87,7 @@ pub(crate) unsafe fn instance_functions(
 ) -> Result<ash::Instance> {
     const NEEDED: &[&CStr] = &[
         c"vkGetDeviceProcAddr",
+        c"vkGetPhysicalDeviceExternalBufferProperties",
         c"vkGetPhysicalDeviceMemoryProperties",
         c"vkGetPhysicalDeviceProperties",
         c"vkGetPhysicalDeviceProperties2",

@@ -16,6 +16,7 @@ use ash::vk::{self, Handle};
 
 use crate::Handles;
 use crate::error::{check_on, error};
+use crate::external::External;
 use crate::lane::{Lane, Point, Work};
 use crate::loader::{self, require};
 use crate::memory_types::{BufferLocation, MemoryTypes};
@@ -34,6 +35,9 @@ pub(crate) struct Logical {
     pub(crate) families: Vec<u32>,
     pub(crate) types: MemoryTypes,
     pub(crate) blocks: Mutex<HashMap<u64, BufferLocation>>,
+    /// How memory is exported and imported, where the device does so.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) external: Option<External>,
     pub(crate) spare: Spare,
     /// The staging buffers that others copy from and to, by the address of their first byte.
     pub(crate) pinned: Mutex<BTreeMap<usize, StagingBuffer>>,
@@ -126,6 +130,11 @@ impl Logical {
         let all = unsafe { instance.get_physical_device_queue_family_properties(physical) };
         require_events(&families, &all).map_err(|error| error.on_device(id))?;
         let types = check_on(MemoryTypes::new(&vk, &families, &memory, largest), "open", id)?;
+        let external = match handles.has_external_memory {
+            // SAFETY: UNS-29, which the caller promises.
+            true => unsafe { External::of(&instance, physical, &vk, &families, &types) },
+            false => None,
+        };
         // SAFETY: UNS-29 and UNS-30, which the caller promises.
         let lanes = unsafe { open_lanes(&vk, &handles) };
         Ok(Self {
@@ -136,6 +145,7 @@ impl Logical {
             families,
             types,
             blocks: Mutex::default(),
+            external,
             spare: Spare::default(),
             pinned: Mutex::default(),
             writes: Mutex::default(),

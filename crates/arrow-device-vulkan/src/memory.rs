@@ -9,17 +9,51 @@ use std::ptr::NonNull;
 use arrow_device::{Error, ErrorKind, Result};
 use ash::vk::{self, Handle};
 
+use crate::external::{Exportable, Origin};
 use crate::logical::{Logical, lock};
-use crate::memory_types::{BufferLocation, MemoryType, advance, create_buffer};
+use crate::memory_types::{BufferLocation, EXTERNAL, MemoryType, advance, create_buffer};
 use crate::staging::{STAGED_AT_ONCE, StagingBuffer};
 
 impl Logical {
-    /// Allocates memory with a buffer. Memory that the host can see is mapped from the start.
+    /// Allocates memory with a buffer. Memory that the host can see is mapped from the start. With
+    /// `is_external`, it can be exported.
     pub(crate) fn allocate_memory(
         &self,
         memory_type: MemoryType,
         len: u64,
+        is_external: bool,
     ) -> Result<(vk::Buffer, BufferLocation)> {
+        let (buffer, size) = self.new_buffer(memory_type, len, is_external)?;
+        let mut export = vk::ExportMemoryAllocateInfo::default().handle_types(EXTERNAL);
+        let info = vk::MemoryAllocateInfo::default()
+            .allocation_size(size)
+            .memory_type_index(memory_type.index);
+        let info = if is_external { info.push_next(&mut export) } else { info };
+        // SAFETY: the type is one of the device's, and the size within its limits.
+        let memory = self.check(unsafe { self.vk.allocate_memory(&info, None) }, "allocate");
+        let origin = match is_external {
+            true => Origin::Exportable(Exportable {
+                buffer,
+                len,
+                size,
+                memory_type: info.memory_type_index,
+            }),
+            false => Origin::Own,
+        };
+        let bound = memory.and_then(|memory| self.bind(buffer, memory, memory_type, len, origin));
+        bound.map(|block| (buffer, block)).inspect_err(|_| {
+            // SAFETY: it was just made, and nothing uses it.
+            unsafe { self.vk.destroy_buffer(buffer, None) };
+        })
+    }
+
+    /// Makes a buffer. Returns it with the size of the allocation that it needs.
+    pub(crate) fn new_buffer(
+        &self,
+        memory_type: MemoryType,
+        len: u64,
+        is_external: bool,
+    ) -> Result<(vk::Buffer, u64)> {
         // "maxMemoryAllocationSize is the maximum allowed size for a single memory allocation", and
         // no memory type has more than its heap. Vulkan does not allow asking for more.
         if len > self.types.largest.min(memory_type.heap) {
@@ -27,30 +61,25 @@ impl Logical {
             let error = Error::new(ErrorKind::OutOfMemory, message);
             return Err(error.during("allocate").on_device(self.id));
         }
-        let buffer = self.check(create_buffer(&self.vk, &self.families, len), "allocate")?;
-        let bound = self.bind_new_memory(buffer, memory_type, len);
-        bound.map(|block| (buffer, block)).inspect_err(|_| {
-            // SAFETY: it was just made, and nothing uses it.
-            unsafe { self.vk.destroy_buffer(buffer, None) };
-        })
-    }
-
-    fn bind_new_memory(
-        &self,
-        buffer: vk::Buffer,
-        memory_type: MemoryType,
-        len: u64,
-    ) -> Result<BufferLocation> {
+        let buffer = create_buffer(&self.vk, &self.families, len, is_external);
+        let buffer = self.check(buffer, "allocate")?;
         // SAFETY: the buffer was just made.
         let needs = unsafe { self.vk.get_buffer_memory_requirements(buffer) };
         // The buffers of parts have requirements of their own, which end at a multiple of the
         // alignment.
-        let size = needs.size.max(len).next_multiple_of(needs.alignment.max(1));
-        let info = vk::MemoryAllocateInfo::default()
-            .allocation_size(size)
-            .memory_type_index(memory_type.index);
-        // SAFETY: the type is one of the device's, and the size within its limits.
-        let memory = self.check(unsafe { self.vk.allocate_memory(&info, None) }, "allocate")?;
+        Ok((buffer, needs.size.max(len).next_multiple_of(needs.alignment.max(1))))
+    }
+
+    /// Binds a buffer of [`new_buffer`](Self::new_buffer) to memory of its own, which is freed
+    /// where that fails.
+    pub(crate) fn bind(
+        &self,
+        buffer: vk::Buffer,
+        memory: vk::DeviceMemory,
+        memory_type: MemoryType,
+        len: u64,
+        origin: Origin,
+    ) -> Result<BufferLocation> {
         // SAFETY: memory that was just made for this buffer, with room for it.
         let bound = unsafe { self.vk.bind_buffer_memory(buffer, memory, 0) };
         let mapped = self.check(bound, "allocate").and_then(|()| match memory_type.is_visible {
@@ -58,7 +87,7 @@ impl Logical {
             false => Ok(None),
         });
         match mapped {
-            Ok(address) => Ok(BufferLocation { memory, offset: 0, len, address }),
+            Ok(address) => Ok(BufferLocation { memory, offset: 0, len, address, origin }),
             Err(error) => {
                 // SAFETY: nothing uses it; the buffer that is bound to it is destroyed by the
                 // caller and not used before.
@@ -114,7 +143,8 @@ impl Logical {
             );
             return Err(self.error(ErrorKind::InvalidArgument, message));
         }
-        let part = self.check(create_buffer(&self.vk, &self.families, len), "part")?;
+        let part = create_buffer(&self.vk, &self.families, len, whole.origin.is_external());
+        let part = self.check(part, "part")?;
         // SAFETY: the memory is alive, says the caller of `Driver::part`. It has room up to the end
         // of the part, rounded up to the alignment, and no buffer needs more ("size is never
         // greater than the result of aligning VkBufferCreateInfo::size with the alignment member").
@@ -124,7 +154,7 @@ impl Logical {
             unsafe { self.vk.destroy_buffer(part, None) };
         })?;
         let address = whole.address.map(|address| advance(address, offset));
-        self.remember(part, BufferLocation { memory: whole.memory, offset: begin, len, address });
+        self.remember(part, BufferLocation { offset: begin, len, address, ..whole });
         Ok(part)
     }
 
@@ -142,7 +172,7 @@ impl Logical {
         let memory_type = self.types.host_visible().ok_or_else(|| {
             self.error(ErrorKind::Unsupported, "the device has no memory that the host can see")
         })?;
-        let (buffer, block) = self.allocate_memory(memory_type, len)?;
+        let (buffer, block) = self.allocate_memory(memory_type, len, false)?;
         match block.address {
             Some(address) => Ok(StagingBuffer { buffer, memory: block.memory, address, len }),
             None => {

@@ -4,11 +4,16 @@ use std::ptr::NonNull;
 
 use ash::vk;
 
-const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+use crate::external::Origin;
+
+pub(crate) const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
     vk::BufferUsageFlags::STORAGE_BUFFER.as_raw()
         | vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
         | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
 );
+/// How memory is exported and imported.
+pub(crate) const EXTERNAL: vk::ExternalMemoryHandleTypeFlags =
+    vk::ExternalMemoryHandleTypeFlags::OPAQUE_FD;
 /// The flags of memory that the host can use without telling the driver of each access.
 const VISIBLE: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
     vk::MemoryPropertyFlags::HOST_VISIBLE.as_raw()
@@ -23,6 +28,7 @@ pub(crate) struct BufferLocation {
     pub(crate) len: u64,
     /// The host's address of the first byte, where the memory is mapped.
     pub(crate) address: Option<NonNull<u8>>,
+    pub(crate) origin: Origin,
 }
 
 // SAFETY: handles, and an address that is used under the rules of `Driver::map`, which holds on
@@ -54,11 +60,7 @@ impl MemoryTypes {
         properties: &vk::PhysicalDeviceMemoryProperties,
         largest: u64,
     ) -> Result<Self, vk::Result> {
-        let probe = create_buffer(device, families, 1)?;
-        // SAFETY: it was just made.
-        let needs = unsafe { device.get_buffer_memory_requirements(probe) };
-        // SAFETY: the buffer was just made, and nothing uses it.
-        unsafe { device.destroy_buffer(probe, None) };
+        let needs = needs_of_buffers(device, families, false)?;
         let heaps = properties.memory_heaps_as_slice();
         let list = |(index, memory_type): (usize, &vk::MemoryType)| {
             let heap = heaps.get(memory_type.heap_index as usize)?.size;
@@ -76,6 +78,12 @@ impl MemoryTypes {
         };
         let types = properties.memory_types_as_slice().iter().enumerate();
         Ok(Self { all: types.filter_map(list).collect(), alignment: needs.alignment, largest })
+    }
+
+    /// Returns the type with this index, if buffers of this crate can be bound to it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn with_index(&self, index: u32) -> Option<MemoryType> {
+        self.all.iter().map(|(found, _)| *found).find(|found| found.index == index)
     }
 
     /// Returns the first type with all of these flags. Drivers list better types first.
@@ -100,13 +108,35 @@ impl MemoryTypes {
     }
 }
 
+/// Asks what memory the buffers of this crate need.
+pub(crate) fn needs_of_buffers(
+    device: &ash::Device,
+    families: &[u32],
+    is_external: bool,
+) -> Result<vk::MemoryRequirements, vk::Result> {
+    let probe = create_buffer(device, families, 1, is_external)?;
+    // SAFETY: it was just made.
+    let needs = unsafe { device.get_buffer_memory_requirements(probe) };
+    // SAFETY: the buffer was just made, and nothing uses it.
+    unsafe { device.destroy_buffer(probe, None) };
+    Ok(needs)
+}
+
 /// Makes a buffer with the usages and the sharing mode that all buffers of this crate have.
+///
+/// A buffer is external if its memory can be exported or was imported: "If the value of
+/// VkExportMemoryAllocateInfo::handleTypes used to allocate memory is not 0, it must include at
+/// least one of the handles set in VkExternalMemoryBufferCreateInfo::handleTypes when buffer was
+/// created".
 pub(crate) fn create_buffer(
     device: &ash::Device,
     families: &[u32],
     len: u64,
+    is_external: bool,
 ) -> Result<vk::Buffer, vk::Result> {
     let info = vk::BufferCreateInfo::default().size(len).usage(USAGE);
+    let mut external = vk::ExternalMemoryBufferCreateInfo::default().handle_types(EXTERNAL);
+    let info = if is_external { info.push_next(&mut external) } else { info };
     let info = match families {
         [] | [_] => info,
         several => info.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(several),

@@ -1,7 +1,7 @@
 //! The devices that this crate opens itself: one `VkDevice` with one queue for each physical
 //! device, kept until the process ends.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Mutex};
 
 use arrow_device::{Error, ErrorKind, Result};
@@ -146,20 +146,24 @@ fn create_device(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Resu
     let queue = unsafe { device.get_device_queue(family, 0) };
     let (instance, physical) = (instance.handle().as_raw(), physical.as_raw());
     let handles = Handles::new(instance, physical, device.handle().as_raw());
-    Ok(handles.with_queue(queue.as_raw(), family, Arc::new(Mutex::new(()))).with_all_queues())
+    let handles = handles.with_queue(queue.as_raw(), family, Arc::new(Mutex::new(())));
+    let handles = handles.with_all_queues();
+    let has_external_memory = extensions.contains(&ash::khr::external_memory_fd::NAME.as_ptr());
+    Ok(if has_external_memory { handles.with_external_memory() } else { handles })
 }
 
-/// "If the VK_KHR_portability_subset extension is included in pProperties ...
-/// ppEnabledExtensionNames must include it".
+/// Returns those of the device's extensions that this crate wants. "If the
+/// VK_KHR_portability_subset extension is included in pProperties ... ppEnabledExtensionNames must
+/// include it".
 fn extensions_to_enable(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
 ) -> Result<Vec<*const c_char>> {
     // SAFETY: the physical device is one of the instance's.
     let all = unsafe { instance.enumerate_device_extension_properties(physical) };
-    let subset = ash::khr::portability_subset::NAME;
-    let is_there = check(all, "open")?
-        .iter()
-        .any(|extension| extension.extension_name_as_c_str() == Ok(subset));
-    Ok(is_there.then_some(subset.as_ptr()).into_iter().collect())
+    let all = check(all, "open")?;
+    let is_there =
+        |name: &&CStr| all.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name));
+    let wanted = [ash::khr::portability_subset::NAME, ash::khr::external_memory_fd::NAME];
+    Ok(wanted.into_iter().filter(is_there).map(CStr::as_ptr).collect())
 }

@@ -16,6 +16,8 @@ mod faulty;
 mod fork;
 mod memory;
 mod missing;
+#[cfg(target_os = "linux")]
+mod sharing;
 mod suite;
 mod support;
 mod svm;

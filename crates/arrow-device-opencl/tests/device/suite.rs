@@ -1,6 +1,7 @@
 //! The conformance suite, with its numbers pinned.
 
 use arrow_device::{Device, Queue};
+use arrow_device_opencl::Kind;
 use arrow_device_testkit::application::opencl::{Cl, UserEventGate};
 use arrow_device_testkit::faulty::{Fault, Faulty};
 use arrow_device_testkit::process;
@@ -12,6 +13,17 @@ use crate::support;
 #[test]
 fn buffers_pass() {
     let Some(device) = support::device() else { return };
+    let report = Suite::new(&device).run();
+    report.assert();
+    let skipped: Vec<Check> = report.skipped().map(|(check, _)| check).collect();
+    assert_eq!(skipped, [Check::AnotherDevice]);
+    assert_eq!(report.cases(), 8 * 1598 + 33);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn buffers_that_other_processes_can_open_pass() {
+    let Some(device) = support::shareable_with(Kind::Buffers) else { return };
     let report = Suite::new(&device).run();
     report.assert();
     let skipped: Vec<Check> = report.skipped().map(|(check, _)| check).collect();

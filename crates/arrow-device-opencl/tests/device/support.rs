@@ -26,6 +26,19 @@ pub(crate) fn device_with(kind: Kind) -> Option<Device> {
     Some(opened.unwrap())
 }
 
+/// The same, with memory that other processes can open; `None` also where the driver does not use
+/// such memory in place.
+pub(crate) fn shareable_with(kind: Kind) -> Option<Device> {
+    match device_with(kind)?.shareable() {
+        Ok(device) => Some(device),
+        Err(refused) => {
+            assert_eq!(refused.kind(), ErrorKind::Unsupported);
+            skip("opencl", &refused.to_string());
+            None
+        }
+    }
+}
+
 pub(crate) fn is_there() -> bool {
     match arrow_device_opencl::is_available() {
         Ok(()) => true,

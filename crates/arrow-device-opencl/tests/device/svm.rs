@@ -33,6 +33,19 @@ fn shared_virtual_memory_passes() {
     });
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn shared_virtual_memory_that_other_processes_can_open_passes() {
+    process::alone(|| {
+        let Some(device) = support::shareable_with(Kind::Svm) else { return };
+        let report = Suite::new(&device).run();
+        report.assert();
+        let skipped: Vec<Check> = report.skipped().map(|(check, _)| check).collect();
+        assert_eq!(skipped, [Check::AnotherDevice]);
+        assert_eq!(report.cases(), 8 * 1598 + 32);
+    });
+}
+
 #[test]
 fn arbitrary_arrays_come_back() {
     process::alone(|| {

@@ -19,7 +19,7 @@ use rustix::net::{
 use crate::support::{descriptors, shareable, software};
 
 /// The bytes and the descriptors that wait in a ticket.
-fn taken_apart(ticket: &OwnedFd) -> (Vec<u8>, Vec<OwnedFd>) {
+pub(crate) fn taken_apart(ticket: &OwnedFd) -> (Vec<u8>, Vec<OwnedFd>) {
     let (mut all, mut descriptors) = (Vec::new(), Vec::new());
     loop {
         let mut bytes = vec![0; 1 << 16];
@@ -42,8 +42,8 @@ fn taken_apart(ticket: &OwnedFd) -> (Vec<u8>, Vec<OwnedFd>) {
     }
 }
 
-/// Opens what a peer sent as a ticket of these bytes and descriptors.
-fn opened(bytes: &[u8], descriptors: &[OwnedFd], devices: Vec<Device>) -> Result<Array> {
+/// A connection on which these bytes and descriptors came, and then the end.
+pub(crate) fn sent(bytes: &[u8], descriptors: &[OwnedFd]) -> UnixStream {
     let (one, other) = UnixStream::pair().unwrap();
     let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
@@ -54,8 +54,12 @@ fn opened(bytes: &[u8], descriptors: &[OwnedFd], devices: Vec<Device>) -> Result
     let flags = SendFlags::DONTWAIT;
     let sent = rustix::net::sendmsg(&one, &[IoSlice::new(bytes)], &mut beside, flags);
     assert_eq!(sent.unwrap(), bytes.len());
-    drop(one);
-    open(other.into(), devices)
+    other
+}
+
+/// Opens what a peer sent as a ticket of these bytes and descriptors.
+fn opened(bytes: &[u8], descriptors: &[OwnedFd], devices: Vec<Device>) -> Result<Array> {
+    open(sent(bytes, descriptors).into(), devices)
 }
 
 fn host() -> Vec<Device> {
@@ -78,33 +82,44 @@ fn what_was_taken_apart_and_put_together_is_opened() {
     assert!(array.equals(&shareable(20)).unwrap());
 }
 
-// Requirement: SAF-41
-#[test]
-fn any_bytes_are_an_array_or_an_error() {
-    let (bytes, descriptors) = ticket();
+/// Numbers below a bound, the same in every run.
+pub(crate) fn randomly() -> impl FnMut(usize) -> usize {
     let mut random = 0x1234_5678_9abc_def1_u64;
-    let mut next = move |below: usize| {
+    move |below| {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
         (random % below as u64) as usize
-    };
+    }
+}
+
+/// These bytes with some changes.
+pub(crate) fn changed(bytes: &[u8], next: &mut impl FnMut(usize) -> usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..1 + next(4) {
+        let at = next(bytes.len());
+        bytes[at] = match next(5) {
+            0 => 0,
+            1 => 0xff,
+            2 => 0x80,
+            3 => bytes[at] ^ (1 << next(8)),
+            _ => next(256) as u8,
+        };
+    }
+    if next(8) == 0 {
+        bytes.truncate(next(bytes.len()));
+    }
+    bytes
+}
+
+// Requirement: SAF-41
+#[test]
+fn any_bytes_are_an_array_or_an_error() {
+    let (bytes, descriptors) = ticket();
     let mut well = 0;
+    let mut next = randomly();
     for _ in 0..if cfg!(debug_assertions) { 20_000 } else { 200_000 } {
-        let mut bytes = bytes.clone();
-        for _ in 0..1 + next(4) {
-            let at = next(bytes.len());
-            bytes[at] = match next(5) {
-                0 => 0,
-                1 => 0xff,
-                2 => 0x80,
-                3 => bytes[at] ^ (1 << next(8)),
-                _ => next(256) as u8,
-            };
-        }
-        if next(8) == 0 {
-            bytes.truncate(next(bytes.len()));
-        }
+        let bytes = changed(&bytes, &mut next);
         if let Ok(array) = opened(&bytes, &descriptors, host()) {
             well += 1;
             // Whatever the bytes are, looking at the data is an error at worst.
@@ -124,7 +139,7 @@ fn a_message_that_is_cut_anywhere_is_an_error() {
 }
 
 /// Memory of this many bytes with these seals.
-fn memory(len: usize, seals: SealFlags) -> OwnedFd {
+pub(crate) fn memory(len: usize, seals: SealFlags) -> OwnedFd {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create(c"hostile", flags).unwrap();
     File::from(memory.try_clone().unwrap()).write_all(&vec![0; len]).unwrap();

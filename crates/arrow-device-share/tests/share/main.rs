@@ -2,8 +2,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+mod devices;
 mod exchange;
 mod hostile;
+mod opencl;
 mod processes;
 mod streams;
 mod support;
+mod vulkan;

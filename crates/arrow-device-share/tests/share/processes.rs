@@ -17,13 +17,13 @@ use crate::support::{batch, descriptors, shareable, software};
 const PATH: &str = "ARROW_DEVICE_SHARE_TEST_SOCKET";
 
 /// A socket in the file system, which goes with this value.
-struct Meeting {
+pub(crate) struct Meeting {
     path: PathBuf,
     listener: UnixListener,
 }
 
 impl Meeting {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let name = format!("arrow-device-share-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let listener = UnixListener::bind(&path).unwrap();
@@ -31,7 +31,7 @@ impl Meeting {
     }
 
     /// Starts the second process for the test of this name.
-    fn start(&self, test: &str) -> Child {
+    pub(crate) fn start(&self, test: &str) -> Child {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
             .env(PATH, &self.path)
@@ -40,7 +40,7 @@ impl Meeting {
             .unwrap()
     }
 
-    fn accept(&self) -> UnixStream {
+    pub(crate) fn accept(&self) -> UnixStream {
         self.listener.accept().unwrap().0
     }
 }
@@ -52,12 +52,12 @@ impl Drop for Meeting {
 }
 
 /// The connection of the second process. `None` in the first one.
-fn second() -> Option<UnixStream> {
+pub(crate) fn second() -> Option<UnixStream> {
     std::env::var_os(PATH).map(|path| UnixStream::connect(path).unwrap())
 }
 
 /// Calls something with a batch of each golden stream, in the same order in each process.
-fn for_each_golden(mut each: impl FnMut(&str, &Array)) {
+pub(crate) fn for_each_golden(mut each: impl FnMut(&str, &Array)) {
     for path in golden::streams() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let file = std::fs::File::open(&path).unwrap();

@@ -34,6 +34,32 @@ pub(crate) fn software() -> (Sim, Device) {
     (sim, device)
 }
 
+/// The same, where both sides trust each other if their device asks for it.
+pub(crate) fn connected_with(device: &Device) -> (Sender, Receiver) {
+    let (sender, receiver) = connected([device.clone()]);
+    (trusting_sender(sender, device), trusting_receiver(receiver, device))
+}
+
+/// A sender that trusts the other side if the device asks for it.
+pub(crate) fn trusting_sender(sender: Sender, device: &Device) -> Sender {
+    match device.sharing_needs_trust() {
+        // SAFETY: UNS-38: the other side is a test, which writes to no memory that it receives.
+        true => unsafe { sender.trusting() },
+        false => sender,
+    }
+}
+
+/// A receiver that trusts the other side if the device asks for it.
+pub(crate) fn trusting_receiver(receiver: Receiver, device: &Device) -> Receiver {
+    match device.sharing_needs_trust() {
+        // SAFETY: UNS-38: the other side is a test. It writes to no memory that it sent, and sends
+        // what its runtime exported, or other things of which the driver is known to tell that they
+        // are no memory of its own.
+        true => unsafe { receiver.trusting() },
+        false => receiver,
+    }
+}
+
 /// How many descriptors this process has open.
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()

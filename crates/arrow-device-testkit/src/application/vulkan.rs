@@ -32,6 +32,8 @@ pub struct Vulkan {
     pub queue: vk::Queue,
     /// The lock that everybody holds while submitting to the queue.
     pub lock: Arc<Mutex<()>>,
+    /// Whether the device was made with `VK_KHR_external_memory_fd`.
+    pub shares_memory: bool,
 }
 
 impl Vulkan {
@@ -76,8 +78,16 @@ impl Vulkan {
             .queue_priorities(&priorities)];
         let mut timeline =
             vk::PhysicalDeviceTimelineSemaphoreFeatures::default().timeline_semaphore(true);
-        let info =
-            vk::DeviceCreateInfo::default().queue_create_infos(&queues).push_next(&mut timeline);
+        let sharing = ash::khr::external_memory_fd::NAME;
+        // SAFETY: the physical device is one of the instance's.
+        let all = unsafe { instance.enumerate_device_extension_properties(physical) }?;
+        let shares_memory =
+            all.iter().any(|extension| extension.extension_name_as_c_str() == Ok(sharing));
+        let extensions: Vec<_> = shares_memory.then_some(sharing.as_ptr()).into_iter().collect();
+        let info = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&queues)
+            .enabled_extension_names(&extensions)
+            .push_next(&mut timeline);
         // SAFETY: everything that the description points to is alive.
         let device = unsafe { instance.create_device(physical, &info, None) }?;
         // SAFETY: one queue of this family was asked for.
@@ -93,6 +103,7 @@ impl Vulkan {
             family,
             queue,
             lock,
+            shares_memory,
         }))
     }
 

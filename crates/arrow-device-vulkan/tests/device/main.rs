@@ -19,5 +19,7 @@ mod memory;
 mod missing;
 #[path = "../../examples/shader/main.rs"]
 mod shader;
+#[cfg(target_os = "linux")]
+mod sharing;
 mod suite;
 mod support;

@@ -39,6 +39,17 @@ impl Bench {
         Some(Self { device: Some(device), vulkan: Some(vulkan) })
     }
 
+    /// A device whose memory other processes can open; `None` where the driver has no such memory.
+    pub(crate) fn shareable(placement: Placement) -> Option<(Self, Device)> {
+        let bench = Self::by(placement, Handles::with_external_memory)?;
+        if !bench.vulkan().shares_memory {
+            println!("skipped: the driver has no VK_KHR_external_memory_fd");
+            return None;
+        }
+        let device = Device::shareable(&bench).unwrap();
+        Some((bench, device))
+    }
+
     pub(crate) fn vulkan(&self) -> &Arc<Vulkan> {
         self.vulkan.as_ref().unwrap()
     }

@@ -28,6 +28,8 @@ pub(super) struct Guarded<D: Driver> {
     properties: Properties,
     /// The domain in which the driver shares memory, if it does.
     domain: Option<SharingDomain>,
+    /// Whether sharing needs trust.
+    needs_trust: bool,
     driver: ManuallyDrop<D>,
 }
 
@@ -40,8 +42,17 @@ impl<D: Driver> Guarded<D> {
         let (id, runtime) = (driver.id(), driver.runtime());
         let properties = driver.properties().clone();
         let domain = driver.sharing().map(Sharing::domain);
+        let needs_trust = driver.sharing().is_some_and(Sharing::needs_trust);
         process::watch_end_of(runtime.name);
-        Self { made_in, id, runtime, properties, domain, driver: ManuallyDrop::new(driver) }
+        Self {
+            made_in,
+            id,
+            runtime,
+            properties,
+            domain,
+            needs_trust,
+            driver: ManuallyDrop::new(driver),
+        }
     }
 
     /// Calls the driver. An error where the driver may not be called, or where it panics.
@@ -321,6 +332,10 @@ impl<D: Driver> Guarded<D> {
 unsafe impl<D: Driver> Sharing for Guarded<D> {
     fn domain(&self) -> SharingDomain {
         self.domain.unwrap_or(SharingDomain { way: "none", device: [0; 16] })
+    }
+
+    fn needs_trust(&self) -> bool {
+        self.needs_trust
     }
 
     unsafe fn allocate(

@@ -113,6 +113,17 @@ pub unsafe trait Sharing: fmt::Debug + Send + Sync {
     /// The domain of the device.
     fn domain(&self) -> SharingDomain;
 
+    /// Whether processes that share memory in this domain have to trust each other, because the
+    /// runtime takes every descriptor for what it is said to be, or because whoever has a
+    /// descriptor can write to the memory. The answer is always the same.
+    ///
+    /// Then [`open`](Self::open) is called only for handles that [`export`](Self::export) of the
+    /// other process gave, and what `export` gives is only sent to processes that do not write to
+    /// the memory.
+    fn needs_trust(&self) -> bool {
+        false
+    }
+
     /// Allocates memory that can be exported. Where a queue is named and the runtime can, the
     /// memory is ready in the order of that queue.
     ///
@@ -144,7 +155,8 @@ pub unsafe trait Sharing: fmt::Debug + Send + Sync {
     /// peer made up: what is not memory of this domain, or has fewer bytes than `len`, is an error.
     ///
     /// # Safety
-    /// UNS-22; `len` is not 0.
+    /// UNS-22; `len` is not 0. Where the domain [needs trust](Self::needs_trust), `export` of the
+    /// other process gave the handle for an allocation of `len` bytes.
     unsafe fn open(&self, handle: MemoryHandle, len: u64) -> Result<OpenedMemory>;
 
     /// Gives back memory of `allocate` or of `open`, in this process. Nothing that was submitted
@@ -220,6 +232,12 @@ impl Device {
         self.driver().sharing().map(Sharing::domain)
     }
 
+    /// Whether processes that share memory of the device have to trust each other. See
+    /// [`Sharing::needs_trust`].
+    pub fn sharing_needs_trust(&self) -> bool {
+        self.driver().sharing().is_some_and(Sharing::needs_trust)
+    }
+
     fn require_sharing(&self) -> Result<&dyn Sharing> {
         self.driver().sharing().ok_or_else(|| {
             let message = "memory of this device cannot be opened by other processes";
@@ -237,7 +255,9 @@ impl Device {
     ///
     /// # Safety
     /// UNS-36: `memory` is an allocation that [`find_shared`](Self::find_shared) named and that is
-    /// still there. With `fixed`, nobody writes to the memory any more.
+    /// still there. With `fixed`, nobody writes to the memory any more. Where sharing
+    /// [needs trust](Self::sharing_needs_trust), no process that gets the handle writes to the
+    /// memory.
     pub unsafe fn export_shared(&self, memory: Raw<Memory>, fixed: bool) -> Result<MemoryHandle> {
         let sharing = self.require_sharing()?;
         // SAFETY: UNS-22: the driver named the allocation, which is still there, and with `fixed`
@@ -251,7 +271,9 @@ impl Device {
     ///
     /// # Safety
     /// UNS-37: if the result is not [fixed](OpenedBuffer::is_fixed), nobody writes to the bytes as
-    /// long as anything that was made of the buffer lives, or the buffer is dropped at once.
+    /// long as anything that was made of the buffer lives, or the buffer is dropped at once. Where
+    /// sharing [needs trust](Self::sharing_needs_trust), `export_shared` of the other process gave
+    /// the handle for an allocation of `len` bytes.
     pub unsafe fn open_shared(
         &self,
         handle: MemoryHandle,
@@ -262,7 +284,8 @@ impl Device {
             return Ok(OpenedBuffer { buffer: Buffer::null(self.id()), is_fixed: true });
         }
         let sharing = self.require_sharing()?;
-        // SAFETY: UNS-22: `len` is not 0.
+        // SAFETY: UNS-22: `len` is not 0. Where the domain needs trust, the handle is one of an
+        // export, as the caller promises (UNS-37).
         let opened = unsafe { sharing.open(handle, len) }?;
         let owner = Box::new(Owner::on(self.id(), owner));
         let memory = Memory::opened(self, opened.memory, len, owner);
