@@ -436,7 +436,10 @@ pub(crate) fn install(tools: &[Tool]) {
             Source::Targets(targets) => {
                 commands.push([&["rustup", "target", "add"], targets].concat());
             }
-            Source::Crate(name) => commands.push(vec!["cargo", "install", "--locked", name]),
+            // Without optimization: such a program runs for seconds, and is built for minutes.
+            Source::Crate(name) => {
+                commands.push(vec!["cargo", "install", "--locked", "--debug", name]);
+            }
             Source::Python(function) => functions.push(function),
             Source::ByHand(_) => {}
         }
