@@ -86,7 +86,8 @@ ARDEV_CHECK int ardev_sender_wait(const struct ardev_sender* sender, int64_t tim
 // look at. It stays the sender's, and is good as long as that.
 ARDEV_CHECK int ardev_sender_fd(const struct ardev_sender* sender, int* out, struct ardev_error* ARDEV_NULLABLE error);
 
-// What is still held then is held by a thread of the library until the receiver has finished.
+// The receiver comes to the end. What is still held then is held by a thread of the library until
+// the receiver has finished.
 void ardev_sender_free(struct ardev_sender* ARDEV_NULLABLE sender);
 
 // Host memory that the sender can still write to is taken too. Without this it is ENOSYS. The
