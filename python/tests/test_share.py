@@ -241,6 +241,9 @@ def test_what_lies_in_shareable_memory_is_passed_without_its_bytes(method):
     assert len(data) < 1000 < 8000 < len(ForkingPickler.dumps(plain))
     # What is never received stays held.
     assert ForkingPickler.loads(data) == shared
+    # An array of structs is no batch.
+    structs = share.to_shareable(ad.array([{"x": 1}, {"x": 2}]))
+    assert type(structs) is ad.Array and type(ForkingPickler.loads(ForkingPickler.dumps(structs))) is ad.Array
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -254,14 +257,18 @@ def test_tensors_are_passed_without_their_bytes(method):
         assert (numbers, shape, is_there) == (int(x.sum()), (100, 30), True)
         assert np.array_equal(np.from_dlpack(back), x)
         # What no array can be the same memory of goes by its bytes.
-        turned = shared.permute([1, 0])
-        numbers, shape, _, back = pool.apply(total_of_tensor, [turned])
-        assert (numbers, shape) == (int(x.sum()), (30, 100)) and np.array_equal(np.from_dlpack(back), x.T)
+        one = ad.from_dlpack(np.from_dlpack(shared)[3, 4, ...])
+        for tensor, expected in ((shared.permute([1, 0]), x.T), (one, x[3, 4, ...])):
+            numbers, shape, back = pool.apply(total_of_tensor, [tensor])
+            assert (numbers, shape) == (int(expected.sum()), expected.shape)
+            assert np.array_equal(np.from_dlpack(back), expected)
+    with pytest.raises(ad.NotSupportedError, match="give it a dimension"):
+        share.to_shareable(one)
 
 
 def total_of_tensor(tensor):
     """Runs in another process."""
-    return int(np.from_dlpack(tensor).sum()), tensor.shape, None, tensor
+    return int(np.from_dlpack(tensor).sum()), tensor.shape, tensor
 
 
 def hold(data, connection):

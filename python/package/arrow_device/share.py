@@ -56,7 +56,10 @@ def to_shareable(data: _Data, device: _Device | None = None) -> _Data:
     ['some', None, 'words']
     """
     if isinstance(data, Tensor):
-        return _native._to_shareable(data.to_array(), device).to_tensor()
+        made = _native._to_shareable(data.to_array(), device).to_tensor()
+        if made.shape != data.shape:
+            raise NotSupportedError(f"a tensor of the shape {data.shape} is no array; give it a dimension first")
+        return made
     return _native._to_shareable(data, device)
 
 
