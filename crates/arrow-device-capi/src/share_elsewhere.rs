@@ -6,20 +6,22 @@ use std::time::Duration;
 
 use arrow_device::{Array, ArrayStream, Device, Error, ErrorKind, Result};
 
+pub(crate) use self::{NoReceiver as Receiver, NoSender as Sender};
+
 /// A sender, of which there is none.
 #[derive(Debug)]
-pub(crate) struct Sender(Infallible);
+pub(crate) struct NoSender(Infallible);
 
 /// A receiver, of which there is none.
 #[derive(Debug)]
-pub(crate) struct Receiver(Infallible);
+pub(crate) struct NoReceiver(Infallible);
 
-/// A descriptor that C passed.
-#[cfg(unix)]
-pub(crate) type Owned = std::os::fd::OwnedFd;
-/// A descriptor that C passed, which is none.
-#[cfg(not(unix))]
-pub(crate) type Owned = ();
+/// A descriptor that C passed, where there are any.
+#[derive(Debug)]
+pub(crate) struct Owned {
+    #[cfg(unix)]
+    _closed_at_the_end: std::os::fd::OwnedFd,
+}
 
 #[cold]
 fn refused() -> Error {
@@ -39,7 +41,8 @@ pub(crate) unsafe fn own(fd: c_int, _name: &str) -> Result<Owned> {
     }
     // SAFETY: the descriptor is open and nobody else's, as the caller promises, which is what
     // `OwnedFd` asks for.
-    Ok(unsafe { Owned::from_raw_fd(fd) })
+    let fd = unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) };
+    Ok(Owned { _closed_at_the_end: fd })
 }
 
 /// # Safety
@@ -69,7 +72,7 @@ pub(crate) fn socket_of(sender: &Sender) -> c_int {
     match sender.0 {}
 }
 
-impl Sender {
+impl NoSender {
     pub(crate) fn send(&self, _array: &Array) -> Result<()> {
         match self.0 {}
     }
@@ -87,7 +90,7 @@ impl Sender {
     }
 }
 
-impl Receiver {
+impl NoReceiver {
     /// # Safety
     /// None.
     pub(crate) unsafe fn new(_fd: Owned, _devices: Vec<Device>, _trusts: bool) -> Result<Self> {
