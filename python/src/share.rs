@@ -280,8 +280,8 @@ fn late(message: &'static str) -> Error {
     Error::new(ErrorKind::TimedOut, message)
 }
 
-/// Receives the arrays of a ``Sender``, which lie in the memory of its process. They are used as any
-/// others, and stay usable after the receiver is closed and after the other process has ended.
+/// Receives the arrays of a ``Sender``, which lie in the memory of its process. They are used as
+/// any others, and stay usable after the receiver is closed and after the other process has ended.
 ///
 /// ``socket`` is one end of a connected Unix socket, or the number of its descriptor; it is taken
 /// over. Memory is opened by the first of the ``devices`` that can open it. What comes is checked,
@@ -347,8 +347,8 @@ impl PyReceiver {
     }
 
     /// What ``Sender.serve`` sends, as a stream. The sender is asked for so many arrays ahead of
-    /// those that were taken out. Waits for the schema; Ctrl-C ends that. The receiver is handed
-    /// over to the stream.
+    /// those that were taken out. Waits for the schema; Ctrl-C ends that. To ask the stream for the
+    /// next array waits as for any other producer. The receiver is handed over to the stream.
     #[pyo3(signature = (ahead=2))]
     fn stream(&self, py: Python<'_>, ahead: usize) -> PyResult<PyStream> {
         let _end = AtEnd::of(py);

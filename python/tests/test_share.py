@@ -203,6 +203,12 @@ WAITS = {
 }
 
 
+def state_of(process):
+    """What the main thread of a process does, as proc(5) has it: S sleeps."""
+    with open(f"/proc/{process}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
+
+
 @pytest.mark.parametrize("wait", WAITS)
 def test_ctrl_c_ends_a_wait(wait):
     program = (
@@ -213,7 +219,8 @@ def test_ctrl_c_ends_a_wait(wait):
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "begun\n"
-        # A signal that comes before the wait ends that as well.
+        # Not before it sleeps.
+        until(lambda: state_of(process.pid) == "S")
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "interrupted\n"
 

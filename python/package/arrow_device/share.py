@@ -78,7 +78,7 @@ def open(ticket: int | _Detachable, devices: Iterable[_Device] | None = None) ->
     return _native._open(ticket, devices)
 
 
-# How bytes are pickled here: without buffers beside the pickle, for which the other side has no place.
+# How bytes are pickled here: without buffers beside the pickle, which nobody would carry.
 _PROTOCOL: SupportsIndex = 4
 
 
@@ -87,8 +87,9 @@ def _reduce_array(array: Array) -> tuple[Any, ...]:
         ticket = Ticket(array)
     except NotSupportedError:
         return array.__reduce_ex__(_PROTOCOL)
-    # The descriptor is fetched from this process by whoever opens the array. It is not inherited where a process begins:
-    # that of this process would have to stay open for it, and whether the other process has ended would not be seen.
+    # The descriptor is fetched from this process by whoever opens the array. It is not inherited
+    # where a process begins: this process would have to keep it open until then, and nobody would
+    # see that the other one has ended.
     with ticket:
         return _opened, (resource_sharer.DupFd(ticket.fileno()), str(array.device), isinstance(array, RecordBatch))
 
