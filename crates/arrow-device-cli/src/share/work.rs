@@ -61,6 +61,7 @@ pub(super) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
 fn end_by_signals(socket: SocketFile) -> Outcome<()> {
     let (mut signalled, signal) = UnixStream::pair()?;
     for number in [SIGINT, SIGTERM] {
+        // Stays open as long as the process.
         pipe::register(number, signal.try_clone()?)?;
     }
     std::thread::Builder::new().name("signals".into()).spawn(move || {
@@ -72,8 +73,6 @@ fn end_by_signals(socket: SocketFile) -> Outcome<()> {
             std::process::exit(130);
         }
     })?;
-    // The handlers write to it as long as the process lives.
-    std::mem::forget(signal);
     Ok(())
 }
 
