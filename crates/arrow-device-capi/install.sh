@@ -114,11 +114,13 @@ for header in \
     "$here/include/arrow_device/arrow_device.h" \
     "$here/include/arrow_device/driver.h" \
     "$here/include/arrow_device/schema.h" \
+    "$here/include/arrow_device/share.h" \
     "$here/include/arrow_device/vulkan.h" \
     "$here/include/arrow_device/arrow_device.hpp" \
     "$here/include/arrow_device/result.hpp" \
     "$here/include/arrow_device/data.hpp" \
     "$here/include/arrow_device/exchange.hpp" \
+    "$here/include/arrow_device/share.hpp" \
     "$here/include/arrow_device/views.hpp" \
     "$here/include/arrow_device/arrow_cpp.hpp" \
     "$(elsewhere arrow-device-abi abi.h)" \

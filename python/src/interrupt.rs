@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::error::OrRaise;
 
 /// How long a signal waits until somebody looks.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// Does something that may block on a thread of its own, and waits for it without the interpreter's
 /// lock.

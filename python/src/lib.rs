@@ -38,6 +38,8 @@ mod numpy_times;
 mod pickle;
 mod pylist;
 mod schema;
+#[cfg(target_os = "linux")]
+mod share;
 mod sizes;
 mod software;
 mod stream;
@@ -67,6 +69,9 @@ mod _native {
     use crate::device::{PyDevice, PyQueue};
     #[pymodule_export]
     use crate::schema::{PyDataType, PySchema};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use crate::share::{PyReceiver, PySender, PyTicket, open, to_shareable};
     #[pymodule_export]
     use crate::stream::PyStream;
     #[pymodule_export]

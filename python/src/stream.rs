@@ -215,8 +215,14 @@ impl PyStream {
         copy.map(Some)
     }
 
+    /// What is left, wherever its arrays are, for a reader on any thread.
+    pub(crate) fn hand_over(&self, py: Python<'_>) -> PyResult<ArrayStream> {
+        let of = self.known_device_type(py)?;
+        Ok(self.take(py)?.0.into_stream_of(of))
+    }
+
     /// The exception of an iterator of Python's as it was raised, or the error as one.
-    fn raised(&self, py: Python<'_>, error: Error) -> PyErr {
+    pub(crate) fn raised(&self, py: Python<'_>, error: Error) -> PyErr {
         let raised = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (raised, Err::<(), _>(error).or_raise()) {
             (Some(raised), _) => raised.into_exception(py),
@@ -457,12 +463,8 @@ impl PyStream {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         kwargs::refuse_unknown("__arrow_c_device_stream__", kwargs)?;
         check_request(requested_schema, &self.schema)?;
-        let stream = if self.host_copies {
-            self.copied(py, Queue::host())?
-        } else {
-            let of = self.known_device_type(py)?;
-            self.take(py)?.0.into_stream_of(of)
-        };
+        let stream =
+            if self.host_copies { self.copied(py, Queue::host())? } else { self.hand_over(py)? };
         let mut out = ArrowDeviceArrayStream::empty();
         stream.export(&mut out);
         capsule::wrap(py, out)

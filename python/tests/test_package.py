@@ -11,6 +11,7 @@ import pytest
 
 import arrow_device as ad
 import arrow_device.testing
+from arrow_device import share
 
 
 def run(code, **variables):
@@ -70,7 +71,7 @@ def test_opencl_objects_may_be_alive_at_the_end(opencl):
 
 def documented():
     """Every docstring of the package that holds an example."""
-    modules = [ad, ad.testing, sys.modules["arrow_device._devices"]]
+    modules = [ad, ad.testing, share, sys.modules["arrow_device._devices"]]
     for module in modules:
         yield module.__name__, module.__doc__
         for name in getattr(module, "__all__", ()):

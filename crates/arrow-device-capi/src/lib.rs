@@ -8,9 +8,11 @@
 //! include/arrow_device/arrow_device.h   every function and struct, and who owns what
 //! include/arrow_device/driver.h         the table of functions of a device of one's own
 //! include/arrow_device/schema.h         types: made, read, with metadata
+//! include/arrow_device/share.h          arrays of one process in another one
 //! include/arrow_device/vulkan.h         Vulkan devices of the application's
 //! include/arrow_device/arrow_device.hpp the same as classes of C++17, over that header
-//!   result, data, exchange              its parts: errors and owners; arrays; streams and tensors
+//!   result, data, exchange, share       its parts: errors and owners; arrays; streams and tensors;
+//!                                       other processes
 //! include/arrow_device/arrow_cpp.hpp    Arrow C++ and those classes
 //! install.sh                            headers, libraries, pkg-config file and CMake package into a prefix
 //! src/
@@ -26,6 +28,7 @@
 //!   buffer, build, values, array        bytes, and arrays from C and for C
 //!   view, sizes                         access to the data; the sizes that only a device knows
 //!   stream, source, asynchronous        streams
+//!   share                               other processes, with a file for Linux and one elsewhere
 //!   tensor                              DLPack
 //! ```
 //!
@@ -59,6 +62,11 @@ mod queue;
 mod release;
 mod schema;
 mod schema_parts;
+mod share;
+#[cfg(not(target_os = "linux"))]
+mod share_elsewhere;
+#[cfg(target_os = "linux")]
+mod share_linux;
 mod sized;
 mod sizes;
 mod source;
@@ -84,6 +92,7 @@ pub use queue::*;
 pub use release::*;
 pub use schema::*;
 pub use schema_parts::*;
+pub use share::*;
 pub use sizes::*;
 pub use source::*;
 pub use stream::*;

@@ -5,10 +5,11 @@
 //! arrow-device demo --device opencl:0                 a batch handed over, step by step
 //! arrow-device inspect data.parquet --device opencl   where the buffers of the first batch lie
 //! arrow-device copy in.parquet out.arrow --through opencl:0,cpu
+//! arrow-device share data.parquet --socket ./data     for other processes, without a copy
 //! arrow-device check --producer ./libmine.so:produce  whether a library keeps to the interface
 //! ```
 //!
-//! `inspect` and `copy` need the feature `files`, `check` the feature `check`, which are not on by
+//! `inspect`, `copy` and `share` need the feature `files`, `check` the feature `check`, which are not on by
 //! default: `cargo install arrow-device-cli --features files,check`.
 //!
 //! # How it is built
@@ -27,6 +28,7 @@ mod failure;
 mod files;
 mod inspect;
 mod json;
+mod share;
 mod shells;
 mod table;
 mod units;
@@ -49,6 +51,7 @@ const COMMANDS: &[Subcommand] = &[
     (devices::command, devices::run),
     (inspect::command, inspect::run),
     (copy::command, copy::run),
+    (share::command, share::run),
     (bench::command, bench::run),
     (check::command, check::run),
     (shells::completions, shells::complete),
@@ -62,6 +65,7 @@ Examples:
   arrow-device demo --device opencl:0                 the demonstration on another device
   arrow-device inspect data.parquet --device opencl   where the buffers of the first batch lie, as text
   arrow-device copy in.parquet out.arrow --through opencl:0,cpu
+  arrow-device share data.parquet --socket ./data     for other processes, which use it without a copy
   arrow-device check --producer ./libmine.so:produce  whether a library of yours keeps to the interface
 
 Environment:

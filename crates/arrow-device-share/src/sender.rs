@@ -26,8 +26,9 @@ use crate::wire::Reader;
 ///
 /// What the receiver tells is looked at when [`held`](Self::held) or
 /// [`wait_until_released`](Self::wait_until_released) is called, and when something is sent. The
-/// socket ([`as_fd`](AsFd::as_fd)) can be read when there is something to look at. A sender that is
-/// dropped leaves what it holds to a thread of this crate.
+/// socket ([`as_fd`](AsFd::as_fd)) can be read when there is something to look at. When a sender is
+/// dropped, its receiver comes to the end of what was sent, and a thread of this crate holds what
+/// the receiver still uses.
 ///
 /// ```
 /// use std::os::unix::net::UnixStream;
@@ -207,8 +208,14 @@ impl Sender {
 impl Drop for Sender {
     fn drop(&mut self) {
         let Some(outgoing) = self.outgoing.take() else { return };
-        // In a child of `fork` the arrays are the parent's to hold.
-        if outgoing.process == std::process::id() && outgoing.held().is_ok_and(|held| held > 0) {
+        // In a child of `fork` the connection and the arrays are the parent's.
+        if outgoing.process != std::process::id() {
+            return;
+        }
+        // The receiver comes to its end now, and not when it has released all that it holds. What
+        // it releases still comes this way.
+        let _ = outgoing.socket.shutdown(std::net::Shutdown::Write);
+        if outgoing.held().is_ok_and(|held| held > 0) {
             keeper::keep(Kept::Outgoing(outgoing));
         }
     }

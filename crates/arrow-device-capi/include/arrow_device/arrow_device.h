@@ -54,9 +54,10 @@
 //    another look at the struct, and no `release` in it is called. The entries of a table have the
 //    `struct_size` of its first. Other structs stay as they are until the major version changes.
 //
-// 7. Memory for data is allocated by ardev_buffer_allocate, ardev_buffer_copy, ardev_array_from_...
-//    and ardev_array_copy; by tensor functions that may copy; and for as long as the call takes by
-//    ardev_array_validate with a queue. Others allocate no more than their object, on the heap.
+// 7. Memory for data is allocated by ardev_buffer_allocate, ardev_buffer_copy,
+//    ardev_array_from_..., ardev_array_copy and ardev_array_to_shareable; by tensor functions that
+//    may copy; and for as long as the call takes by ardev_array_validate with a queue. Others
+//    allocate no more than their object, on the heap.
 //
 // Sizes are bytes; lengths, and the offsets of arrays, are elements. A timeout is in nanoseconds,
 // negative for none.
@@ -593,6 +594,8 @@ ARDEV_CHECK int ardev_stream_from_async(size_t window, struct ArrowAsyncDeviceSt
 ARDEV_CHECK int ardev_stream_drive(const struct ardev_stream* stream, struct ArrowAsyncDeviceStreamHandler* handler,
                                    struct ardev_error* ARDEV_NULLABLE error);
 void ardev_stream_free(struct ardev_stream* ARDEV_NULLABLE stream);
+
+#include "share.h"
 
 // ------------------------------------------------------------------------------------------ DLPack
 

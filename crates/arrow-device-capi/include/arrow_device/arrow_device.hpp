@@ -58,6 +58,7 @@ class Event;
 class View;
 class HostView;
 class Tensor;
+struct Shared;
 
 // A time that never ends.
 inline constexpr std::chrono::nanoseconds forever{-1};
@@ -204,6 +205,11 @@ class Device : public detail::Owner<ardev_device, ardev_device_free> {
   [[nodiscard]] Outcome<Device> with_allocator(const ardev_allocator& allocator) const {
     return detail::outcome(detail::made<Device>(
         [&](auto out, auto error) { return ardev_device_with_allocator(get(), &allocator, out, error); }));
+  }
+  // The same device, with memory that other processes can open.
+  [[nodiscard]] Outcome<Device> shareable() const {
+    return detail::outcome(
+        detail::made<Device>([&](auto out, auto error) { return ardev_device_shareable(get(), out, error); }));
   }
   [[nodiscard]] Outcome<ardev_vulkan_handles> vulkan_handles() const {
     return detail::outcome(detail::told<ardev_vulkan_handles>(

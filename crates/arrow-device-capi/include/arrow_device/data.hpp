@@ -448,6 +448,16 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
         }));
   }
 
+  // For other processes. A copy in memory of the device that they can open.
+  [[nodiscard]] Outcome<Array> to_shareable(const Device& device) const {
+    return detail::outcome(detail::made<Array>(
+        [&](auto out, auto error) { return ardev_array_to_shareable(get(), device.get(), out, error); }));
+  }
+  // Shares the array with whoever gets the ticket, a descriptor.
+  [[nodiscard]] Outcome<Shared> share() const;
+  // The array of a ticket of another process. The ticket is taken over, whatever the outcome.
+  [[nodiscard]] static Outcome<Array> open(int ticket, const std::vector<const Device*>& devices);
+
   // Access to the data: for work on a queue, which waits for the array; or for the host, where
   // memory is host memory (Kind::unsupported, copy it).
   [[nodiscard]] Outcome<View> view(const Queue& queue) const;
@@ -570,5 +580,8 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
 
 // Streams and tensors.
 #include "exchange.hpp"
+
+// Other processes.
+#include "share.hpp"
 
 #endif  // ARROW_DEVICE_DATA_HPP_

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static int failures = 0;
 
@@ -181,6 +183,11 @@ static struct ardev_array* g_array;     // a batch with that as its column
 static struct ardev_array* g_words;     // dictionary-encoded
 static struct ardev_view* g_view;
 static struct ardev_tensor* g_tensor;
+static struct ardev_array* g_shareable;  // two numbers that another process could have
+static struct ardev_sender* g_sender;    // whose receiver is there, and reads nothing
+static struct ardev_sender* g_alone;     // whose receiver has gone
+static int g_other_end;                  // that of g_sender
+static const struct ardev_device* g_devices[1];
 static int64_t g_bytes[2] = {7, 8};
 static struct ArrowDeviceArray g_c_array;
 
@@ -283,6 +290,38 @@ static struct DLManagedTensor* fresh_DLManagedTensor(void) {
   return c_tensor;
 }
 
+static void connect_ends(int ends[2]) {
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
+    perror("socketpair");
+    exit(1);
+  }
+}
+
+// A socket whose other end has gone.
+static int fresh_fd(void) {
+  int ends[2];
+  connect_ends(ends);
+  close(ends[1]);
+  return ends[0];
+}
+
+static int fresh_ticket(void) {
+  struct ardev_error error;
+  struct ardev_sender* sender;
+  int ticket;
+  must(ardev_array_share(g_shareable, &ticket, &sender, &error), &error);
+  ardev_sender_free(sender);
+  return ticket;
+}
+
+// One to which an array came.
+static struct ardev_receiver* fresh_receiver(void) {
+  struct ardev_error error;
+  struct ardev_receiver* receiver;
+  must(ardev_receiver_new(fresh_ticket(), g_devices, 1, 0, &receiver, &error), &error);
+  return receiver;
+}
+
 static struct ardev_parts fixture_parts(void) {
   static struct ardev_buffer* buffers[2];
   struct ardev_parts parts;
@@ -305,6 +344,7 @@ static void open_fixtures(void) {
   const struct ardev_schema* columns[1];
   const struct ardev_array* arrays[1];
   const int8_t keys[2] = {1, 0};
+  int ends[2];
 
   must(ardev_device_open(ARROW_DEVICE_CPU, -1, &g_device, &error), &error);
   must(ardev_queue_open(g_device, &g_queue, &error), &error);
@@ -345,12 +385,25 @@ static void open_fixtures(void) {
   must(ardev_view_open(g_numbers, NULL, &g_view, &error), &error);
   must(ardev_tensor_from_array(g_numbers, NULL, &g_tensor, &error), &error);
   g_c_array = fresh_ArrowDeviceArray();
+
+  g_devices[0] = g_device;
+  must(ardev_array_to_shareable(g_numbers, g_device, &g_shareable, &error), &error);
+  connect_ends(ends);
+  g_other_end = ends[1];
+  must(ardev_sender_new(ends[0], 0, &g_sender, &error), &error);
+  must(ardev_sender_new(fresh_fd(), 0, &g_alone, &error), &error);
 }
 
 static void close_fixtures(void) {
   struct ardev_parts parts = fixture_parts();
   ardev_buffer_free(parts.buffers[1]);
   g_c_array.array.release(&g_c_array.array);
+  close(g_other_end);
+  // What its receiver has gone without is released here.
+  if (ardev_sender_wait(g_sender, -1, NULL) != 0) failures++;
+  ardev_sender_free(g_sender);
+  ardev_sender_free(g_alone);
+  ardev_array_free(g_shareable);
   ardev_tensor_free(g_tensor);
   ardev_view_free(g_view);
   ardev_array_free(g_words);

@@ -1,6 +1,8 @@
 // Every class of arrow_device.hpp, in either form.
 #include "checks.hpp"
 
+#include <sys/socket.h>
+
 using namespace arrow_device;
 
 static void devices_and_queues() {
@@ -357,6 +359,51 @@ static void tensors() {
   CHECK(MUST(MUST(Tensor::from_array(array, conversion)).info()).ndim == 1);
 }
 
+static void other_processes() {
+  const Device device = MUST(Device::open(ARROW_DEVICE_CPU));
+  const Queue queue = MUST(MUST(device.shareable()).open_queue());
+  const Array array = MUST(MUST(Array::of(Numbers{1, 2, 3})).to_shareable(device));
+  CHECK(error_of([&] { return MUST(Array::of(Numbers{1})).share(); }).kind() == Kind::unsupported);
+  Shared shared = MUST(array.share());
+  {
+    const Array opened = MUST(Array::open(shared.ticket, {&device}));
+    CHECK(numbers_of(opened) == (Numbers{1, 2, 3}));
+    CHECK(MUST(shared.sender.held()) == 1);
+    CHECK(error_of([&] { return shared.sender.wait(std::chrono::nanoseconds(0)); }).kind() == Kind::timed_out);
+  }
+  MUST(shared.sender.wait());
+  CHECK(error_of([&] { return Array::open(-1, {&device}); }).code() == EINVAL);
+
+  int ends[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  const Sender sender = MUST(Sender::on(ends[0]));
+  const Receiver receiver = MUST(Receiver::on(ends[1], {&device}));
+  CHECK(MUST(sender.fd()) == ends[0] && MUST(receiver.fd()) == ends[1]);
+  CHECK(error_of([&] { return receiver.receive(std::chrono::nanoseconds(0)); }).kind() == Kind::timed_out);
+  MUST(sender.send(MUST(MUST(Array::of(Numbers{4})).copy_to(queue, {0, ARDEV_COPY_ALWAYS, host}))));
+  CHECK(numbers_of(*MUST(receiver.receive())) == Numbers{4});
+
+  // A stream, from a thread of its own.
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  std::thread server([&device, fd = ends[0]] {
+    const Stream stream = MUST(Stream::from(MUST(Schema::of<int64_t>()), ARROW_DEVICE_CPU,
+                                            [&device, next = FromOne()]() mutable -> Outcome<std::optional<Array>> {
+                                              std::optional<Array> number = MUST(next());
+                                              if (number) number = MUST(number->to_shareable(device));
+                                              return number;
+                                            }));
+    MUST(MUST(Sender::on(fd)).serve(stream));
+  });
+  const Receiver streaming = MUST(Receiver::on(ends[1], {&device}));
+  {
+    const Stream stream = MUST(streaming.stream(2));
+    CHECK(read(stream) == (Numbers{1, 2, 3}));
+  }
+  CHECK(error_of([&] { return streaming.stream(2); }).code() == EINVAL);
+  CHECK(error_of([&] { return streaming.fd(); }).code() == EINVAL);
+  server.join();
+}
+
 static void results_and_spans() {
   const Result<int> two = 2;
   const Result<int> none = Error(Kind::peer, EPROTO, "none");
@@ -381,6 +428,7 @@ int main() {
   streams();
   pushed_streams();
   tensors();
+  other_processes();
   results_and_spans();
   MUST(wait_until_released(std::chrono::seconds(10)));
   release_finished();

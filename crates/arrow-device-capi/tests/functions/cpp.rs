@@ -15,8 +15,15 @@ use crate::support::{
     installed, run, text, without_drivers,
 };
 
-const HEADERS: [&str; 6] =
-    ["arrow_device.hpp", "result.hpp", "data.hpp", "views.hpp", "exchange.hpp", "arrow_cpp.hpp"];
+const HEADERS: [&str; 7] = [
+    "arrow_device.hpp",
+    "result.hpp",
+    "data.hpp",
+    "views.hpp",
+    "exchange.hpp",
+    "share.hpp",
+    "arrow_cpp.hpp",
+];
 const RESULTS: [&str; 2] = ["-fno-exceptions", "-DARROW_DEVICE_NO_EXCEPTIONS"];
 
 fn program(name: &str) -> PathBuf {

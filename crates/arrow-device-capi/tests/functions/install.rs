@@ -75,6 +75,8 @@ fn a_prefix_that_is_not_absolute_is_one_from_here() {
         "exchange.hpp",
         "result.hpp",
         "schema.h",
+        "share.h",
+        "share.hpp",
         "views.hpp",
         "vulkan.h",
     ];

@@ -30,6 +30,8 @@ mod hostile;
 mod install;
 #[cfg(target_os = "linux")]
 mod nulls;
+#[cfg(target_os = "linux")]
+mod share;
 mod sizes;
 #[path = "../support/mod.rs"]
 mod support;

@@ -162,6 +162,10 @@ impl Function<'_> {
             // There is no context on the host, and read-only memory needs a copy for the older
             // form.
             ("ardev_device_open_in" | "ardev_tensor_export_legacy", "0") => "ENOSYS",
+            // Nobody is there who would ask for arrays; and one array is used as long as the
+            // other end is open.
+            ("ardev_sender_serve", "0") => "EPROTO",
+            ("ardev_sender_wait", "0") => "ETIMEDOUT",
             // The host is no Vulkan device.
             (name, "0") if name.contains("vulkan") => match cfg!(feature = "vulkan") {
                 true => "EINVAL",
@@ -195,13 +199,19 @@ impl Function<'_> {
             value: format!("&{name}"),
             clean,
         };
-        let is_output =
-            matches!(name, "out" | "count" | "size" | "infos" | "sizes" | "handler" | "error")
-                && !c_type.starts_with("const ")
-                && c_type.ends_with('*');
+        let is_output = matches!(
+            name,
+            "out" | "count" | "size" | "infos" | "sizes" | "handler" | "ticket" | "error"
+        ) && !c_type.starts_with("const ")
+            && c_type.ends_with('*');
         if is_output && (name != "handler" || c_type.ends_with("**")) {
             let pointee = c_type.strip_suffix('*').unwrap();
-            return local(pointee, self.end_of(name, pointee));
+            // A descriptor that was not written is none.
+            let end = match name {
+                "ticket" => "    if (ticket > 0) close(ticket);\n".into(),
+                _ => self.end_of(name, pointee),
+            };
+            return local(pointee, end);
         }
         let value = match (self.name, name, c_type) {
             ("ardev_array_dictionary", "array", _) => "g_words".into(),
@@ -210,6 +220,9 @@ impl Function<'_> {
             ("ardev_schema_dictionary", "schema", _) => "g_word_type".into(),
             ("ardev_schema_pair", "schema", _) => "g_tagged_type".into(),
             ("ardev_array_from_bytes", "schema", _) => "g_text_type".into(),
+            ("ardev_array_share" | "ardev_sender_send", "array", _) => "g_shareable".into(),
+            ("ardev_sender_serve", "sender", _) => "g_alone".into(),
+            (_, "fd" | "ticket", "int") => format!("fresh_{name}()"),
             (_, "pairs", _) => "g_pairs".into(),
             (_, "parameters", _) => "&g_pairs[0].value".into(),
             ("ardev_array_from_bytes", "values", _) => "&g_pairs[0].key".into(),
@@ -266,7 +279,7 @@ impl Function<'_> {
                 return local(table, String::new());
             }
             (_, "children" | "dictionary", _) => "NULL".into(),
-            (_, "stream" | "buffer", _) => {
+            (_, "stream" | "buffer" | "receiver", _) => {
                 let declare = if is_missing {
                     String::new()
                 } else {
@@ -292,7 +305,7 @@ impl Function<'_> {
                 _,
             ) => "0".into(),
             (_, "capacity", _) => "1".into(),
-            (_, "length" | "window" | "device_id", _) => "1".into(),
+            (_, "length" | "window" | "ahead" | "n_devices" | "device_id", _) => "1".into(),
             other => panic!("no fixture for {other:?}"),
         };
         Argument { declare: String::new(), value, clean: String::new() }

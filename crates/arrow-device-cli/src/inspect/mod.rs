@@ -7,6 +7,7 @@ mod head;
 mod memory;
 mod page;
 mod producer;
+mod shared;
 mod survey;
 mod text;
 mod to_json;
@@ -29,6 +30,7 @@ Examples:
   arrow-device inspect data.arrow --head 5
   arrow-device inspect data.parquet --device opencl:0 --html memory.html
   arrow-device inspect --producer ./libscan.so:produce --json
+  arrow-device inspect --socket ./data --head 5            what `arrow-device share` shares
 
 A producer is a function with one of these types, which returns 0 or an errno value:
   int produce(struct ArrowSchema* schema, struct ArrowDeviceArray* array);
@@ -36,7 +38,7 @@ A producer is a function with one of these types, which returns 0 or an errno va
 
 pub(crate) fn command() -> Command {
     Command::new("inspect")
-        .about("Show which buffers a file, or what a producer hands over, is made of, and where they lie")
+        .about("Show which buffers a file, or what another program hands over, is made of, and where they lie")
         .after_help(EXAMPLES)
         .arg(
             Arg::new("INPUT")
@@ -49,7 +51,14 @@ pub(crate) fn command() -> Command {
                 .value_name("LIBRARY:SYMBOL")
                 .help("A function of a shared library that hands over an array"),
         )
-        .group(ArgGroup::new("source").args(["INPUT", "producer"]).required(true))
+        .arg(
+            Arg::new("socket")
+                .long("socket")
+                .value_name("PATH")
+                .value_parser(value_parser!(PathBuf))
+                .help("A socket at which another process shares arrays, as `arrow-device share` does"),
+        )
+        .group(ArgGroup::new("source").args(["INPUT", "producer", "socket"]).required(true))
         .arg(
             Arg::new("kind")
                 .long("kind")
@@ -99,18 +108,18 @@ pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
     }
     let device = matches.get_one::<String>("device").map(|text| Name::parse(text)).transpose()?;
     let opened = device.map(backends::open).transpose()?;
-    let (source, arrays) = match matches.get_one::<String>("producer") {
-        Some(producer) => {
-            let is_stream = matches.get_one::<String>("kind").is_some_and(|kind| kind == "stream");
-            (producer.clone(), producer::arrays(producer, is_stream, most)?)
-        }
-        None => {
-            let input = matches.get_one::<PathBuf>("INPUT").cloned().unwrap_or_default();
-            (input.display().to_string(), arrays_of(&input, most)?)
-        }
+    let (source, arrays) = if let Some(producer) = matches.get_one::<String>("producer") {
+        let is_stream = matches.get_one::<String>("kind").is_some_and(|kind| kind == "stream");
+        (producer.clone(), producer::arrays(producer, is_stream, most)?)
+    } else if let Some(socket) = matches.get_one::<PathBuf>("socket") {
+        let arrays = shared::arrays(socket, opened.as_ref(), most);
+        (socket.display().to_string(), arrays.map_err(|why| why.during(socket.display()))?)
+    } else {
+        let input = matches.get_one::<PathBuf>("INPUT").cloned().unwrap_or_default();
+        (input.display().to_string(), arrays_of(&input, most)?)
     };
     let arrays = match &opened {
-        Some(opened) => there(&arrays, opened)?,
+        Some(opened) => there(arrays, opened)?,
         None => arrays,
     };
     let surveys = arrays.iter().map(Survey::of).collect::<Outcome<Vec<Survey>>>()?;
@@ -139,8 +148,9 @@ pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The arrays copied to a device, each ready after its own event. Nobody waits for it.
-fn there(arrays: &[Array], opened: &Opened) -> Outcome<Vec<Array>> {
+/// The arrays copied to a device, each ready after its own event. Nobody waits for it. What lies
+/// there already is shared.
+fn there(arrays: Vec<Array>, opened: &Opened) -> Outcome<Vec<Array>> {
     let queue: Queue = opened.device.open_queue()?;
     let options = Options::new();
     Ok(arrays.iter().map(|array| array.copy_with(&queue, &options)).collect::<Result<_, _>>()?)

@@ -14,6 +14,8 @@ mod inspect;
 mod outputs;
 #[cfg(feature = "files")]
 mod page;
+#[cfg(all(feature = "files", target_os = "linux"))]
+mod share;
 #[path = "../support/mod.rs"]
 mod support;
 mod usage;

@@ -193,8 +193,7 @@ fn help_and_version_are_printed() {
     for part in ["Usage: arrow-device", "devices", "Examples:", "Exit codes:"] {
         assert!(help.contains(part), "{help}");
     }
-    for command in ["demo", "devices", "inspect", "copy", "bench", "check", "completions", "manual"]
-    {
+    for command in COMMANDS {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{help}");
         let help = output(&[command, "--help"]);
         assert!(help.contains("Examples:\n  arrow-device"), "{help}");
@@ -234,8 +233,8 @@ fn options_of(command: &str) -> Vec<String> {
     words.collect()
 }
 
-const COMMANDS: [&str; 8] =
-    ["demo", "devices", "inspect", "copy", "bench", "check", "completions", "manual"];
+const COMMANDS: [&str; 9] =
+    ["demo", "devices", "inspect", "copy", "share", "bench", "check", "completions", "manual"];
 
 #[test]
 fn shells_complete_every_command_and_every_option() {

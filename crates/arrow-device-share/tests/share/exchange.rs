@@ -302,3 +302,13 @@ fn a_sender_gives_up_on_a_receiver_that_does_not_read() {
     drop(other);
     assert_eq!(sender.held().unwrap(), 0);
 }
+
+#[test]
+fn a_receiver_comes_to_the_end_while_it_uses_all_that_came() {
+    let (sender, mut receiver) = connected([Device::host()]);
+    sender.send(&shareable(5)).unwrap();
+    let array = receiver.receive().unwrap().unwrap();
+    drop(sender);
+    assert!(receiver.receive_within(Duration::from_secs(5)).unwrap().is_none());
+    assert!(array.equals(batch(5).as_array()).unwrap());
+}

@@ -1,0 +1,335 @@
+"""Arrays of one process in another one: by multiprocessing, by tickets, by senders and receivers."""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from multiprocessing.reduction import ForkingPickler
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arrow_device as ad
+from arrow_device import share
+from support import until
+from test_values import CASES, IDS
+
+#: The start methods in which the other process begins anew.
+METHODS = ["spawn", "forkserver"]
+
+
+@pytest.fixture(autouse=True)
+def no_test_hangs():
+    signal.alarm(120)
+    yield
+    signal.alarm(0)
+
+
+def batch(rows=1000):
+    return share.to_shareable(ad.record_batch({"x": np.arange(rows), "y": pa.array(["a", None] * (rows // 2))}))
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def allocated():
+    return ad.device("cpu").held["allocated"]
+
+
+def is_shared(data):
+    """Whether the first buffer lies in memory that is shared with other processes."""
+    address = pa.array(data.to_host()).buffers()[-1].address
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            start, end = (int(number, 16) for number in line.split()[0].split("-"))
+            if start <= address < end:
+                return "memfd:arrow-device" in line
+    return False
+
+
+# ---- what can be shared
+
+
+@pytest.mark.parametrize("kind, values", CASES, ids=IDS)
+def test_arrays_of_every_type_are_opened_as_they_were(kind, values):
+    a = ad.array(values, type=kind)
+    for whole in (a, a[1:], a[:0], ad.record_batch({"x": a, "y": a})[1:]):
+        there = share.open(share.Ticket(share.to_shareable(whole)))
+        assert there.schema == whole.schema and (type(there) is type(whole) or pa.types.is_struct(kind))
+        assert there.to_pylist() == whole.to_pylist()
+        there.validate(full=True)
+
+
+def test_what_no_process_can_open_is_refused_with_what_to_do():
+    with pytest.raises(ad.NotSupportedError, match="shareable"):
+        share.Ticket(ad.array([1, 2]))
+    here, there = socket.socketpair()
+    with share.Sender(here) as sender, pytest.raises(ad.NotSupportedError, match="`x`.*shareable"):
+        sender.send(ad.record_batch({"x": [1, 2]}))
+    there.close()
+
+
+def test_plain_pickles_have_the_bytes_and_no_descriptor():
+    b = batch()
+    assert len(pickle.dumps(b)) > 8000 and pickle.loads(pickle.dumps(b)) == b
+    here, there = socket.socketpair()
+    for thing in (share.Ticket(b), share.Sender(here), share.Receiver(there)):
+        with pytest.raises(ad.ExchangeError, match="multiprocessing.*send_fds"):
+            pickle.dumps(thing)
+
+
+# ---- tickets
+
+
+def test_a_ticket_is_opened_once_by_a_program_that_inherits_it():
+    ticket = share.Ticket(batch())
+    assert ticket.sender.held == 1
+    program = (
+        "import sys; from arrow_device import share\n"
+        "b = share.open(int(sys.argv[1])); print(sum(row['x'] for row in b))\n"
+    )
+    with ticket:
+        outcome = subprocess.run(
+            [sys.executable, "-c", program, str(ticket.fileno())], pass_fds=[ticket.fileno()], capture_output=True, text=True)
+        assert (outcome.stdout, outcome.stderr) == ("499500\n", "")
+        ticket.sender.wait()
+        with pytest.raises(ValueError, match="opened before"):
+            share.open(os.dup(ticket.fileno()))
+    with pytest.raises(ValueError, match="closed"):
+        ticket.fileno()
+
+
+def test_a_ticket_that_is_closed_unopened_releases_the_array():
+    before = descriptors(), allocated()
+    ticket = share.Ticket(batch())
+    sender = ticket.sender
+    assert sender.held == 1
+    with pytest.raises(ad.DeviceError, match="timed out"):
+        sender.wait(0.01)
+    ticket.close()
+    sender.wait()
+    assert sender.held == 0
+    del ticket, sender
+    assert (descriptors(), allocated()) == before
+
+
+def test_descriptors_are_taken_over_whatever_the_outcome():
+    before = descriptors()
+    for _ in range(3):
+        with pytest.raises(Exception):
+            share.open(os.open("/dev/null", os.O_RDONLY))
+        with pytest.raises(ValueError):
+            share.open(share.Ticket(batch()), ["no device"])
+        with pytest.raises(ValueError):
+            share.open(-1)
+        with pytest.raises(ValueError):
+            share.Receiver(socket.socketpair()[0], ["no device"])
+    until(lambda: descriptors() == before)
+
+
+# ---- senders and receivers
+
+
+def test_arrays_are_sent_until_the_sender_is_closed():
+    here, there = socket.socketpair()
+    sender, receiver = share.Sender(here), share.Receiver(there)
+    assert here.fileno() == there.fileno() == -1 and sender.fileno() != receiver.fileno()
+    with pytest.raises(ad.DeviceError, match="timed out"):
+        receiver.receive(timeout=0)
+    for rows in (0, 2, 1000):
+        sender.send(batch(rows))
+    first = receiver.receive()
+    assert isinstance(first, ad.RecordBatch) and len(first) == 0
+    sender.close()
+    assert [len(b) for b in receiver] == [2, 1000]
+    assert receiver.receive() is None
+    receiver.close()
+    with pytest.raises(ValueError, match="closed"):
+        receiver.receive()
+    with pytest.raises(ValueError, match="closed"):
+        sender.send(batch())
+
+
+def test_a_receiver_that_has_gone_is_told_to_the_sender():
+    here, there = socket.socketpair()
+    sender = share.Sender(here)
+    share.Receiver(there).close()
+    with pytest.raises(ad.ProducerError):
+        for _ in range(1000):
+            sender.send(batch())
+    sender.wait()
+
+
+def test_streams_are_served_with_their_schema_and_their_errors():
+    here, there = socket.socketpair()
+    raised = []
+
+    def batches():
+        yield from (batch(rows) for rows in (2, 4, 6))
+        raise KeyError("the well is dry")
+
+    def serve():
+        with share.Sender(here) as sender, pytest.raises(KeyError, match="the well is dry") as exception:
+            sender.serve(batches())
+        raised.append(exception)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    receiver = share.Receiver(there)
+    stream = receiver.stream(ahead=2)
+    assert stream.schema == batch().schema and stream.device_type == "cpu"
+    with pytest.raises(ValueError, match="become a stream"):
+        receiver.receive()
+    assert [len(next(stream)) for _ in range(3)] == [2, 4, 6]
+    with pytest.raises(ad.ProducerError, match="the well is dry"):
+        next(stream)
+    thread.join()
+    assert len(raised) == 1
+
+
+WAITS = {
+    "receive": "share.Receiver(there).receive()",
+    "iteration": "list(share.Receiver(there))",
+    "wait": "ticket = share.Ticket(a); ticket.sender.wait()",
+    "stream": "share.Receiver(there).stream()",
+    "serve": "share.Sender(there).serve([a])",
+    "send": "s = share.Sender(there)\nwhile True: s.send(a)",
+}
+
+
+def state_of(process):
+    """What the main thread of a process does, as proc(5) has it: S sleeps."""
+    with open(f"/proc/{process}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_ctrl_c_ends_a_wait(wait):
+    program = (
+        "import arrow_device as ad, socket, sys; from arrow_device import share\n"
+        "here, there = socket.socketpair(); a = share.to_shareable(ad.array([1, 2]))\n"
+        "try:\n    print('begun', flush=True)\n    " + WAITS[wait].replace("\n", "\n    ") + "\nexcept KeyboardInterrupt: print('interrupted', flush=True)\n"
+        "import os; os._exit(0)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "begun\n"
+        # Not before it sleeps.
+        until(lambda: state_of(process.pid) == "S")
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+
+
+# ---- multiprocessing
+
+
+def total(data):
+    """Runs in another process."""
+    if isinstance(data, ad.Tensor):
+        return int(np.from_dlpack(data).sum()), data.shape, is_shared(data.to_array()), data
+    return sum(row["x"] for row in data), type(data).__name__, is_shared(data["x"]), data
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_lies_in_shareable_memory_is_passed_without_its_bytes(method):
+    context = multiprocessing.get_context(method)
+    shared, plain = batch(), ad.record_batch({"x": np.arange(1000)})
+    with context.Pool(1) as pool:
+        answers = pool.map(total, [shared, plain, shared[10:20]])
+        assert [answer[:3] for answer in answers] == [
+            (499500, "RecordBatch", True), (499500, "RecordBatch", False), (145, "RecordBatch", True)]
+        assert len(answers[0][3]) == 1000 and answers[0][3] == shared
+    data = ForkingPickler.dumps(shared)
+    assert len(data) < 1000 < 8000 < len(ForkingPickler.dumps(plain))
+    # What is never received stays held.
+    assert ForkingPickler.loads(data) == shared
+    # An array of structs is no batch.
+    structs = share.to_shareable(ad.array([{"x": 1}, {"x": 2}]))
+    assert type(structs) is ad.Array and type(ForkingPickler.loads(ForkingPickler.dumps(structs))) is ad.Array
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_tensors_are_passed_without_their_bytes(method):
+    context = multiprocessing.get_context(method)
+    x = np.arange(3000, dtype="int32").reshape(100, 30)
+    shared = share.to_shareable(ad.from_dlpack(x))
+    assert shared.shape == (100, 30) and np.array_equal(np.from_dlpack(shared), x)
+    with context.Pool(1) as pool:
+        numbers, shape, is_there, back = pool.apply(total, [shared])
+        assert (numbers, shape, is_there) == (int(x.sum()), (100, 30), True)
+        assert np.array_equal(np.from_dlpack(back), x)
+        # What no array can be the same memory of goes by its bytes.
+        one = ad.from_dlpack(np.from_dlpack(shared)[3, 4, ...])
+        for tensor, expected in ((shared.permute([1, 0]), x.T), (one, x[3, 4, ...])):
+            numbers, shape, back = pool.apply(total_of_tensor, [tensor])
+            assert (numbers, shape) == (int(expected.sum()), expected.shape)
+            assert np.array_equal(np.from_dlpack(back), expected)
+    with pytest.raises(ad.NotSupportedError, match="give it a dimension"):
+        share.to_shareable(one)
+
+
+def total_of_tensor(tensor):
+    """Runs in another process."""
+    return int(np.from_dlpack(tensor).sum()), tensor.shape, tensor
+
+
+def hold(data, connection):
+    """Runs in another process, until that is killed."""
+    held = [data, connection.recv()]
+    connection.send(sum(row["x"] for each in held for row in each))
+    connection.recv()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_worker_that_is_killed_leaves_nothing_behind(method):
+    context = multiprocessing.get_context(method)
+
+    def kill_one():
+        here, there = context.Pipe()
+        process = context.Process(target=hold, args=(batch(), there))
+        process.start()
+        here.send(batch())
+        assert here.recv() == 2 * 499500
+        assert allocated() > 0
+        process.kill()
+        process.join()
+        process.close()
+        here.close()
+        there.close()
+
+    memory = allocated()
+    kill_one()
+    until(lambda: allocated() == memory)
+    # What multiprocessing opens once stays open.
+    before = descriptors()
+    for _ in range(5):
+        kill_one()
+    until(lambda: (descriptors(), allocated()) == (before, memory))
+
+
+def where(data):
+    """Runs in another process."""
+    return str(data.device), data.to_host().to_pylist()
+
+
+def test_memory_of_the_software_device_is_passed_too(software):
+    a = share.to_shareable(ad.array([1, None, 3]), software)
+    assert a.device == software
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(where, [a]) == ("ext_dev:0", [1, None, 3])
+
+
+def test_what_a_child_of_fork_inherited_is_passed_by_its_bytes():
+    a = share.to_shareable(ad.array([1, None, 3]))
+    here, there = multiprocessing.Pipe()
+    child = os.fork()
+    if child == 0:
+        there.send(a)
+        os._exit(0)
+    assert here.recv() == a
+    assert os.waitpid(child, 0)[1] == 0
