@@ -9,8 +9,8 @@
 //! arrow-device check --producer ./libmine.so:produce  whether a library keeps to the interface
 //! ```
 //!
-//! `inspect`, `copy` and `share` need the feature `files`, `check` the feature `check`, which are not on by
-//! default: `cargo install arrow-device-cli --features files,check`.
+//! `inspect`, `copy` and `share` need the feature `files`, `check` the feature `check`, which are
+//! not on by default: `cargo install arrow-device-cli --features files,check`.
 //!
 //! # How it is built
 //!

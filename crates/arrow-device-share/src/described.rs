@@ -2,8 +2,8 @@
 //!
 //! The body begins with the number of the array and the list of its allocations, each with its
 //! length and what its runtime needs to open it. Then comes a node for each array of the tree,
-//! parents before their children and a dictionary last: length, offset, count of nulls, and for each
-//! buffer the number of the allocation, the place there and the length. The sizes of the data
+//! parents before their children and a dictionary last: length, offset, count of nulls, and for
+//! each buffer the number of the allocation, the place there and the length. The sizes of the data
 //! buffers of views are not written: the receiver makes them anew.
 //!
 //! Writing walks over a view of the array. For each buffer the device is asked which allocation the

@@ -1,9 +1,9 @@
 //! Frames: messages of the protocol on a Unix socket, with descriptors beside them.
 //!
-//! A frame is a header of 16 bytes and a body. The header is the magic number, which has the version
-//! in it, the kind, flags, the number of descriptors, the length of the body, and four bytes of
-//! zero. The descriptors travel with the bytes of their frame, at most 200 with one call of the
-//! system, so a frame with more of them is sent in pieces.
+//! A frame is a header of 16 bytes and a body. The header is the magic number, which has the
+//! version in it, the kind, flags, the number of descriptors, the length of the body, and four
+//! bytes of zero. The descriptors travel with the bytes of their frame, at most 200 with one call
+//! of the system, so a frame with more of them is sent in pieces.
 //!
 //! A large body does not fit into what the system keeps for a reader that has not come yet. Such a
 //! body lies in memory of its own (`memfd`), whose descriptor is the first one of the frame.

@@ -59,10 +59,10 @@
 //! A receiver trusts nobody. Messages are checked before a number in them is used, sizes are
 //! compared with what the system says of the descriptor, and memory that could be shortened is not
 //! mapped, because reading it could end the process. Memory of the host that the sender could
-//! change while safe code reads it is refused as well: host memory is *fixed* when it is sent, which
-//! means that the system lets nobody write to it any more, the sender included. Memory that an
-//! allocator uses again cannot be fixed. A receiver that knows its sender accepts such memory, by
-//! [`Receiver::trusting`].
+//! change while safe code reads it is refused as well: host memory is *fixed* when it is sent,
+//! which means that the system lets nobody write to it any more, the sender included. Memory that
+//! an allocator uses again cannot be fixed. A receiver that knows its sender accepts such memory,
+//! by [`Receiver::trusting`].
 //!
 //! Some runtimes cannot keep to this: their descriptors admit writing, and they take a descriptor
 //! for what it is said to be. Memory of such devices
@@ -83,8 +83,8 @@
 //! | of OpenCL, the device's own | not yet | not yet |
 //! | of Vulkan | opaque descriptors of `VK_KHR_external_memory_fd`, not fixed; [both sides trust each other](#trust) | not yet |
 //!
-//! `docs/processes.md` in the repository describes the protocol, so that it can be spoken from other
-//! languages.
+//! `docs/processes.md` in the repository describes the protocol, so that it can be spoken from
+//! other languages.
 //!
 //! [`Device::shareable`]: arrow_device::Device::shareable
 

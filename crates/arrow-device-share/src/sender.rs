@@ -180,11 +180,11 @@ impl Sender {
     }
 
     /// Sends the arrays of a stream as the receiver asks for them, then the end of the stream, and
-    /// waits until the receiver has finished with all of them. An error of the stream is sent to the
-    /// receiver, and returned here too.
+    /// waits until the receiver has finished with all of them. An error of the stream is sent to
+    /// the receiver, and returned here too.
     ///
-    /// The receiver reads with [`Receiver::into_stream`](crate::Receiver::into_stream), and says how
-    /// many arrays it wants ahead.
+    /// The receiver reads with [`Receiver::into_stream`](crate::Receiver::into_stream), and says
+    /// how many arrays it wants ahead.
     pub fn serve(&self, stream: ArrayStream) -> Result<()> {
         self.outgoing()?.serve(stream)
     }

@@ -1,5 +1,5 @@
-//! Memory that other processes can open: each allocation is a file of its own, whose length is sealed
-//! and whose pages take the place of the simulator's own.
+//! Memory that other processes can open: each allocation is a file of its own, whose length is
+//! sealed and whose pages take the place of the simulator's own.
 //!
 //! The software devices of all processes are one domain: any of them opens the memory of any other.
 //! What the other process does with its memory is judged there and not here.
@@ -16,8 +16,8 @@ use crate::engine::State;
 
 // SAFETY: `allocate` gives what the driver's `allocate` gives, over pages of a file of its own.
 // `find` knows the allocations of the engine that have such a file. `open` lays a file over a range
-// of its own only if the file's length is sealed and no shorter than the range, so every byte can be
-// read until `close`. Nothing is said to be fixed.
+// of its own only if the file's length is sealed and no shorter than the range, so every byte can
+// be read until `close`. Nothing is said to be fixed.
 unsafe impl Sharing for SimDriver {
     fn domain(&self) -> SharingDomain {
         SharingDomain { way: "software", device: *b"arrow-device-sim" }

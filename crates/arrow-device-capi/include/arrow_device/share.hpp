@@ -102,8 +102,8 @@ class Receiver : public detail::Owner<ardev_receiver, ardev_receiver_free> {
     if (!*array) return detail::outcome(Next(std::optional<Array>()));
     return detail::outcome(Next(std::optional<Array>(std::move(*array))));
   }
-  // What `Sender::serve` sends, as a stream, which asks for `ahead` arrays more than were taken out.
-  // The receiver is empty after this.
+  // What `Sender::serve` sends, as a stream, which asks for `ahead` arrays more than were taken
+  // out. The receiver is empty after this.
   [[nodiscard]] Outcome<Stream> stream(size_t ahead) const {
     return detail::outcome(
         detail::made<Stream>([&](auto out, auto error) { return ardev_receiver_stream(get(), ahead, out, error); }));

@@ -26,8 +26,8 @@ impl Socket {
     /// Makes the socket, which nobody but this user can connect to at any time. What is there
     /// already stays, and is an error.
     ///
-    /// The socket is made in a folder that is this user's alone, and linked to its place once it has
-    /// its mode: there would be others for a moment who can connect, otherwise.
+    /// The socket is made in a folder that is this user's alone, and linked to its place once it
+    /// has its mode: there would be others for a moment who can connect, otherwise.
     pub(super) fn new(path: &Path) -> Outcome<Self> {
         let made = Self::make(path);
         made.map_err(|error| match error.kind() {

@@ -7,23 +7,22 @@
 //! operations on memory alone. Which array lies in the memory, and when the other process has
 //! finished with it, is told by messages: see the crate `arrow-device-share`.
 
+#[cfg(not(any(unix, windows)))]
+use std::convert::Infallible as PlatformDescriptor;
 use std::fmt;
+#[cfg(unix)]
+use std::os::fd::OwnedFd as PlatformDescriptor;
+#[cfg(windows)]
+use std::os::windows::io::OwnedHandle as PlatformDescriptor;
 use std::sync::Arc;
 
 use super::driver::Raw;
 use super::{Allocator, Buffer, Device, Memory, Owner, Queue};
 use crate::{Error, ErrorKind, Result};
 
-/// What carries the right to a piece of memory from one process to another.
-#[cfg(unix)]
-pub type Descriptor = std::os::fd::OwnedFd;
-/// What carries the right to a piece of memory from one process to another.
-#[cfg(windows)]
-pub type Descriptor = std::os::windows::io::OwnedHandle;
-/// What carries the right to a piece of memory from one process to another. This platform has
-/// nothing of that kind.
-#[cfg(not(any(unix, windows)))]
-pub type Descriptor = std::convert::Infallible;
+/// What carries the right to a piece of memory from one process to another: a file descriptor, on
+/// Windows a handle, elsewhere nothing.
+pub type Descriptor = PlatformDescriptor;
 
 /// The right to open one allocation in another process.
 #[derive(Debug, Default)]
@@ -60,8 +59,9 @@ impl MemoryHandle {
 pub struct SharingDomain {
     /// How memory is handed over, such as `memfd` or `vulkan opaque fd`. At most 32 bytes of ASCII.
     pub way: &'static str,
-    /// The identity of the device and of the driver's build, as the runtime tells it. It is the same
-    /// in every process, and has no more to do with the device's number than the runtime wants.
+    /// The identity of the device and of the driver's build, as the runtime tells it. It is the
+    /// same in every process, and has no more to do with the device's number than the runtime
+    /// wants.
     pub device: [u8; 16],
 }
 
@@ -83,8 +83,8 @@ pub struct SharedPlace {
     pub offset: u64,
     /// The length of the allocation.
     pub len: u64,
-    /// Whether [`Sharing::export`] can fix the bytes: the platform can, and the memory was allocated
-    /// for [one use](SharedUse::Once).
+    /// Whether [`Sharing::export`] can fix the bytes: the platform can, and the memory was
+    /// allocated for [one use](SharedUse::Once).
     pub can_be_fixed: bool,
 }
 
@@ -203,9 +203,9 @@ impl Device {
     /// [`Sharing`](super::driver::Sharing). An allocator that this handle has, such as a
     /// [`Recycler`](crate::Recycler), stays in use, and takes shareable memory.
     ///
-    /// Without an allocator, memory can be fixed when it is shared: nobody can write to it any more,
-    /// this process included. Memory that an allocator gives out again is not fixed. Whoever opened
-    /// it once can read what is written there later.
+    /// Without an allocator, memory can be fixed when it is shared: nobody can write to it any
+    /// more, this process included. Memory that an allocator gives out again is not fixed. Whoever
+    /// opened it once can read what is written there later.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) where the device cannot share memory.
