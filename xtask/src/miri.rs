@@ -79,6 +79,19 @@ const REST: &[&str] = &[
     "numbers_that_name_nothing_are_found",
     // The testkit's own peer against the testkit.
     "another_right_peer_passes_too",
+    // Children that are moved out in every order: `a_child_that_was_moved_out_keeps_its_own_column`
+    // and the callbacks that a consumer puts into children take the same ways.
+    "the_root_and_what_was_moved_out_of_it_are_released_at_once",
+    "children_of_children_and_dictionaries_are_released_in_any_order",
+    // The library judged by the testkit, whose consumer is judged in a short time.
+    "the_library_is_a_right_relay",
+    "the_library_is_a_right_producer",
+    // Hundreds of columns and names, where others take a few.
+    "names_of_any_length_and_columns_of_any_number",
+    // Safe code over types.
+    "the_questions_part_the_types",
+    "a_type_that_c_cannot_say_is_refused",
+    "a_peer_is_named_by_a_trait",
     // Safe code: what validation says of bytes, which runtime memory is of, a table of addresses,
     // and which parts a copy fills.
     "every_sample_is_valid_and_so_is_each_of_its_slices",
