@@ -38,3 +38,42 @@ fn a_recycler_gives_memory_that_can_be_fixed_out_once() {
     }
     assert_eq!(recycler.kept(), 0);
 }
+
+// Requirement: SAF-41
+#[test]
+fn memory_without_pages_is_refused() {
+    let (bytes, _right) = taken_apart(&share(&shareable(20)).unwrap().0);
+    for huge in [MemfdFlags::empty(), MemfdFlags::HUGETLB] {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | huge;
+        let Ok(memory) = rustix::fs::memfd_create(c"without pages", flags) else { continue };
+        rustix::fs::ftruncate(&memory, 4 << 20).unwrap();
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+        rustix::fs::fcntl_add_seals(&memory, seals).unwrap();
+        let error = open(sent(&bytes, &[memory]).into(), [Device::host()]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{huge:?}: {error}");
+    }
+}
+
+#[test]
+fn memory_that_a_child_can_write_to_is_not_fixed_and_the_error_says_why() {
+    alone(|| {
+        let array = shareable(10);
+        let (mut begun, mut begins) = UnixStream::pair().unwrap();
+        let (mut ends, mut end) = UnixStream::pair().unwrap();
+        // The child ends also where this test fails.
+        ends.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let child = std::thread::spawn(move || {
+            forked(move || {
+                begins.write_all(&[1]).map_err(|error| error.to_string())?;
+                ends.read_exact(&mut [0]).map_err(|error| error.to_string())
+            });
+        });
+        begun.read_exact(&mut [0]).unwrap();
+        let error = share(&array).unwrap_err();
+        assert!(error.to_string().contains("a child of `fork`"), "{error}");
+        end.write_all(&[1]).unwrap();
+        child.join().unwrap();
+        let (ticket, _sender) = share(&array).unwrap();
+        assert!(open(ticket, [Device::host()]).unwrap().equals(&array).unwrap());
+    });
+}
