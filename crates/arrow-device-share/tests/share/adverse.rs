@@ -20,6 +20,32 @@ use rustix::process::{Resource, Rlimit};
 use crate::hostile::{frame, sent, taken_apart};
 use crate::support::{batch, connected, shareable, software};
 
+#[test]
+fn nothing_follows_a_message_that_was_sent_in_part() {
+    let (one, other) = UnixStream::pair().unwrap();
+    rustix::net::sockopt::set_socket_send_buffer_size(&one, 4096).unwrap();
+    let sender = Sender::new(one).with_patience(Duration::ZERO);
+    let array = {
+        let column = batch(1).column(0).unwrap();
+        let columns = (0..300).map(|number| (format!("column {number}"), column.clone()));
+        let wide = arrow_device::Batch::from_columns(columns).unwrap();
+        to_shareable(wide.as_array(), &Device::host()).unwrap()
+    };
+    let mut sent = 0;
+    let error = loop {
+        match sender.send(&array) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::NotReady, "{error}");
+    let (bytes, _descriptors) = taken_apart(&other.as_fd().try_clone_to_owned().unwrap());
+    println!("{sent} sent, {} bytes", bytes.len());
+    let error = sender.send(&array).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Peer, "{error}");
+    assert_eq!(sender.held().unwrap(), sent);
+}
+
 // Requirement: SAF-42
 #[test]
 fn a_recycler_gives_memory_that_can_be_fixed_out_once() {
@@ -52,6 +78,27 @@ fn memory_without_pages_is_refused() {
         let error = open(sent(&bytes, &[memory]).into(), [Device::host()]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{huge:?}: {error}");
     }
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error() {
+    alone(|| {
+        let (one, other) = UnixStream::pair().unwrap();
+        let limit = Rlimit { current: Some(4096), maximum: Some(4096) };
+        rustix::process::setrlimit(Resource::Fsize, limit).unwrap();
+        let host = Device::host().shareable().unwrap();
+        assert!(host.allocate(4096).is_ok());
+        assert_eq!(host.allocate(4097).unwrap_err().kind(), ErrorKind::OutOfMemory);
+        let (_sim, device) = software();
+        let device = device.shareable().unwrap();
+        assert_eq!(device.allocate(1 << 20).unwrap_err().kind(), ErrorKind::OutOfMemory);
+        // A schema that lies in memory of its own.
+        let field = Field::new("x".repeat(1 << 16), DataType::Null, true);
+        let array = Array::builder(Schema::new(field).unwrap()).finish_ready().unwrap();
+        let error = Sender::new(one).send(&array).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+        drop(other);
+    });
 }
 
 #[test]
