@@ -20,6 +20,39 @@ use rustix::process::{Resource, Rlimit};
 use crate::hostile::{frame, sent, taken_apart};
 use crate::support::{batch, connected, shareable, software};
 
+// Requirement: SAF-42
+#[test]
+fn a_sender_that_only_sends_lets_go_of_what_was_released() {
+    alone(|| {
+        let (sender, mut receiver) = connected([Device::host()]);
+        let before = Device::host().held().allocated;
+        for _ in 0..100 {
+            sender.send(&shareable(10)).unwrap();
+            drop(receiver.receive().unwrap().unwrap());
+        }
+        // The last one was released after it was sent.
+        let one = shareable(10);
+        let with_one = Device::host().held().allocated;
+        drop(one);
+        let of_one = with_one - Device::host().held().allocated;
+        assert!(Device::host().held().allocated <= before + of_one);
+    });
+}
+
+// Requirement: SAF-42
+#[test]
+fn nothing_is_sent_to_a_receiver_that_closed_its_way_back() {
+    let (one, other) = UnixStream::pair().unwrap();
+    let sender = Sender::new(one);
+    sender.send(&shareable(3)).unwrap();
+    other.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(sender.held().unwrap(), 0);
+    let error = sender.send(&shareable(4)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Peer, "{error}");
+    assert_eq!(sender.held().unwrap(), 0);
+    drop(other);
+}
+
 #[test]
 fn nothing_follows_a_message_that_was_sent_in_part() {
     let (one, other) = UnixStream::pair().unwrap();
@@ -44,6 +77,39 @@ fn nothing_follows_a_message_that_was_sent_in_part() {
     let error = sender.send(&array).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Peer, "{error}");
     assert_eq!(sender.held().unwrap(), sent);
+}
+
+/// Threads that write the same frames, many megabytes of them, whole ones with each call.
+fn flood(to: &UnixStream, frame: &[u8]) -> (Arc<AtomicBool>, Vec<std::thread::JoinHandle<()>>) {
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let thread = || {
+        let (mut to, ended) = (to.try_clone().unwrap(), has_ended.clone());
+        let many = frame.repeat((16 << 10) / frame.len());
+        std::thread::spawn(move || {
+            for _ in 0..2000 {
+                if to.write_all(&many).is_err() {
+                    return;
+                }
+            }
+            ended.store(true, Ordering::SeqCst);
+        })
+    };
+    (has_ended.clone(), (0..3).map(|_| thread()).collect())
+}
+
+#[test]
+fn a_look_at_a_receiver_that_talks_without_end_has_an_end() {
+    let (one, other) = UnixStream::pair().unwrap();
+    let sender = Sender::new(one);
+    sender.send(&shareable(3)).unwrap();
+    let (has_ended, threads) = flood(&other, &frame(6, &[0; 4]));
+    for _ in 0..3 {
+        assert_eq!(sender.held().unwrap(), 1);
+        assert!(!sender.wait_until_released(Some(Duration::from_millis(2))).unwrap());
+    }
+    assert!(!has_ended.load(Ordering::SeqCst));
+    other.shutdown(Shutdown::Both).unwrap();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
 // Requirement: SAF-42
