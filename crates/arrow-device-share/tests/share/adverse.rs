@@ -112,6 +112,77 @@ fn a_look_at_a_receiver_that_talks_without_end_has_an_end() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
+#[test]
+fn a_sender_that_tells_schemas_without_end_is_waited_for_as_long_as_was_said() {
+    let (ticket, sender) = share(&shareable(3)).unwrap();
+    let (bytes, _descriptors) = taken_apart(&ticket);
+    drop(sender);
+    let len = u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+    let schema = &bytes[..16 + len];
+    let (one, other) = UnixStream::pair().unwrap();
+    let mut receiver = Receiver::new(other, [Device::host()]);
+    let (has_ended, threads) = flood(&one, schema);
+    let error = receiver.receive_within(Duration::from_millis(5)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(!has_ended.load(Ordering::SeqCst));
+    drop(receiver);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+
+    let (one, other) = UnixStream::pair().unwrap();
+    let (has_ended, threads) = flood(&one, schema);
+    let error = open(other.into(), [Device::host()]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(!has_ended.load(Ordering::SeqCst));
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+// Requirement: SAF-42
+#[test]
+fn what_a_receiver_leaves_unread_is_released() {
+    let (sender, mut receiver) = connected([Device::host()]);
+    for rows in 1..6 {
+        sender.send(&shareable(rows)).unwrap();
+    }
+    let first = receiver.receive().unwrap().unwrap();
+    drop(receiver);
+    assert_eq!(sender.held().unwrap(), 1);
+    let error = sender.send(&shareable(6)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Peer, "{error}");
+    assert_eq!(sender.held().unwrap(), 1);
+    drop(first);
+    assert_eq!(sender.held().unwrap(), 0);
+}
+
+#[test]
+fn a_stream_after_a_stream_without_arrays_comes_whole() {
+    let (sender, mut receiver) = connected([Device::host()]);
+    let thread = std::thread::spawn(move || {
+        let schema = batch(1).schema().unwrap();
+        let none = std::iter::empty::<arrow_device::Result<Array>>();
+        sender.serve(ArrayStream::new(schema.clone(), DeviceType::CPU, none))?;
+        sender.serve(ArrayStream::new(schema, DeviceType::CPU, [Ok(shareable(7))]))
+    });
+    assert!(receiver.receive().unwrap().is_none());
+    let stream = receiver.into_stream(1).unwrap();
+    assert_eq!(stream.map(|array| array.unwrap().len()).collect::<Vec<_>>(), [7]);
+    thread.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_stream_of_a_receiver_that_had_an_error_is_an_error() {
+    let (mut one, other) = UnixStream::pair().unwrap();
+    let mut receiver = Receiver::new(other, [Device::host()]);
+    one.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    assert_eq!(receiver.receive().unwrap_err().kind(), ErrorKind::Malformed);
+    // What follows would be a stream.
+    let (ticket, sender) = share(&shareable(3)).unwrap();
+    let (bytes, _descriptors) = taken_apart(&ticket);
+    drop(sender);
+    let len = u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+    let _ = one.write_all(&bytes[..16 + len]);
+    assert!(receiver.into_stream(1).is_err());
+}
+
 // Requirement: SAF-42
 #[test]
 fn a_recycler_gives_memory_that_can_be_fixed_out_once() {
