@@ -387,6 +387,7 @@ impl OpenClDriver {
     fn failed(&self, operation: &'static str, len: u64, error: &io::Error) -> Error {
         let kind = match error.raw_os_error() {
             Some(libc::ENOMEM | libc::ENOSPC | libc::EFBIG) => ErrorKind::OutOfMemory,
+            Some(libc::EMFILE | libc::ENFILE) => ErrorKind::LimitExceeded,
             _ => ErrorKind::Driver,
         };
         Error::new(kind, format!("shared memory of {len} bytes: {error}"))

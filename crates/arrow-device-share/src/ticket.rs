@@ -5,6 +5,9 @@ use std::os::unix::net::UnixStream;
 
 use arrow_device::{Array, Device, Error, ErrorKind, Result};
 
+use rustix::io::Errno;
+
+use crate::problem::failed;
 use crate::{Receiver, Sender};
 
 /// Shares one array with whoever gets the returned descriptor, the ticket.
@@ -16,7 +19,11 @@ use crate::{Receiver, Sender};
 ///
 /// Neither this nor sending the ticket waits for the other process.
 pub fn share(array: &Array) -> Result<(OwnedFd, Sender)> {
-    let (here, ticket) = UnixStream::pair().map_err(Error::other)?;
+    let (here, ticket) =
+        UnixStream::pair().map_err(|error| match Errno::from_io_error(&error) {
+            Some(error) => failed("share", error),
+            None => Error::other(error),
+        })?;
     let sender = Sender::new(here);
     sender.send_at_once(array)?;
     Ok((ticket.into(), sender))

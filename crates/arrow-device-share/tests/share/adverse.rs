@@ -267,12 +267,16 @@ fn memory_that_a_child_can_write_to_is_not_fixed_and_the_error_says_why() {
 fn a_sender_that_is_dropped_where_no_descriptor_is_left_lets_go_too() {
     alone(|| {
         let before = Device::host().held().allocated;
-        let (ticket, sender) = share(&shareable(10)).unwrap();
+        let shared = shareable(10);
+        let (ticket, sender) = share(&shared).unwrap();
         let opened = open(ticket, [Device::host()]).unwrap();
         let limit = rustix::process::getrlimit(Resource::Nofile);
         let none = Rlimit { current: Some(3), maximum: limit.maximum };
         rustix::process::setrlimit(Resource::Nofile, none).unwrap();
-        drop(sender);
+        assert_eq!(share(&shared).unwrap_err().kind(), ErrorKind::LimitExceeded);
+        let made = Device::host().shareable().unwrap().allocate(1);
+        assert_eq!(made.unwrap_err().kind(), ErrorKind::LimitExceeded);
+        drop((sender, shared));
         drop(opened);
         while Device::host().held().allocated > before {
             std::thread::yield_now();

@@ -264,6 +264,7 @@ const FIX: &str = "fix memory";
 fn failed(operation: &'static str, len: u64, error: &io::Error) -> Error {
     let kind = match error.raw_os_error() {
         Some(libc::ENOMEM | libc::ENOSPC | libc::EFBIG) => ErrorKind::OutOfMemory,
+        Some(libc::EMFILE | libc::ENFILE) => ErrorKind::LimitExceeded,
         _ => ErrorKind::Driver,
     };
     let why = match (operation, error.raw_os_error()) {
