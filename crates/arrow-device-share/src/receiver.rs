@@ -67,7 +67,7 @@ impl Receiver {
     /// # Safety
     /// UNS-38: the process at the other end writes to no memory of an array that it sent, as long
     /// as the array is not released. What it sends are the handles that its runtime exported, as
-    /// the runtime made them.
+    /// the runtime made them. Nothing but this receiver writes to the socket.
     #[must_use]
     pub unsafe fn trusting(mut self) -> Self {
         self.trusts = true;

@@ -165,6 +165,7 @@ impl Sender {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): the array does not lie in memory that other
     /// processes can open (see [`to_shareable`]). [`Peer`](ErrorKind::Peer): the receiver has gone.
+    /// [`Malformed`](ErrorKind::Malformed): the receiver broke the protocol.
     pub fn send(&self, array: &Array) -> Result<()> {
         let outgoing = self.outgoing()?;
         let patience = outgoing.patience;
