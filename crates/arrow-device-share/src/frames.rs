@@ -22,7 +22,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
+    SendAncillaryMessage, SendFlags, Shutdown,
 };
 
 use crate::problem::{failed, limited, malformed, of_peer};
@@ -193,6 +193,11 @@ pub(crate) fn send(
 
 /// The body of a frame in memory of its own, which nobody can change or shorten any more.
 fn aside(body: &[u8]) -> Result<OwnedFd, Errno> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+    if limit.current.is_some_and(|limit| limit < body.len() as u64) {
+        // Writing more would end the process by SIGXFSZ.
+        return Err(Errno::FBIG);
+    }
     let memory = rustix::fs::memfd_create(
         c"arrow-device-message",
         MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
@@ -207,17 +212,33 @@ fn aside(body: &[u8]) -> Result<OwnedFd, Errno> {
     Ok(memory)
 }
 
-/// Sends bytes with their descriptors.
+/// Sends bytes with their descriptors. Where only a part of them could be sent, or where the other
+/// side was not waited for, nothing follows: the other side would take what follows for the rest.
 fn send_bytes(
     socket: BorrowedFd<'_>,
-    mut bytes: &[u8],
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    patience: Patience,
+) -> Result<()> {
+    let mut left = bytes;
+    let sent = send_all(socket, &mut left, descriptors, patience);
+    let is_late = sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotReady);
+    if is_late || (sent.is_err() && left.len() < bytes.len()) {
+        let _ = rustix::net::shutdown(socket, Shutdown::Write);
+    }
+    sent
+}
+
+fn send_all(
+    socket: BorrowedFd<'_>,
+    bytes: &mut &[u8],
     mut descriptors: &[BorrowedFd<'_>],
     patience: Patience,
 ) -> Result<()> {
     while !bytes.is_empty() {
         let (now, later) = descriptors.split_at(descriptors.len().min(PER_CALL));
         // Each piece needs a byte, and a header has more bytes than there are pieces.
-        let piece = if later.is_empty() { bytes } else { bytes.get(..1).unwrap_or(bytes) };
+        let piece = if later.is_empty() { *bytes } else { bytes.get(..1).unwrap_or(*bytes) };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PER_CALL))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
         if !now.is_empty() {
@@ -226,7 +247,7 @@ fn send_bytes(
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         match rustix::net::sendmsg(socket, &[IoSlice::new(piece)], &mut beside, flags) {
             Ok(sent) => {
-                bytes = bytes.get(sent..).unwrap_or_default();
+                *bytes = bytes.get(sent..).unwrap_or_default();
                 descriptors = later;
             }
             Err(Errno::INTR) => {}
@@ -262,6 +283,8 @@ pub(crate) struct FrameReader {
     bytes: VecDeque<u8>,
     descriptors: VecDeque<OwnedFd>,
     limits: Limits,
+    /// Whether nothing but the beginning of each body is of interest any more.
+    only_begins: bool,
 }
 
 /// What a frame may have at most.
@@ -273,7 +296,12 @@ pub(crate) struct Limits {
 
 impl FrameReader {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { bytes: VecDeque::new(), descriptors: VecDeque::new(), limits }
+        Self { bytes: VecDeque::new(), descriptors: VecDeque::new(), limits, only_begins: false }
+    }
+
+    /// From now on, bodies that lie aside are read as far as the number of an array.
+    pub(crate) fn read_only_begins(&mut self) {
+        self.only_begins = true;
     }
 
     /// The next frame.
@@ -305,8 +333,8 @@ impl FrameReader {
         }
     }
 
-    /// Takes the next frame, if all of it came.
-    fn take(&mut self) -> Result<Option<Frame>> {
+    /// Takes the next frame, if all of it came and was read.
+    pub(crate) fn take(&mut self) -> Result<Option<Frame>> {
         if self.bytes.is_empty() && !self.descriptors.is_empty() {
             return Err(malformed("descriptors came that belong to no message"));
         }
@@ -347,7 +375,8 @@ impl FrameReader {
         let mut body: Vec<u8> = self.bytes.drain(..inline).collect();
         let mut descriptors: Vec<OwnedFd> = self.descriptors.drain(..descriptors).collect();
         if is_aside {
-            body = read_aside(&descriptors.remove(0), len)?;
+            let most = if self.only_begins { size_of::<u64>() } else { len };
+            body = read_aside(&descriptors.remove(0), len, most)?;
         }
         Ok(Some(Frame { kind, body, descriptors }))
     }
@@ -386,8 +415,8 @@ enum Received {
     Lost,
 }
 
-/// Reads a body that lies in memory of its own.
-fn read_aside(memory: &OwnedFd, len: usize) -> Result<Vec<u8>> {
+/// Reads a body of this length that lies in memory of its own, or its beginning.
+fn read_aside(memory: &OwnedFd, len: usize, most: usize) -> Result<Vec<u8>> {
     let is_memory = rustix::fs::fcntl_get_seals(memory)
         .is_ok_and(|seals| seals.contains(SealFlags::SHRINK | SealFlags::WRITE));
     if !is_memory {
@@ -398,7 +427,7 @@ fn read_aside(memory: &OwnedFd, len: usize) -> Result<Vec<u8>> {
         let message = format!("a body of {len} bytes lies in memory of {}", status.st_size);
         return Err(malformed(message));
     }
-    let mut body = vec![0; len];
+    let mut body = vec![0; len.min(most)];
     let mut read = 0;
     while let Some(rest) = body.get_mut(read..).filter(|rest| !rest.is_empty()) {
         match rustix::io::pread(memory, rest, read as u64) {

@@ -5,11 +5,13 @@
 //! begins with the first of them, sleeps until one of the sockets has something, and ends with the
 //! last. A child of `fork` has a keeper of its own, and keeps nothing of its parent.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arrow_device::driver::PerProcess;
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 use crate::releases::Backchannel;
 use crate::sender::Outgoing;
@@ -51,12 +53,13 @@ impl Kept {
 struct Keeper {
     /// What the thread has not taken over yet.
     new: Vec<Kept>,
-    /// Wakes the thread. `None` where there is no thread.
+    has_thread: bool,
+    /// Wakes the thread, which looks from time to time where it has no bell.
     bell: Option<Arc<OwnedFd>>,
 }
 
 static KEEPER: PerProcess<Mutex<Keeper>> =
-    PerProcess::new(Mutex::new(Keeper { new: Vec::new(), bell: None }));
+    PerProcess::new(Mutex::new(Keeper { new: Vec::new(), has_thread: false, bell: None }));
 
 fn keeper() -> MutexGuard<'static, Keeper> {
     KEEPER.get().lock().unwrap_or_else(PoisonError::into_inner)
@@ -67,19 +70,17 @@ fn keeper() -> MutexGuard<'static, Keeper> {
 pub(crate) fn keep(kept: Kept) {
     let mut keeper = keeper();
     keeper.new.push(kept);
-    if let Some(bell) = &keeper.bell {
-        ring(bell);
+    if keeper.has_thread {
+        if let Some(bell) = &keeper.bell {
+            ring(bell);
+        }
         return;
     }
-    let Ok(bell) = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK) else {
-        return;
-    };
-    let bell = Arc::new(bell);
-    keeper.bell = Some(bell.clone());
+    keeper.has_thread = true;
     drop(keeper);
     let thread = std::thread::Builder::new().name("arrow-device-share".into());
-    if thread.spawn(move || run(&bell)).is_err() {
-        self::keeper().bell = None;
+    if thread.spawn(run).is_err() {
+        self::keeper().has_thread = false;
     }
 }
 
@@ -88,36 +89,55 @@ fn ring(bell: &OwnedFd) {
     let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }
 
-fn run(bell: &OwnedFd) {
+fn run() {
     let mut kept: Vec<Kept> = Vec::new();
     loop {
         let mut keeper = keeper();
         let new = std::mem::take(&mut keeper.new);
         if new.is_empty() && kept.is_empty() {
-            keeper.bell = None;
+            (keeper.has_thread, keeper.bell) = (false, None);
             return;
         }
+        if keeper.bell.is_none() {
+            // The process may have no descriptor left. What is kept may be what has them.
+            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+            keeper.bell = rustix::event::eventfd(0, flags).ok().map(Arc::new);
+        }
+        let bell = keeper.bell.clone();
         drop(keeper);
         // What is new may have been told everything before it came here.
         kept.extend(new.into_iter().filter(|kept| !kept.go_on()));
         if kept.is_empty() {
             continue;
         }
-        let ready = wait(bell, &kept);
+        let ready = wait(bell.as_deref(), &kept);
         let mut ready = ready.into_iter();
         kept.retain(|kept| !(ready.next().unwrap_or(true) && kept.go_on()));
     }
 }
 
+/// How long the thread sleeps where nothing can wake it.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// Waits until one of the sockets has something, or the bell rings. Returns which sockets have
-/// something.
-fn wait(bell: &OwnedFd, kept: &[Kept]) -> Vec<bool> {
-    let mut polled = vec![PollFd::new(bell, PollFlags::IN)];
-    polled.extend(kept.iter().map(|kept| PollFd::from_borrowed_fd(kept.socket(), kept.awaits())));
-    if rustix::event::poll(&mut polled, None).is_err() {
-        return Vec::new();
+/// something, or nothing where that is not known.
+fn wait(bell: Option<&OwnedFd>, kept: &[Kept]) -> Vec<bool> {
+    let sockets = kept.iter().map(|kept| PollFd::from_borrowed_fd(kept.socket(), kept.awaits()));
+    let mut polled: Vec<_> = sockets.collect();
+    polled.extend(bell.map(|bell| PollFd::new(bell, PollFlags::IN)));
+    let pause = if bell.is_some() { None } else { Timespec::try_from(PAUSE).ok() };
+    match rustix::event::poll(&mut polled, pause.as_ref()) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Vec::new(),
+        Err(_) => {
+            // Such as where the process may not have as many descriptors any more as it has.
+            std::thread::sleep(PAUSE);
+            return Vec::new();
+        }
     }
-    let mut count = [0; 8];
-    let _ = rustix::io::read(bell.as_fd(), &mut count);
-    polled.iter().skip(1).map(|one| !one.revents().is_empty()).collect()
+    if let Some(bell) = bell {
+        let _ = rustix::io::read(bell, &mut [0; 8]);
+    }
+    let sockets = polled.iter().take(kept.len());
+    sockets.map(|one| !one.revents().is_empty()).collect()
 }

@@ -27,7 +27,9 @@ pub(crate) fn failed(operation: &'static str, error: rustix::io::Errno) -> Error
         rustix::io::Errno::MFILE | rustix::io::Errno::NFILE | rustix::io::Errno::TOOMANYREFS => {
             ErrorKind::LimitExceeded
         }
-        rustix::io::Errno::NOMEM | rustix::io::Errno::NOBUFS => ErrorKind::OutOfMemory,
+        rustix::io::Errno::NOMEM | rustix::io::Errno::NOBUFS | rustix::io::Errno::FBIG => {
+            ErrorKind::OutOfMemory
+        }
         rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET => ErrorKind::Peer,
         _ => return Error::other(std::io::Error::from(error)).during(operation),
     };

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use arrow_device::{Array, ArrayStream, Device, Error, ErrorKind, Result, Schema};
 
+use rustix::net::Shutdown;
+
 use crate::described::{self, Opening};
 use crate::frames::{Came, Frame, FrameReader, Kind, Limits, MOST_DESCRIPTORS, Patience};
 use crate::problem::{malformed, of_parent, of_peer};
@@ -31,9 +33,14 @@ pub struct Receiver {
     shape: Option<(Shape, Domain)>,
     trusts: bool,
     largest: u64,
-    /// Whether nothing more comes.
+    /// Whether nothing more comes, or nothing more of the stream.
     is_over: bool,
+    /// Whether the connection is at its end, or was given up.
+    is_closed: bool,
 }
+
+/// How many schemas may come before an array where nobody waits.
+const SCHEMAS_AT_ONCE: usize = 16;
 
 /// What a message may have at most, unless it is told otherwise.
 const LIMITS: Limits = Limits { body: 64 << 20, descriptors: MOST_DESCRIPTORS };
@@ -50,6 +57,7 @@ impl Receiver {
             trusts: false,
             largest: u64::MAX,
             is_over: false,
+            is_closed: false,
         }
     }
 
@@ -59,7 +67,7 @@ impl Receiver {
     /// # Safety
     /// UNS-38: the process at the other end writes to no memory of an array that it sent, as long
     /// as the array is not released. What it sends are the handles that its runtime exported, as
-    /// the runtime made them.
+    /// the runtime made them. Nothing but this receiver writes to the socket.
     #[must_use]
     pub unsafe fn trusting(mut self) -> Self {
         self.trusts = true;
@@ -93,16 +101,19 @@ impl Receiver {
     }
 
     fn receive_with(&mut self, patience: Patience) -> Result<Option<Array>> {
+        let mut schemas = 0;
         while !self.is_over {
-            let came = self.come(patience);
+            // A sender that tells schemas without end is not waited for.
+            let is_enough = schemas >= SCHEMAS_AT_ONCE && patience.left().is_none();
+            let came = if is_enough { self.has_come() } else { self.come(patience) };
             let is_a_pause = came.as_ref().is_err_and(|error| error.kind() == ErrorKind::TimedOut);
             match came {
                 Ok(Some(frame)) => match self.take_in(frame) {
                     Ok(Some(array)) => return Ok(Some(array)),
-                    Ok(None) => {}
+                    Ok(None) => schemas += 1,
                     Err(error) => return Err(self.end(error)),
                 },
-                Ok(None) => self.is_over = true,
+                Ok(None) => (self.is_over, self.is_closed) = (true, true),
                 Err(error) if is_a_pause => return Err(error),
                 Err(error) => return Err(self.end(error)),
             }
@@ -118,11 +129,13 @@ impl Receiver {
         match self.reader.read(self.back.socket(), patience)? {
             Came::Frame(frame) => Ok(Some(frame)),
             Came::End => Ok(None),
-            Came::Nothing => {
-                let message = "nothing came from the sender";
-                Err(Error::new(ErrorKind::TimedOut, message).during("receive"))
-            }
+            Came::Nothing => Err(nothing_came()),
         }
+    }
+
+    /// The next frame of those that were read. They are taken before anybody waits for the socket.
+    fn has_come(&mut self) -> Result<Option<Frame>> {
+        self.reader.take()?.map(Some).ok_or_else(nothing_came)
     }
 
     fn take_in(&mut self, frame: Frame) -> Result<Option<Array>> {
@@ -171,9 +184,28 @@ impl Receiver {
     /// Takes nothing more. Arrays that came before are still released to the sender.
     fn end(&mut self, error: Error) -> Error {
         self.is_over = true;
+        self.close();
         // Closes descriptors that came and belong to nothing.
         self.reader = FrameReader::new(LIMITS);
         error
+    }
+
+    /// Lets nothing more come, and releases the arrays that came and were not taken. The sender would
+    /// hold them as long as anything uses one of the arrays that were.
+    fn close(&mut self) {
+        if std::mem::replace(&mut self.is_closed, true) || !self.back.is_of_this_process() {
+            return;
+        }
+        let socket = self.back.socket();
+        let _ = rustix::net::shutdown(socket, Shutdown::Read);
+        self.reader.read_only_begins();
+        while let Ok(Came::Frame(frame)) = self.reader.read(socket, Patience::None) {
+            if frame.kind == Kind::Array
+                && let Ok(number) = described::number_of(&frame.body)
+            {
+                self.back.released(number);
+            }
+        }
     }
 
     /// The stream that the sender [serves](crate::Sender::serve) next. Waits for its schema.
@@ -193,10 +225,15 @@ impl Receiver {
     }
 
     fn wait_for_schema(&mut self) -> Result<Schema> {
+        if self.is_closed {
+            return Err(of_peer("the connection was at its end before the stream"));
+        }
         // A stream begins with its schema, also where arrays of that schema came before.
         self.shape = None;
         loop {
             if let Some((shape, _)) = &self.shape {
+                // The end of another stream may have come before.
+                self.is_over = false;
                 return Ok(shape.schema.clone());
             }
             match self.come(Patience::Forever)? {
@@ -210,12 +247,23 @@ impl Receiver {
     }
 }
 
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 impl AsFd for Receiver {
     /// The socket. It can be read when something came that [`receive`](Self::receive) has not
     /// looked at.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.back.socket()
     }
+}
+
+#[cold]
+fn nothing_came() -> Error {
+    Error::new(ErrorKind::TimedOut, "nothing came from the sender").during("receive")
 }
 
 /// The arrays of a receiver's stream.
@@ -234,7 +282,7 @@ impl Iterator for Incoming {
         if matches!(came, Some(Ok(_))) {
             self.taken += 1;
             // Half of what may be ahead is asked for at once, so that telling costs little.
-            if self.taken * 2 >= self.ahead {
+            if self.taken >= self.ahead.div_ceil(2) {
                 self.receiver.back.wanted(std::mem::take(&mut self.taken));
             }
         }

@@ -166,6 +166,7 @@ impl Sender {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): the array does not lie in memory that other
     /// processes can open (see [`to_shareable`]). [`Peer`](ErrorKind::Peer): the receiver has gone.
+    /// [`Malformed`](ErrorKind::Malformed): the receiver broke the protocol.
     pub fn send(&self, array: &Array) -> Result<()> {
         let outgoing = self.outgoing()?;
         let patience = outgoing.patience;
@@ -237,7 +238,8 @@ impl Outgoing {
     }
 
     fn send(&self, array: &Array, patience: Patience) -> Result<()> {
-        self.require_process()?;
+        // What the receiver has told is taken in here, so that a sender that only sends lets go too.
+        self.require_receiver()?;
         array.wait()?;
         let queue = self.queue_for(array)?;
         let device = queue.device();
@@ -273,6 +275,10 @@ impl Outgoing {
         let body = described.body(number, &handles);
         // Held before it is sent: the receiver may be faster than this thread.
         let mut state = self.state.lock()?;
+        if state.is_over {
+            // Nobody would tell the release.
+            return Err(of_peer(GONE));
+        }
         state.held.insert(number, array.clone());
         drop(state);
         let sent = frames::send(self.socket(), Kind::Array, &body, &descriptors, patience);
@@ -300,6 +306,14 @@ impl Outgoing {
         // A queue is closed without the lock.
         drop(before);
         Ok(queue)
+    }
+
+    /// Takes in what the receiver has told, and refuses to send to a receiver that tells no more.
+    fn require_receiver(&self) -> Result<()> {
+        match self.looked(|state| state.is_over)? {
+            (_, true) => Err(of_peer(GONE)),
+            (_, false) => Ok(()),
+        }
     }
 
     /// Refuses the connection of a parent in a child of `fork`.
@@ -452,6 +466,13 @@ impl Bell {
     }
 }
 
+/// What is said of a receiver that has gone, or has closed its way back.
+const GONE: &str = "the receiver has gone";
+
+/// How many frames are taken in with one look at least, where they are there. The system keeps fewer
+/// for a reader, so only a receiver that talks without end has more.
+const FRAMES_AT_ONCE: usize = 1 << 14;
+
 /// How many characters of the text of an error are sent.
 const MAX_TEXT: usize = 2000;
 
@@ -463,14 +484,19 @@ impl State {
         if self.is_over {
             return Ok(false);
         }
-        let mut has_changed = false;
+        let mut frames = 0;
         let ended = loop {
-            match self.reader.read(socket, Patience::None) {
+            let came = match frames < FRAMES_AT_ONCE {
+                true => self.reader.read(socket, Patience::None),
+                // What was read is taken in whole: nothing would tell that there is more of it.
+                false => self.reader.take().map(|frame| frame.map_or(Came::Nothing, Came::Frame)),
+            };
+            match came {
                 Ok(Came::Frame(frame)) => match self.told(&frame, released) {
-                    Ok(()) => has_changed = true,
+                    Ok(()) => frames += 1,
                     Err(error) => break Err(error),
                 },
-                Ok(Came::Nothing) => return Ok(has_changed),
+                Ok(Came::Nothing) => return Ok(frames > 0),
                 Ok(Came::End) => break Ok(true),
                 Err(error) => break Err(error),
             }

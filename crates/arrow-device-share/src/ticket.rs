@@ -5,7 +5,9 @@ use std::os::unix::net::UnixStream;
 
 use arrow_device::{Array, Device, Error, ErrorKind, Result};
 
-use crate::problem::of_peer;
+use rustix::io::Errno;
+
+use crate::problem::failed;
 use crate::{Receiver, Sender};
 
 /// Shares one array with whoever gets the returned descriptor, the ticket.
@@ -17,7 +19,11 @@ use crate::{Receiver, Sender};
 ///
 /// Neither this nor sending the ticket waits for the other process.
 pub fn share(array: &Array) -> Result<(OwnedFd, Sender)> {
-    let (here, ticket) = UnixStream::pair().map_err(Error::other)?;
+    let (here, ticket) =
+        UnixStream::pair().map_err(|error| match Errno::from_io_error(&error) {
+            Some(error) => failed("share", error),
+            None => Error::other(error),
+        })?;
     let sender = Sender::new(here);
     sender.send_at_once(array)?;
     Ok((ticket.into(), sender))
@@ -31,11 +37,13 @@ pub fn open(ticket: OwnedFd, devices: impl IntoIterator<Item = Device>) -> Resul
     let mut receiver = Receiver::new(UnixStream::from(ticket), devices);
     match receiver.receive_at_once() {
         Ok(Some(array)) => Ok(array),
-        Ok(None) => Err(of_peer("the ticket has no array, or was opened before").during("receive")),
-        Err(error) if error.kind() == ErrorKind::TimedOut => {
-            let message = "the ticket has no array, or was opened before";
-            Err(Error::new(ErrorKind::InvalidArgument, message).during("receive"))
-        }
+        Ok(None) => Err(without_array()),
+        Err(error) if error.kind() == ErrorKind::TimedOut => Err(without_array()),
         Err(error) => Err(error),
     }
+}
+
+fn without_array() -> Error {
+    let message = "the ticket has no array, or was opened before";
+    Error::new(ErrorKind::InvalidArgument, message).during("receive")
 }

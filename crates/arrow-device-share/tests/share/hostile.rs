@@ -208,7 +208,7 @@ fn a_limit_on_allocations_is_kept() {
 }
 
 /// A frame of a receiver.
-fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = b"ADS1".to_vec();
     bytes.extend([kind, 0, 0, 0]);
     bytes.extend(u32::try_from(body.len()).unwrap().to_le_bytes());

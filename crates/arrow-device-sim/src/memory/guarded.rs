@@ -87,8 +87,12 @@ impl Region {
     }
 
     fn of(file: c_int, len: usize) -> Option<Self> {
+        let size = libc::off_t::try_from(len).ok()?;
+        if !may_have_size(size) {
+            return None;
+        }
         // SAFETY: sets the length of a file that is this function's own.
-        if unsafe { libc::ftruncate(file, libc::off_t::try_from(len).ok()?) } != 0 {
+        if unsafe { libc::ftruncate(file, size) } != 0 {
             return None;
         }
         let device = map(file, len, libc::PROT_NONE)?;
@@ -110,6 +114,32 @@ impl Region {
         // SAFETY: changes whole pages of our own mapping, which nothing refers to yet.
         unsafe { libc::mprotect(start.cast(), to - from, rights) == 0 }
     }
+}
+
+/// Whether the process may have files of this length. Making a longer one would end the process by
+/// SIGXFSZ.
+fn may_have_size(len: libc::off_t) -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for writes.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    is_known && libc::rlim_t::try_from(len).is_ok_and(|len| len <= limit.rlim_cur)
+}
+
+/// How many bytes of a file have pages, which are of the usual size: a hole would get its page when
+/// it is read, which ends the process where the system has none to give.
+fn bytes_with_pages(file: &OwnedFd) -> Option<usize> {
+    let mut system = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: `system` is valid for writes and aligned.
+    let is_known = unsafe { libc::fstatfs(file.as_raw_fd(), system.as_mut_ptr()) } == 0;
+    // SAFETY: a successful `fstatfs` has written all of it.
+    let system = is_known.then(|| unsafe { system.assume_init() })?;
+    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `status` is valid for writes and aligned.
+    let is_known = unsafe { libc::fstat(file.as_raw_fd(), status.as_mut_ptr()) } == 0;
+    // SAFETY: a successful `fstat` has written all of it.
+    let status = is_known.then(|| unsafe { status.assume_init() })?;
+    let with_pages = status.st_blocks.saturating_mul(512).min(status.st_size);
+    usize::try_from(with_pages).ok().filter(|_| system.f_type != libc::HUGETLBFS_MAGIC)
 }
 
 fn map(file: c_int, len: usize, rights: c_int) -> Option<NonNull<u8>> {
@@ -167,6 +197,9 @@ impl Range {
         // SAFETY: the descriptor was opened above, and nothing else has it.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
         let len = libc::off_t::try_from(range.len).ok()?;
+        if !may_have_size(len) {
+            return None;
+        }
         // SAFETY: takes pages for a file of this function's own.
         let has_pages = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len) } == 0;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
@@ -185,10 +218,7 @@ impl Range {
             return None;
         }
         let range = Self::reserve(len)?;
-        // SAFETY: a question about an open descriptor, without pointers.
-        let there = unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_END) };
-        let is_there = usize::try_from(there).is_ok_and(|there| range.len <= there);
-        if is_there { range.laid_with(file) } else { None }
+        if range.len <= bytes_with_pages(&file)? { range.laid_with(file) } else { None }
     }
 
     /// Lays a file over both mappings of the range. Its length is sealed and no shorter.

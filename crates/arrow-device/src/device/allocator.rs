@@ -232,6 +232,10 @@ impl Allocator for Recycler {
             // queue.
             None => device.allocate(len)?,
         };
+        if whole.is_of_one_use() {
+            // Once shared, such memory cannot be written any more, and a fresh block is as good.
+            return Ok(whole);
+        }
         whole.device().driver().reuse(whole.raw(), whole.len());
         // The block has at least `len` bytes, and nobody else has it: it is new, or was taken off
         // the list.

@@ -9,7 +9,8 @@
 //! 4. To fix the bytes, the maker's mapping is replaced, at its address, by a private one that can
 //!    only be read. Then nothing can write to the file, and the system seals it (`F_SEAL_WRITE`).
 //! 5. What comes from another process may be any descriptor. It is mapped only if it is such a file
-//!    (only these have seals), if its length is sealed, and if it is long enough.
+//!    (only these have seals), if its length is sealed, if it is long enough, and if all its pages
+//!    are there, of the usual size.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -104,7 +105,7 @@ unsafe impl Sharing for HostSharing {
             // SAFETY: the mapping of this length is this file's, and its bytes stay where they are.
             unsafe { replace(memory.as_ptr(), file) }
                 .and_then(|()| add_seals(&file.file, libc::F_SEAL_WRITE))
-                .map_err(|error| failed("fix memory", file.len as u64, &error))?;
+                .map_err(|error| failed(FIX, file.len as u64, &error))?;
             file.is_fixed = true;
         }
         let copy = file.file.try_clone();
@@ -128,7 +129,9 @@ unsafe impl Sharing for HostSharing {
         let there = length(&file).map_err(|error| failed("open memory", len, &error))?;
         let whole = whole_pages(len).filter(|_| len <= there);
         let Some(whole) = whole else {
-            return Err(refused(format!("the memory has {there} bytes, and {len} were announced")));
+            return Err(refused(format!(
+                "the memory has {there} bytes with pages, and {len} were announced"
+            )));
         };
         let address = map(&file, whole, libc::PROT_READ, libc::MAP_PRIVATE, None)
             .map_err(|error| failed("open memory", len, &error))?;
@@ -167,9 +170,20 @@ fn new_file(len: usize) -> io::Result<OwnedFd> {
     // SAFETY: the descriptor was opened above, and nothing else has it.
     let file = unsafe { OwnedFd::from_raw_fd(file) };
     let len = libc::off_t::try_from(len).map_err(io::Error::other)?;
+    require_size(len)?;
     // SAFETY: takes pages for a file of this function's own.
     succeeded(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len) })?;
     Ok(file)
+}
+
+/// Refuses a length that the process may give no file. Asking for the pages would end the process by
+/// SIGXFSZ.
+fn require_size(len: libc::off_t) -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for writes.
+    succeeded(unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) })?;
+    let is_within = libc::rlim_t::try_from(len).is_ok_and(|len| len <= limit.rlim_cur);
+    is_within.then_some(()).ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))
 }
 
 /// Maps a file from its beginning, at an address that the system chooses, or in place of the
@@ -217,27 +231,47 @@ fn seals(file: &OwnedFd) -> io::Result<c_int> {
     Ok(seals)
 }
 
+/// How many bytes of a file have pages of the usual size. A hole would get its page when it is read,
+/// which ends the process where the system has none to give, and huge pages are taken off the
+/// address space in other lengths.
 fn length(file: &OwnedFd) -> io::Result<u64> {
+    let mut system = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: `system` is valid for writes and aligned.
+    succeeded(unsafe { libc::fstatfs(file.as_raw_fd(), system.as_mut_ptr()) })?;
+    // SAFETY: a successful `fstatfs` has written all of it.
+    let system = unsafe { system.assume_init() };
+    if system.f_type == libc::HUGETLBFS_MAGIC {
+        return Ok(0);
+    }
     let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `status` is valid for writes and aligned.
     succeeded(unsafe { libc::fstat(file.as_raw_fd(), status.as_mut_ptr()) })?;
     // SAFETY: a successful `fstat` has written all of it.
     let status = unsafe { status.assume_init() };
-    Ok(u64::try_from(status.st_size).unwrap_or(0))
+    let with_pages = u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512);
+    Ok(u64::try_from(status.st_size).unwrap_or(0).min(with_pages))
 }
 
 fn succeeded(result: c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The operation of an error where memory cannot be fixed.
+const FIX: &str = "fix memory";
+
 /// The error of a call of the system about memory of this length.
 #[cold]
 fn failed(operation: &'static str, len: u64, error: &io::Error) -> Error {
     let kind = match error.raw_os_error() {
         Some(libc::ENOMEM | libc::ENOSPC | libc::EFBIG) => ErrorKind::OutOfMemory,
+        Some(libc::EMFILE | libc::ENFILE) => ErrorKind::LimitExceeded,
         _ => ErrorKind::Driver,
     };
-    Error::new(kind, format!("shared memory of {len} bytes: {error}"))
+    let why = match (operation, error.raw_os_error()) {
+        (FIX, Some(libc::EBUSY)) => "; another process can write to it, such as a child of `fork`",
+        _ => "",
+    };
+    Error::new(kind, format!("shared memory of {len} bytes: {error}{why}"))
         .during(operation)
         .on_device(DeviceId::CPU)
 }

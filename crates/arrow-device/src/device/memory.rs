@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::allocator::{Lent, free_what_is_kept};
-use super::driver::{Addressing, PlaceOwner, Raw, Region, Route, Spot, Watched};
+use super::driver::{Addressing, PlaceOwner, Raw, Region, Route, SharedUse, Spot, Watched};
 use super::{Allocator, Buffer, Device, Extent, Moment, Queue, host};
 use crate::device::deferred::{self, QueueUse, Shortage};
 use crate::process;
@@ -92,6 +92,8 @@ pub(super) enum MemoryHome {
     /// Memory that other processes can open, or that another process exported, with its owner.
     Shared {
         _owner: Option<Box<dyn Send + Sync>>,
+        /// Whether it may be fixed, so that nobody can write to it any more.
+        is_of_one_use: bool,
     },
 }
 
@@ -175,8 +177,9 @@ impl Memory {
         raw: Raw<Memory>,
         len: u64,
         queue: Option<&Queue>,
+        used: SharedUse,
     ) -> Self {
-        let home = MemoryHome::Shared { _owner: None };
+        let home = MemoryHome::Shared { _owner: None, is_of_one_use: used == SharedUse::Once };
         Self::new(device, raw, len, home, true).allocated_on(queue)
     }
 
@@ -187,7 +190,7 @@ impl Memory {
         len: u64,
         owner: Box<dyn Send + Sync>,
     ) -> Self {
-        let home = MemoryHome::Shared { _owner: Some(owner) };
+        let home = MemoryHome::Shared { _owner: Some(owner), is_of_one_use: true };
         let mut memory = Self::new(device, raw, len, home, false);
         memory.written = len;
         memory
@@ -246,6 +249,11 @@ impl Memory {
     /// which takes a block back only after its last use.
     fn is_the_drivers(&self) -> bool {
         !matches!(self.block.home, MemoryHome::Other { .. })
+    }
+
+    /// Whether the memory is filled once and never given out again: it can be fixed.
+    pub(super) fn is_of_one_use(&self) -> bool {
+        matches!(self.block.home, MemoryHome::Shared { is_of_one_use: true, .. })
     }
 
     pub(super) fn adopted(

@@ -303,6 +303,6 @@ impl Device {
         // SAFETY: UNS-22: a queue that is named is alive in its owner and belongs to this device;
         // `len` is not 0, because allocators are not asked for empty memory.
         let raw = unsafe { sharing.allocate(len, queue.map(Queue::raw), used) }?;
-        Ok(Memory::shareable(self, raw, len, queue))
+        Ok(Memory::shareable(self, raw, len, queue, used))
     }
 }
