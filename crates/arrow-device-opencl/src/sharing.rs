@@ -656,7 +656,7 @@ fn length(file: &OwnedFd) -> io::Result<u64> {
     succeeded(unsafe { libc::fstatfs(file.as_raw_fd(), system.as_mut_ptr()) })?;
     // SAFETY: a successful `fstatfs` has written all of it.
     let system = unsafe { system.assume_init() };
-    if system.f_type == libc::HUGETLBFS_MAGIC {
+    if i128::from(system.f_type) == i128::from(libc::HUGETLBFS_MAGIC) {
         return Ok(0);
     }
     let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();

@@ -203,12 +203,12 @@ fn contexts_of_one_device_are_one_domain() {
     });
 }
 
-/// A file of memory of the host.
+/// A file of memory of the host, with its pages.
 fn memory(len: libc::off_t, seals: i32) -> OwnedFd {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     let memory = unsafe { libc::memfd_create(c"hostile".as_ptr(), flags) };
     let memory = unsafe { OwnedFd::from_raw_fd(memory) };
-    assert_eq!(unsafe { libc::ftruncate(memory.as_raw_fd(), len) }, 0);
+    assert_eq!(unsafe { libc::fallocate(memory.as_raw_fd(), 0, 0, len) }, 0);
     assert_eq!(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, seals) }, 0);
     memory
 }

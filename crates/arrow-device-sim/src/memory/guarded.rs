@@ -139,7 +139,9 @@ fn bytes_with_pages(file: &OwnedFd) -> Option<usize> {
     // SAFETY: a successful `fstat` has written all of it.
     let status = is_known.then(|| unsafe { status.assume_init() })?;
     let with_pages = status.st_blocks.saturating_mul(512).min(status.st_size);
-    usize::try_from(with_pages).ok().filter(|_| system.f_type != libc::HUGETLBFS_MAGIC)
+    usize::try_from(with_pages)
+        .ok()
+        .filter(|_| i128::from(system.f_type) != i128::from(libc::HUGETLBFS_MAGIC))
 }
 
 fn map(file: c_int, len: usize, rights: c_int) -> Option<NonNull<u8>> {
