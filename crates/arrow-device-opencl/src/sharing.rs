@@ -603,8 +603,8 @@ fn new_file(len: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Refuses a length that the process may give no file. Asking for the pages would end the process by
-/// SIGXFSZ.
+/// Refuses a length that the process may give no file. Asking for the pages would end the process
+/// by SIGXFSZ.
 fn require_size(len: libc::off_t) -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for writes.
@@ -647,8 +647,8 @@ fn seals(file: &OwnedFd) -> io::Result<c_int> {
     Ok(seals)
 }
 
-/// How many bytes of a file have pages of the usual size. A hole would get its page when it is read,
-/// which ends the process where the system has none to give, and huge pages are taken off the
+/// How many bytes of a file have pages of the usual size. A hole would get its page when it is
+/// read, which ends the process where the system has none to give, and huge pages are taken off the
 /// address space in other lengths.
 fn length(file: &OwnedFd) -> io::Result<u64> {
     let mut system = std::mem::MaybeUninit::<libc::statfs>::uninit();

@@ -190,8 +190,8 @@ impl Receiver {
         error
     }
 
-    /// Lets nothing more come, and releases the arrays that came and were not taken. The sender would
-    /// hold them as long as anything uses one of the arrays that were.
+    /// Lets nothing more come, and releases the arrays that came and were not taken. The sender
+    /// would hold them as long as anything uses one of the arrays that were.
     fn close(&mut self) {
         if std::mem::replace(&mut self.is_closed, true) || !self.back.is_of_this_process() {
             return;

@@ -238,7 +238,8 @@ impl Outgoing {
     }
 
     fn send(&self, array: &Array, patience: Patience) -> Result<()> {
-        // What the receiver has told is taken in here, so that a sender that only sends lets go too.
+        // What the receiver has told is taken in here, so that a sender that only sends lets go
+        // too.
         self.require_receiver()?;
         array.wait()?;
         let queue = self.queue_for(array)?;
@@ -469,8 +470,8 @@ impl Bell {
 /// What is said of a receiver that has gone, or has closed its way back.
 const GONE: &str = "the receiver has gone";
 
-/// How many frames are taken in with one look at least, where they are there. The system keeps fewer
-/// for a reader, so only a receiver that talks without end has more.
+/// How many frames are taken in with one look at least, where they are there. The system keeps
+/// fewer for a reader, so only a receiver that talks without end has more.
 const FRAMES_AT_ONCE: usize = 1 << 14;
 
 /// How many characters of the text of an error are sent.
