@@ -7,6 +7,8 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::MutexGuard;
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
 #[cfg(target_os = "linux")]
@@ -48,9 +50,9 @@ pub(crate) struct OpenClDriver {
     /// Whether host and device share their memory.
     pub(crate) is_unified: bool,
     properties: Properties,
-    /// How memory is shared with other processes, where it can be.
+    /// How memory is shared with other processes, where it can be: tried when it is first asked for.
     #[cfg(target_os = "linux")]
-    pub(crate) shared: Option<Shared>,
+    pub(crate) shared: OnceLock<Option<Shared>>,
 }
 
 // SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except
@@ -98,7 +100,7 @@ impl OpenClDriver {
             .with_host_access(access)
             .with_event_notices(EventNotices::FromCallbacks);
         let is_unified = facts.is_unified;
-        let driver = Self {
+        Ok(Self {
             api,
             svm,
             maps,
@@ -109,11 +111,8 @@ impl OpenClDriver {
             is_unified,
             properties,
             #[cfg(target_os = "linux")]
-            shared: None,
-        };
-        #[cfg(target_os = "linux")]
-        let driver = Self { shared: Shared::of(&driver), ..driver };
-        Ok(driver)
+            shared: OnceLock::new(),
+        })
     }
 
     pub(crate) fn check(&self, code: i32, operation: &'static str) -> Result<()> {
@@ -362,7 +361,7 @@ unsafe impl Driver for OpenClDriver {
 
     #[cfg(target_os = "linux")]
     fn sharing(&self) -> Option<&dyn Sharing> {
-        self.shared.is_some().then_some(self)
+        self.shared().is_some().then_some(self)
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {

@@ -58,7 +58,7 @@
 //! the device shares its memory with the host. The memory is a file without a name
 //! (`memfd_create`), which the runtime is given by `CL_MEM_USE_HOST_PTR`. OpenCL leaves open
 //! whether a runtime uses such memory or a copy of it, so bytes are sent through the device when it
-//! is first opened: a device that does not use the file's own pages shares nothing. Neither does a
+//! is first asked whether it shares: a device that does not use the file's own pages shares nothing. Neither does a
 //! device whose context has other devices. Shared virtual memory ([`Kind::Svm`]) is shared where
 //! the device is a processor: the pages of the file are laid over those of `clSVMAlloc`.
 //!

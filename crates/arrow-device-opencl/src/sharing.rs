@@ -5,9 +5,9 @@
 //! 2. The mapping of the file becomes a `cl_mem` with `CL_MEM_USE_HOST_PTR`. With shared virtual
 //!    memory, whose addresses only the runtime gives, the mapping is laid over the pages of a block
 //!    of the runtime; before the block is given back, ordinary pages are laid there again.
-//! 3. Whether the runtime uses the pages in place is seen and not believed: when a device is opened
-//!    for the first time, bytes go through the device into a file and out of one (`is_in_place`).
-//!    Where they do not come, the device shares nothing.
+//! 3. Whether the runtime uses the pages in place is seen and not believed: when a device is first
+//!    asked whether it shares, bytes go through the device into a file and out of one
+//!    (`is_in_place`). Where they do not come, the device shares nothing.
 //! 4. A mapping of a `cl_mem` is ended by the runtime's own notice that the memory "can be reused
 //!    or freed", because commands may hold a `cl_mem` longer than its owner does.
 //! 5. What was opened is mapped to be read, and is a `cl_mem` that neither kernels nor the host
@@ -20,14 +20,13 @@
 //! the pages, so their memory is not fixed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{c_int, c_void};
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ffi::{CStr, c_int, c_void};
+use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use arrow_device::driver::{
-    MemoryHandle, OpenedMemory, Raw, SharedPlace, SharedUse, Sharing, SharingDomain,
+    MemoryHandle, OpenedMemory, Raw, SealedFile, SharedPlace, SharedUse, Sharing, SharingDomain,
 };
 use arrow_device::{Error, ErrorKind, Memory, Queue, Result};
 
@@ -48,8 +47,8 @@ const DEVICE_UUID: u32 = 0x106a;
 const DRIVER_UUID: u32 = 0x106b;
 const PLATFORM_VERSION: u32 = 0x0901;
 
-/// The seals of an allocation: the length stays, and others cannot write.
-const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE;
+/// The name of the files, which shows in the lists of mappings.
+const NAME: &CStr = c"arrow-device-opencl";
 
 const READ: c_int = libc::PROT_READ;
 const WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
@@ -77,7 +76,7 @@ struct Table {
 
 /// An allocation that can be exported.
 struct Made {
-    file: OwnedFd,
+    file: SealedFile,
     mapping: Mapping,
     len: u64,
     used: SharedUse,
@@ -136,7 +135,7 @@ pub(crate) fn forget_part(part: Handle) {
 unsafe impl Sharing for OpenClDriver {
     fn domain(&self) -> SharingDomain {
         let none = SharingDomain { way: "none", device: [0; 16] };
-        self.shared.map_or(none, |shared| shared.domain)
+        self.shared().map_or(none, |shared| shared.domain)
     }
 
     unsafe fn allocate(
@@ -145,19 +144,19 @@ unsafe impl Sharing for OpenClDriver {
         _queue: Option<Raw<Queue>>,
         used: SharedUse,
     ) -> Result<Raw<Memory>> {
-        let largest = self.shared.map_or(0, |shared| shared.largest);
-        let whole = whole_pages(len).filter(|_| len <= largest).ok_or_else(|| {
+        let largest = self.shared().map_or(0, |shared| shared.largest);
+        let about = |error: Error| error.during("allocate").on_device(self.id);
+        if len > largest {
             let message = format!("{len} bytes asked for, more than there are in one piece");
-            let error = Error::new(ErrorKind::OutOfMemory, message);
-            error.during("allocate").on_device(self.id)
-        })?;
-        let file = new_file(whole).map_err(|error| self.failed("allocate", len, &error))?;
-        let memory = self.over(&file, whole, len, true, "allocate")?;
-        // After the mapping, which is the last one that can be written.
-        if let Err(error) = add_seals(&file, SEALS) {
-            self.release(memory);
-            return Err(self.failed("allocate", len, &error));
+            return Err(about(Error::new(ErrorKind::OutOfMemory, message)));
         }
+        let file = SealedFile::new(NAME, len).map_err(about)?;
+        let memory = self.over(&file, len, true, "allocate")?;
+        // After the mapping, which is the last one that can be written.
+        file.forbid_new_writers().map_err(|error| {
+            self.release(memory);
+            about(error)
+        })?;
         let (handle, mapping) = memory.parts();
         let made = Made { file, mapping, len, used, is_fixed: false };
         let mut table = table();
@@ -181,7 +180,7 @@ unsafe impl Sharing for OpenClDriver {
             }
         };
         let made = table.made.get(&root).filter(|made| offset < made.len)?;
-        let is_processor = self.shared.is_some_and(|shared| shared.is_processor);
+        let is_processor = self.shared().is_some_and(|shared| shared.is_processor);
         Some(SharedPlace {
             memory: Raw::from_bits(root),
             offset,
@@ -194,7 +193,7 @@ unsafe impl Sharing for OpenClDriver {
         let refused = |kind, message| {
             Err(Error::new(kind, message).during("export memory").on_device(self.id))
         };
-        let is_processor = self.shared.is_some_and(|shared| shared.is_processor);
+        let is_processor = self.shared().is_some_and(|shared| shared.is_processor);
         let mut table = table();
         let made = table.as_mut().and_then(|table| table.made.get_mut(&memory.bits()));
         let Some(made) = made else {
@@ -209,43 +208,30 @@ unsafe impl Sharing for OpenClDriver {
         if fixed && !made.is_fixed {
             // The bytes stay where they are, and become read-only in one step for every thread that
             // reads them. Nobody writes to them any more, says the caller.
-            let Mapping { address, whole } = made.mapping;
+            let address = Some(made.mapping.address);
             // SAFETY: the pages are those of the file's own mapping.
-            unsafe { map(&made.file, whole, READ, libc::MAP_PRIVATE, Some(address)) }
-                .and_then(|_| add_seals(&made.file, libc::F_SEAL_WRITE))
-                .map_err(|error| self.failed("fix memory", made.len, &error))?;
+            unsafe { made.file.map(READ, libc::MAP_PRIVATE, address) }
+                .and_then(|_| made.file.forbid_writing())
+                .map_err(|error| error.during("fix memory").on_device(self.id))?;
             made.is_fixed = true;
         }
-        let copy = made.file.try_clone();
-        let copy = copy.map_err(|error| self.failed("export memory", made.len, &error))?;
-        Ok(MemoryHandle::from_descriptor(copy))
+        let handle = made.file.handle();
+        handle.map_err(|error| error.during("export memory").on_device(self.id))
     }
 
     unsafe fn open(&self, handle: MemoryHandle, len: u64) -> Result<OpenedMemory> {
-        let refused = |message: String| {
-            Error::new(ErrorKind::Malformed, message).during("open memory").on_device(self.id)
-        };
+        let about = |error: Error| error.during("open memory").on_device(self.id);
         let Some(file) = handle.descriptor.filter(|_| handle.note.is_empty()) else {
-            return Err(refused("this memory is shared by a descriptor without a note".into()));
+            let message = "this memory is shared by a descriptor without a note";
+            return Err(about(Error::new(ErrorKind::Malformed, message)));
         };
-        let seals = seals(&file).map_err(|error| {
-            refused(format!("the descriptor is no file of memory that can be sealed: {error}"))
-        })?;
-        if seals & libc::F_SEAL_SHRINK == 0 {
-            return Err(refused("the length of the memory is not sealed".into()));
-        }
-        let there = length(&file).map_err(|error| self.failed("open memory", len, &error))?;
-        let Some(whole) = whole_pages(len).filter(|_| len <= there) else {
-            return Err(refused(format!(
-                "the memory has {there} bytes with pages, and {len} were announced"
-            )));
-        };
-        let memory = self.over(&file, whole, len, false, "open memory")?;
+        let file = SealedFile::received(file, len).map_err(about)?;
+        let is_fixed = file.is_fixed().map_err(about)?;
+        let memory = self.over(&file, len, false, "open memory")?;
         let (handle, _) = memory.parts();
         if let Home::Svm(block) = memory {
             table().get_or_insert_default().blocks.insert(handle.addr(), block);
         }
-        let is_fixed = seals & libc::F_SEAL_WRITE != 0;
         Ok(OpenedMemory { memory: Raw::from_ptr(handle), is_fixed })
     }
 
@@ -292,35 +278,35 @@ impl OpenClDriver {
     /// Makes memory of the runtime over a file, to be read and written or only to be read.
     fn over(
         &self,
-        file: &OwnedFd,
-        whole: usize,
+        file: &SealedFile,
         len: u64,
         is_written: bool,
         operation: &'static str,
     ) -> Result<Home> {
+        let about = |error: Error| error.during(operation).on_device(self.id);
+        let whole = file.whole();
         let (rights, sharing) =
             if is_written { (WRITE, libc::MAP_SHARED) } else { (READ, libc::MAP_PRIVATE) };
         if let Some(svm) = self.svm {
             let flags = if is_written { READ_WRITE } else { READ_ONLY };
             let block = self.block(svm, whole, flags).ok_or_else(|| {
                 let message = format!("{len} bytes of shared virtual memory asked for");
-                let error = Error::new(ErrorKind::OutOfMemory, message);
-                error.during(operation).on_device(self.id)
+                about(Error::new(ErrorKind::OutOfMemory, message))
             })?;
             let address = Some(block.mapping.address);
             // SAFETY: the pages lie inside of a block that nobody else has.
-            let laid = unsafe { map(file, whole, rights, sharing, address) };
+            let laid = unsafe { file.map(rights, sharing, address) };
             return match laid {
                 Ok(_) => Ok(Home::Svm(block)),
                 Err(error) => {
                     self.release(Home::Svm(block));
-                    Err(self.failed(operation, len, &error))
+                    Err(about(error))
                 }
             };
         }
         // SAFETY: a mapping at an address of the system's choice replaces nothing.
-        let mapped = unsafe { map(file, whole, rights, sharing, None) };
-        let address = mapped.map_err(|error| self.failed(operation, len, &error))?;
+        let mapped = unsafe { file.map(rights, sharing, None) };
+        let address = mapped.map_err(about)?;
         let mapping = Mapping { address, whole };
         let flags = if is_written { READ_WRITE } else { READ_ONLY | HOST_READ_ONLY };
         let (context, mut code) = (self.context.handle(), 0);
@@ -351,13 +337,13 @@ impl OpenClDriver {
 
     /// Allocates shared virtual memory in which so many pages lie whole.
     fn block(&self, svm: &SvmApi, whole: usize, flags: u64) -> Option<Block> {
-        let size = whole.checked_add(page())?;
+        let size = whole.checked_add(SealedFile::page())?;
         // SAFETY: the context is alive in its owner; an alignment of 0 is the device's largest.
         let memory = unsafe { (svm.allocate)(self.context.handle(), flags, size, 0) };
         if memory.is_null() {
             return None;
         }
-        let before = memory.addr().next_multiple_of(page()) - memory.addr();
+        let before = memory.addr().next_multiple_of(SealedFile::page()) - memory.addr();
         let address = memory.wrapping_byte_add(before);
         Some(Block { memory, mapping: Mapping { address, whole } })
     }
@@ -380,19 +366,6 @@ impl OpenClDriver {
             unsafe { (svm.free)(self.context.handle(), block.memory) };
         }
         // Without ordinary pages there, the block is leaked.
-    }
-
-    /// The error of a call of the system about memory of this length.
-    #[cold]
-    fn failed(&self, operation: &'static str, len: u64, error: &io::Error) -> Error {
-        let kind = match error.raw_os_error() {
-            Some(libc::ENOMEM | libc::ENOSPC | libc::EFBIG) => ErrorKind::OutOfMemory,
-            Some(libc::EMFILE | libc::ENFILE) => ErrorKind::LimitExceeded,
-            _ => ErrorKind::Driver,
-        };
-        Error::new(kind, format!("shared memory of {len} bytes: {error}"))
-            .during(operation)
-            .on_device(self.id)
     }
 }
 
@@ -421,9 +394,16 @@ impl Mapping {
     }
 }
 
+impl OpenClDriver {
+    /// How the device shares memory. `None` where it cannot.
+    pub(crate) fn shared(&self) -> Option<Shared> {
+        *self.shared.get_or_init(|| Shared::of(self))
+    }
+}
+
 impl Shared {
     /// Finds out how the device of a driver shares memory. `None` where it cannot.
-    pub(crate) fn of(driver: &OpenClDriver) -> Option<Self> {
+    fn of(driver: &OpenClDriver) -> Option<Self> {
         // SAFETY: the device is one of this process.
         let (is_processor, largest) = unsafe { driver.api.type_and_largest(driver.device) }.ok()?;
         // Shared virtual memory is only known to be ordinary memory where the device is a
@@ -474,17 +454,18 @@ fn is_known_in_place(driver: &OpenClDriver) -> bool {
 fn is_in_place(driver: &OpenClDriver) -> Result<bool> {
     const LEN: usize = 16;
     let (there, back) = ([0x5a_u8; LEN], [0xc3_u8; LEN]);
-    let failed = |error: io::Error| driver.failed("open", LEN as u64, &error);
-    let file = new_file(page()).map_err(failed)?;
-    let memory = driver.over(&file, page(), LEN as u64, true, "open")?;
+    let file = SealedFile::new(NAME, LEN as u64)?;
+    let memory = driver.over(&file, LEN as u64, true, "share")?;
     let (handle, _) = memory.parts();
     let result = (|| {
         driver.transfer(handle, Bytes::ToDevice(&there))?;
         let mut bytes = [0; LEN];
         // SAFETY: `bytes` has this many bytes.
-        let read = unsafe { libc::pread(file.as_raw_fd(), bytes.as_mut_ptr().cast(), LEN, 0) };
+        let read =
+            unsafe { libc::pread(file.as_fd().as_raw_fd(), bytes.as_mut_ptr().cast(), LEN, 0) };
         // SAFETY: `back` has this many bytes.
-        let written = unsafe { libc::pwrite(file.as_raw_fd(), back.as_ptr().cast(), LEN, 0) };
+        let written =
+            unsafe { libc::pwrite(file.as_fd().as_raw_fd(), back.as_ptr().cast(), LEN, 0) };
         if [read, written] != [LEN as isize; 2] || bytes != there {
             return Ok(false);
         }
@@ -572,102 +553,4 @@ impl Api {
         let largest = unsafe { value(info, device, DEVICE_LARGEST_BUFFER, "ask the device") }?;
         Ok((device_type & PROCESSOR != 0, largest))
     }
-}
-
-/// The length in whole pages. `None` where it is more than any memory.
-fn whole_pages(len: u64) -> Option<usize> {
-    let len = usize::try_from(len).ok().filter(|len| isize::try_from(*len).is_ok())?;
-    len.checked_next_multiple_of(page())
-}
-
-fn page() -> usize {
-    // SAFETY: a question to the system, without pointers.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(page).unwrap_or(4096)
-}
-
-/// A file of memory of this length, with all its pages.
-fn new_file(len: usize) -> io::Result<OwnedFd> {
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name is a constant and nul-terminated.
-    let file = unsafe { libc::memfd_create(c"arrow-device-opencl".as_ptr(), flags) };
-    if file < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was opened above, and nothing else has it.
-    let file = unsafe { OwnedFd::from_raw_fd(file) };
-    let len = libc::off_t::try_from(len).map_err(io::Error::other)?;
-    require_size(len)?;
-    // SAFETY: takes pages for a file of this function's own.
-    succeeded(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len) })?;
-    Ok(file)
-}
-
-/// Refuses a length that the process may give no file. Asking for the pages would end the process
-/// by SIGXFSZ.
-fn require_size(len: libc::off_t) -> io::Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for writes.
-    succeeded(unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) })?;
-    let is_within = libc::rlim_t::try_from(len).is_ok_and(|len| len <= limit.rlim_cur);
-    is_within.then_some(()).ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))
-}
-
-/// Maps a file from its beginning, at an address that the system chooses, or in place of the
-/// pages at an address.
-///
-/// # Safety
-/// With an address: so many pages are there, which the caller may replace.
-unsafe fn map(
-    file: &OwnedFd,
-    len: usize,
-    rights: c_int,
-    flags: c_int,
-    instead_of: Option<*mut c_void>,
-) -> io::Result<*mut c_void> {
-    let (at, flags) = match instead_of {
-        Some(address) => (address, flags | libc::MAP_FIXED),
-        None => (ptr::null_mut(), flags),
-    };
-    // SAFETY: a new mapping replaces nothing. With an address, the caller may replace what is
-    // there.
-    let address = unsafe { libc::mmap(at, len, rights, flags, file.as_raw_fd(), 0) };
-    if address == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(address) }
-}
-
-fn add_seals(file: &OwnedFd, seals: c_int) -> io::Result<()> {
-    // SAFETY: a call with numbers alone, on an open descriptor.
-    succeeded(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })
-}
-
-fn seals(file: &OwnedFd) -> io::Result<c_int> {
-    // SAFETY: a question about an open descriptor, without pointers.
-    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-    succeeded(seals.min(0))?;
-    Ok(seals)
-}
-
-/// How many bytes of a file have pages of the usual size. A hole would get its page when it is
-/// read, which ends the process where the system has none to give, and huge pages are taken off the
-/// address space in other lengths.
-fn length(file: &OwnedFd) -> io::Result<u64> {
-    let mut system = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: `system` is valid for writes and aligned.
-    succeeded(unsafe { libc::fstatfs(file.as_raw_fd(), system.as_mut_ptr()) })?;
-    // SAFETY: a successful `fstatfs` has written all of it.
-    let system = unsafe { system.assume_init() };
-    if i128::from(system.f_type) == i128::from(libc::HUGETLBFS_MAGIC) {
-        return Ok(0);
-    }
-    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `status` is valid for writes and aligned.
-    succeeded(unsafe { libc::fstat(file.as_raw_fd(), status.as_mut_ptr()) })?;
-    // SAFETY: a successful `fstat` has written all of it.
-    let status = unsafe { status.assume_init() };
-    let with_pages = u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512);
-    Ok(u64::try_from(status.st_size).unwrap_or(0).min(with_pages))
-}
-
-fn succeeded(result: c_int) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

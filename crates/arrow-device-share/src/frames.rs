@@ -16,6 +16,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use arrow_device::driver::SealedFile;
 use arrow_device::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -193,8 +194,7 @@ pub(crate) fn send(
 
 /// The body of a frame in memory of its own, which nobody can change or shorten any more.
 fn aside(body: &[u8]) -> Result<OwnedFd, Errno> {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
-    if limit.current.is_some_and(|limit| limit < body.len() as u64) {
+    if !SealedFile::may_have(body.len() as u64) {
         // Writing more would end the process by SIGXFSZ.
         return Err(Errno::FBIG);
     }

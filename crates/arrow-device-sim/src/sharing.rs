@@ -5,7 +5,7 @@
 //! What the other process does with its memory is judged there and not here.
 
 use arrow_device::driver::{
-    MemoryHandle, OpenedMemory, Raw, SharedPlace, SharedUse, Sharing, SharingDomain,
+    MemoryHandle, OpenedMemory, Raw, SealedFile, SharedPlace, SharedUse, Sharing, SharingDomain,
 };
 use arrow_device::{Error, ErrorKind, Memory, Queue, Result};
 
@@ -44,14 +44,11 @@ unsafe impl Sharing for SimDriver {
             let error = Error::new(ErrorKind::Unsupported, message);
             return Err(error.during("export memory").on_device(self.id));
         }
-        let file = self.engine.with(|state| state.file_of(memory));
-        let file = file.ok_or_else(|| {
+        let handle = self.engine.with(|state| state.handle_of(memory)).unwrap_or_else(|| {
             let message = "the memory was not allocated to be shared";
-            Error::new(ErrorKind::InvalidArgument, message)
+            Err(Error::new(ErrorKind::InvalidArgument, message))
         });
-        let copy = file.and_then(|copy| copy.map_err(Error::other));
-        copy.map(MemoryHandle::from_descriptor)
-            .map_err(|error| error.during("export memory").on_device(self.id))
+        handle.map_err(|error| error.during("export memory").on_device(self.id))
     }
 
     unsafe fn open(&self, handle: MemoryHandle, len: u64) -> Result<OpenedMemory> {
@@ -95,10 +92,10 @@ impl State {
         })
     }
 
-    /// A copy of the descriptor of memory that can be shared.
-    fn file_of(&self, memory: Raw<Memory>) -> Option<std::io::Result<std::os::fd::OwnedFd>> {
+    /// A handle of memory that can be shared.
+    fn handle_of(&self, memory: Raw<Memory>) -> Option<Result<MemoryHandle>> {
         let number = self.by_address.get(&memory.bits())?;
         let block = self.allocations[*number].block.as_ref()?;
-        block.file().map(std::os::fd::OwnedFd::try_clone)
+        block.file().map(SealedFile::handle)
     }
 }

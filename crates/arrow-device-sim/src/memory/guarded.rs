@@ -9,12 +9,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_device::driver::{ForkMutex, PerProcess};
+use arrow_device::driver::{ForkMutex, PerProcess, SealedFile};
 
 use super::PAGE;
 
@@ -88,7 +88,7 @@ impl Region {
 
     fn of(file: c_int, len: usize) -> Option<Self> {
         let size = libc::off_t::try_from(len).ok()?;
-        if !may_have_size(size) {
+        if !SealedFile::may_have(len as u64) {
             return None;
         }
         // SAFETY: sets the length of a file that is this function's own.
@@ -116,34 +116,6 @@ impl Region {
     }
 }
 
-/// Whether the process may have files of this length. Making a longer one would end the process by
-/// SIGXFSZ.
-fn may_have_size(len: libc::off_t) -> bool {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for writes.
-    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
-    is_known && libc::rlim_t::try_from(len).is_ok_and(|len| len <= limit.rlim_cur)
-}
-
-/// How many bytes of a file have pages, which are of the usual size: a hole would get its page when
-/// it is read, which ends the process where the system has none to give.
-fn bytes_with_pages(file: &OwnedFd) -> Option<usize> {
-    let mut system = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: `system` is valid for writes and aligned.
-    let is_known = unsafe { libc::fstatfs(file.as_raw_fd(), system.as_mut_ptr()) } == 0;
-    // SAFETY: a successful `fstatfs` has written all of it.
-    let system = is_known.then(|| unsafe { system.assume_init() })?;
-    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: `status` is valid for writes and aligned.
-    let is_known = unsafe { libc::fstat(file.as_raw_fd(), status.as_mut_ptr()) } == 0;
-    // SAFETY: a successful `fstat` has written all of it.
-    let status = is_known.then(|| unsafe { status.assume_init() })?;
-    let with_pages = status.st_blocks.saturating_mul(512).min(status.st_size);
-    usize::try_from(with_pages)
-        .ok()
-        .filter(|_| i128::from(system.f_type) != i128::from(libc::HUGETLBFS_MAGIC))
-}
-
 fn map(file: c_int, len: usize, rights: c_int) -> Option<NonNull<u8>> {
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
     // SAFETY: a new mapping at an address that the system chooses replaces nothing.
@@ -159,7 +131,7 @@ pub(super) struct Range {
     len: usize,
     /// The file that lies there in place of the region's own pages, for memory that other processes
     /// can open.
-    file: Option<OwnedFd>,
+    file: Option<SealedFile>,
 }
 
 impl std::fmt::Debug for Range {
@@ -190,42 +162,21 @@ impl Range {
     /// pages.
     pub(super) fn shareable(len: usize) -> Option<Self> {
         let range = Self::reserve(len)?;
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: a call with a constant, nul-terminated name.
-        let file = unsafe { libc::memfd_create(c"shared-device-memory".as_ptr(), flags) };
-        if file < 0 {
-            return None;
-        }
-        // SAFETY: the descriptor was opened above, and nothing else has it.
-        let file = unsafe { OwnedFd::from_raw_fd(file) };
-        let len = libc::off_t::try_from(range.len).ok()?;
-        if !may_have_size(len) {
-            return None;
-        }
-        // SAFETY: takes pages for a file of this function's own.
-        let has_pages = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len) } == 0;
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-        // SAFETY: a call with numbers alone, on an open descriptor.
-        let is_sealed =
-            has_pages && unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } == 0;
-        if is_sealed { range.laid_with(file) } else { None }
+        let file = SealedFile::new(c"shared-device-memory", range.len as u64).ok()?;
+        range.laid_with(file)
     }
 
     /// Reserves a range for memory that another process shared. `None` where the file is not such
     /// memory, or is shorter than `len`.
     pub(super) fn opened(file: OwnedFd, len: usize) -> Option<Self> {
-        // SAFETY: a question about an open descriptor, without pointers.
-        let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
-            return None;
-        }
         let range = Self::reserve(len)?;
-        if range.len <= bytes_with_pages(&file)? { range.laid_with(file) } else { None }
+        let file = SealedFile::received(file, range.len as u64).ok()?;
+        range.laid_with(file)
     }
 
     /// Lays a file over both mappings of the range. Its length is sealed and no shorter.
-    fn laid_with(mut self, file: OwnedFd) -> Option<Self> {
-        let number = file.as_raw_fd();
+    fn laid_with(mut self, file: SealedFile) -> Option<Self> {
+        let number = file.as_fd().as_raw_fd();
         // From here on the drop lays the region's own pages back.
         self.file = Some(file);
         self.lay(number, 0).then_some(self)
@@ -247,7 +198,7 @@ impl Range {
     }
 
     /// The file of memory that other processes can open.
-    pub(super) fn file(&self) -> Option<&OwnedFd> {
+    pub(super) fn file(&self) -> Option<&SealedFile> {
         self.file.as_ref()
     }
 

@@ -15,6 +15,8 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
 use arrow_device::driver::PerProcess;
+#[cfg(all(target_os = "linux", not(miri)))]
+use arrow_device::driver::SealedFile;
 
 /// The alignment and the unit of the size of every block.
 pub(crate) const PAGE: usize = 4096;
@@ -88,7 +90,7 @@ impl DeviceBytes {
 
     /// The file of memory that other processes can open.
     #[cfg(all(target_os = "linux", not(miri)))]
-    pub(crate) fn file(&self) -> Option<&OwnedFd> {
+    pub(crate) fn file(&self) -> Option<&SealedFile> {
         match &self.inner {
             Inner::Guarded(range) => range.file(),
             Inner::Plain(_) => None,

@@ -132,6 +132,8 @@ pub use super::properties::{
     Addressing, DefaultQueues, EventNotices, HostAccess, Properties, Readiness, WaitingCopies,
 };
 pub use super::raw::Raw;
+#[cfg(target_os = "linux")]
+pub use super::sealed::SealedFile;
 pub use super::sharing::{
     Descriptor, MemoryHandle, OpenedBuffer, OpenedMemory, SharedPlace, SharedUse, Sharing,
     SharingDomain,
@@ -434,7 +436,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     }
 
     /// How other processes open memory of this device. `None`, the usual answer, where they cannot.
-    /// The answer is always the same.
+    /// The answer is always the same. May ask the runtime, and wait for it, the first time.
     fn sharing(&self) -> Option<&dyn Sharing> {
         None
     }

@@ -17,6 +17,7 @@ use super::driver::{
     Watched, WatchedPlace,
 };
 use super::{Event, Memory, Queue, deferred};
+use crate::once::OnceBox;
 use crate::process::{self, MadeIn};
 use crate::{DeviceId, Error, ErrorKind, Result, unwind};
 
@@ -26,10 +27,9 @@ pub(super) struct Guarded<D: Driver> {
     id: DeviceId,
     runtime: Runtime,
     properties: Properties,
-    /// The domain in which the driver shares memory, if it does.
-    domain: Option<SharingDomain>,
-    /// Whether sharing needs trust.
-    needs_trust: bool,
+    /// How the driver shares memory, if it does. Asked when somebody first wants to know, because a
+    /// driver may have to try it.
+    shares: OnceBox<Option<Shares>>,
     driver: ManuallyDrop<D>,
 }
 
@@ -41,16 +41,13 @@ impl<D: Driver> Guarded<D> {
         let made_in = MadeIn::this();
         let (id, runtime) = (driver.id(), driver.runtime());
         let properties = driver.properties().clone();
-        let domain = driver.sharing().map(Sharing::domain);
-        let needs_trust = driver.sharing().is_some_and(Sharing::needs_trust);
         process::watch_end_of(runtime.name);
         Self {
             made_in,
             id,
             runtime,
             properties,
-            domain,
-            needs_trust,
+            shares: OnceBox::new(),
             driver: ManuallyDrop::new(driver),
         }
     }
@@ -190,7 +187,7 @@ unsafe impl<D: Driver> Driver for Guarded<D> {
     }
 
     fn sharing(&self) -> Option<&dyn Sharing> {
-        self.domain.is_some().then_some(self)
+        self.shares().is_some().then_some(self)
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {
@@ -313,8 +310,29 @@ unsafe impl<D: Driver> Driver for Guarded<D> {
     }
 }
 
+/// Those answers of a driver's sharing that never change.
+#[derive(Clone, Copy)]
+struct Shares {
+    domain: SharingDomain,
+    needs_trust: bool,
+}
+
 impl<D: Driver> Guarded<D> {
-    /// Calls the driver's sharing, which was there when the device was opened.
+    /// How the driver shares memory. `None` where it does not, or was not asked before it may not be
+    /// called any more.
+    fn shares(&self) -> Option<Shares> {
+        if let Some(known) = self.shares.get() {
+            return *known;
+        }
+        let of = |sharing: &dyn Sharing| Shares {
+            domain: sharing.domain(),
+            needs_trust: sharing.needs_trust(),
+        };
+        let asked = self.ask("share", |driver| Ok(driver.sharing().map(of))).ok()?;
+        *self.shares.get_or_make(|| asked)
+    }
+
+    /// Calls the driver's sharing, which was there when it was first asked for.
     fn ask_sharing<T>(
         &self,
         operation: &'static str,
@@ -331,11 +349,12 @@ impl<D: Driver> Guarded<D> {
 // nothing done, which promise nothing. What the driver is given is what the caller gave.
 unsafe impl<D: Driver> Sharing for Guarded<D> {
     fn domain(&self) -> SharingDomain {
-        self.domain.unwrap_or(SharingDomain { way: "none", device: [0; 16] })
+        let none = SharingDomain { way: "none", device: [0; 16] };
+        self.shares().map_or(none, |shares| shares.domain)
     }
 
     fn needs_trust(&self) -> bool {
-        self.needs_trust
+        self.shares().is_some_and(|shares| shares.needs_trust)
     }
 
     unsafe fn allocate(

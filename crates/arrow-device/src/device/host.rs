@@ -187,7 +187,7 @@ pub(super) fn layout(len: u64) -> Result<Layout> {
         .ok_or_else(|| out_of_memory(len))
 }
 
-pub(super) fn out_of_memory(len: u64) -> Error {
+fn out_of_memory(len: u64) -> Error {
     Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for"))
         .during("allocate")
         .on_device(DeviceId::CPU)

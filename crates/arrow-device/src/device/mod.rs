@@ -27,6 +27,8 @@ mod properties;
 pub(crate) mod queue;
 mod raw;
 mod registry;
+#[cfg(target_os = "linux")]
+mod sealed;
 mod sharing;
 pub(crate) mod staging;
 mod turns;

@@ -1,0 +1,214 @@
+//! [`SealedFile`]: memory in a file without a name, which other processes can map.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::driver::MemoryHandle;
+use super::host::LARGEST_MEMORY;
+use crate::{Error, ErrorKind, Result};
+
+/// Memory in a file of `memfd_create`, on Linux: the file has no name, all of its pages are there,
+/// and its length is sealed. A mapping of the file therefore never ends sooner than it says, and
+/// reading the mapping never ends the process.
+///
+/// For drivers whose runtime uses memory of the host in place: see [`Sharing`](super::driver::Sharing). A
+/// file is made by [`new`](Self::new), or is one that another process sent
+/// ([`received`](Self::received)). Errors name neither the operation nor the device.
+#[derive(Debug)]
+pub struct SealedFile {
+    file: OwnedFd,
+    whole: usize,
+}
+
+impl SealedFile {
+    /// A file of at least this many bytes, in whole pages. The name shows in the lists of mappings
+    /// that the system gives, and nowhere else.
+    pub fn new(name: &CStr, len: u64) -> Result<Self> {
+        let whole = Self::whole_pages(len)
+            .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for")))?;
+        let file = new_file(name, whole).map_err(|error| Self::failed(len, &error))?;
+        let sealed = Self { file, whole };
+        sealed.add_seals(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW, len)?;
+        Ok(sealed)
+    }
+
+    /// The file of another process, which is said to have so many bytes.
+    ///
+    /// # Errors
+    /// [`Malformed`](ErrorKind::Malformed): the descriptor is of something else, the length is not
+    /// sealed, the file is shorter, or not all of its pages are there and of the usual size.
+    pub fn received(file: OwnedFd, len: u64) -> Result<Self> {
+        let refused = |message: String| Error::new(ErrorKind::Malformed, message);
+        let seals = seals(&file).map_err(|error| {
+            refused(format!("the descriptor is no file of memory that can be sealed: {error}"))
+        })?;
+        if seals & libc::F_SEAL_SHRINK == 0 {
+            return Err(refused("the length of the memory is not sealed".into()));
+        }
+        let there = length(&file).map_err(|error| Self::failed(len, &error))?;
+        match Self::whole_pages(len).filter(|_| len <= there) {
+            Some(whole) => Ok(Self { file, whole }),
+            None => Err(refused(format!(
+                "the memory has {there} bytes with pages, and {len} were announced"
+            ))),
+        }
+    }
+
+    /// A length in whole pages. `None` where it is more than any memory.
+    pub fn whole_pages(len: u64) -> Option<usize> {
+        let len = usize::try_from(len).ok().filter(|_| len <= LARGEST_MEMORY)?;
+        isize::try_from(len).ok()?;
+        len.checked_next_multiple_of(Self::page())
+    }
+
+    /// The size of a page.
+    pub fn page() -> usize {
+        // SAFETY: a question to the system, without pointers.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(page).unwrap_or(4096)
+    }
+
+    /// Whether the process may have files of this length. Making a longer one would end the process
+    /// by the signal SIGXFSZ.
+    pub fn may_have(len: u64) -> bool {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` is valid for writes.
+        let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+        is_known && libc::rlim_t::try_from(len).is_ok_and(|len| len <= limit.rlim_cur)
+    }
+
+    /// The length of the file in bytes: whole pages.
+    pub fn whole(&self) -> usize {
+        self.whole
+    }
+
+    /// Forbids everybody to write to the file, but through mappings that are there already.
+    pub fn forbid_new_writers(&self) -> Result<()> {
+        self.add_seals(libc::F_SEAL_FUTURE_WRITE, self.whole as u64)
+    }
+
+    /// Forbids everybody to write to the file. An error where a mapping through which that can be
+    /// done is there.
+    pub fn forbid_writing(&self) -> Result<()> {
+        self.add_seals(libc::F_SEAL_WRITE, self.whole as u64)
+    }
+
+    /// Whether nobody can write to the file any more.
+    pub fn is_fixed(&self) -> Result<bool> {
+        let seals = seals(&self.file).map_err(|error| Self::failed(self.whole as u64, &error))?;
+        Ok(seals & libc::F_SEAL_WRITE != 0)
+    }
+
+    /// Maps all of the file, at an address that the system chooses, or in place of what is at an
+    /// address. The system exchanges pages in one step for every thread that reads them meanwhile.
+    ///
+    /// # Safety
+    /// With an address: [`whole`](Self::whole) bytes are mapped there, from a page's beginning on,
+    /// and the caller may replace them.
+    pub unsafe fn map(
+        &self,
+        rights: c_int,
+        flags: c_int,
+        instead_of: Option<*mut c_void>,
+    ) -> Result<*mut c_void> {
+        let (at, flags) = match instead_of {
+            Some(address) => (address, flags | libc::MAP_FIXED),
+            None => (std::ptr::null_mut(), flags),
+        };
+        let file = self.file.as_raw_fd();
+        // SAFETY: a new mapping replaces nothing. With an address, the caller may replace what is
+        // there.
+        let address = unsafe { libc::mmap(at, self.whole, rights, flags, file, 0) };
+        if address == libc::MAP_FAILED {
+            return Err(Self::failed(self.whole as u64, &io::Error::last_os_error()));
+        }
+        Ok(address)
+    }
+
+    /// A handle with another descriptor of the file.
+    pub fn handle(&self) -> Result<MemoryHandle> {
+        let copy = self.file.try_clone();
+        let copy = copy.map_err(|error| Self::failed(self.whole as u64, &error))?;
+        Ok(MemoryHandle::from_descriptor(copy))
+    }
+
+    fn add_seals(&self, seals: c_int, len: u64) -> Result<()> {
+        // SAFETY: a call with numbers alone, on an open descriptor.
+        succeeded(unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_ADD_SEALS, seals) })
+            .map_err(|error| Self::failed(len, &error))
+    }
+
+    /// The error of a call of the system about shared memory of this length.
+    #[cold]
+    fn failed(len: u64, error: &io::Error) -> Error {
+        let (kind, why) = match error.raw_os_error() {
+            Some(libc::ENOMEM | libc::ENOSPC | libc::EFBIG) => (ErrorKind::OutOfMemory, ""),
+            Some(libc::EMFILE | libc::ENFILE) => (ErrorKind::LimitExceeded, ""),
+            Some(libc::EBUSY) => {
+                let why = "; another process can write to it, such as a child of `fork`";
+                (ErrorKind::Driver, why)
+            }
+            _ => (ErrorKind::Driver, ""),
+        };
+        Error::new(kind, format!("shared memory of {len} bytes: {error}{why}"))
+    }
+}
+
+impl AsFd for SealedFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// A file of memory of this length, with all its pages.
+fn new_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: a `CStr` is nul-terminated.
+    let file = unsafe { libc::memfd_create(name.as_ptr(), flags) };
+    if file < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was opened above, and nothing else has it.
+    let file = unsafe { OwnedFd::from_raw_fd(file) };
+    if !SealedFile::may_have(len as u64) {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
+    let len = libc::off_t::try_from(len).map_err(io::Error::other)?;
+    // SAFETY: takes pages for a file of this function's own.
+    succeeded(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len) })?;
+    Ok(file)
+}
+
+fn seals(file: &OwnedFd) -> io::Result<c_int> {
+    // SAFETY: a question about an open descriptor, without pointers.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    succeeded(seals.min(0))?;
+    Ok(seals)
+}
+
+/// How many bytes of a file have pages of the usual size. A hole would get its page when it is
+/// read, which ends the process where the system has none to give, and huge pages are taken off the
+/// address space in other lengths.
+fn length(file: &OwnedFd) -> io::Result<u64> {
+    let mut system = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: `system` is valid for writes and aligned.
+    succeeded(unsafe { libc::fstatfs(file.as_raw_fd(), system.as_mut_ptr()) })?;
+    // SAFETY: a successful `fstatfs` has written all of it.
+    let system = unsafe { system.assume_init() };
+    if i128::from(system.f_type) == i128::from(libc::HUGETLBFS_MAGIC) {
+        return Ok(0);
+    }
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `status` is valid for writes and aligned.
+    succeeded(unsafe { libc::fstat(file.as_raw_fd(), status.as_mut_ptr()) })?;
+    // SAFETY: a successful `fstat` has written all of it.
+    let status = unsafe { status.assume_init() };
+    let with_pages = u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512);
+    Ok(u64::try_from(status.st_size).unwrap_or(0).min(with_pages))
+}
+
+fn succeeded(result: c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
