@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Result};
 use arrow_device_share::{Receiver, Sender, to_shareable};
@@ -18,13 +17,10 @@ use rustix::fs::SealFlags;
 
 use crate::hostile::{changed, memory, randomly, sent, taken_apart};
 use crate::processes::{Meeting, for_each_golden, second};
-use crate::support::{batch, connected_with, descriptors, trusting_receiver, trusting_sender};
-
-const SOON: Option<Duration> = Some(Duration::from_secs(60));
-
-fn said(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
+use crate::support::{
+    SOON, batch, connected_with, descriptors, receive_and_keep_few, said, trusting_receiver,
+    trusting_sender,
+};
 
 fn goes_through(generated: &generate::Generated, here: &Device, there: &Device) -> Verdict {
     let array = generate::build(&generated.plan, &Ledger::new()).map_err(said)?;
@@ -206,15 +202,8 @@ pub(crate) fn a_receiver_that_is_killed_leaves_nothing_behind(
 ) {
     if let Some(socket) = second() {
         let Some(device) = device() else { return };
-        let mut receiver = trusting_receiver(Receiver::new(socket, [device.clone()]), &device);
-        let mut kept = Vec::new();
-        while let Some(array) = receiver.receive().unwrap() {
-            kept.push(array);
-            if kept.len() > 3 {
-                kept.remove(0);
-            }
-        }
-        return;
+        let receiver = Receiver::new(socket, [device.clone()]);
+        return receive_and_keep_few(trusting_receiver(receiver, &device));
     }
     alone(|| {
         let Some(device) = device() else { return };

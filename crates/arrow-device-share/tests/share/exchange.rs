@@ -10,13 +10,7 @@ use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::process::{End, alone, end_of, forked};
 use arrow_device_testkit::{Verdict, oracle, require};
 
-use crate::support::{batch, connected, descriptors, shareable, software};
-
-const SOON: Option<Duration> = Some(Duration::from_secs(60));
-
-fn said(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
+use crate::support::{SOON, batch, connected, descriptors, said, shareable, software};
 
 fn goes_through(generated: &generate::Generated, here: &Device, there: &Device) -> Verdict {
     let array = generate::build(&generated.plan, &Ledger::new()).map_err(said)?;

@@ -11,7 +11,7 @@ use arrow_device_share::{Receiver, Sender, to_shareable};
 use arrow_device_testkit::golden;
 use arrow_device_testkit::process::alone;
 
-use crate::support::{batch, descriptors, shareable, software};
+use crate::support::{batch, descriptors, receive_and_keep_few, shareable, software};
 
 /// Tells the second process which socket to connect to.
 const PATH: &str = "ARROW_DEVICE_SHARE_TEST_SOCKET";
@@ -126,15 +126,7 @@ fn rounds() -> u64 {
 #[test]
 fn a_receiver_that_is_killed_at_any_moment_leaves_nothing_behind() {
     if let Some(socket) = second() {
-        let mut receiver = Receiver::new(socket, [Device::host()]);
-        let mut kept = Vec::new();
-        while let Some(array) = receiver.receive().unwrap() {
-            kept.push(array);
-            if kept.len() > 3 {
-                kept.remove(0);
-            }
-        }
-        return;
+        return receive_and_keep_few(Receiver::new(socket, [Device::host()]));
     }
     alone(|| {
         let meeting = Meeting::new("killed-receiver");

@@ -1,6 +1,7 @@
 //! What the tests share.
 
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use arrow_device::{Array, Batch, DataType, Device};
 use arrow_device_share::{Receiver, Sender, to_shareable};
@@ -63,4 +64,22 @@ pub(crate) fn trusting_receiver(receiver: Receiver, device: &Device) -> Receiver
 /// How many descriptors this process has open.
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// The longest wait for what comes soon.
+pub(crate) const SOON: Option<Duration> = Some(Duration::from_secs(60));
+
+pub(crate) fn said(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Receives until the sender is gone, and keeps the last three arrays meanwhile.
+pub(crate) fn receive_and_keep_few(mut receiver: Receiver) {
+    let mut kept = Vec::new();
+    while let Some(array) = receiver.receive().unwrap() {
+        kept.push(array);
+        if kept.len() > 3 {
+            kept.remove(0);
+        }
+    }
 }
