@@ -45,8 +45,10 @@ pub(crate) unsafe fn own(fd: c_int, _name: &str) -> Result<Owned> {
     Ok(Owned { _closed_at_the_end: fd })
 }
 
+/// Refuses every descriptor.
+///
 /// # Safety
-/// None.
+/// Nothing is asked of the caller: the descriptor is not used.
 #[cfg(not(unix))]
 pub(crate) unsafe fn own(_fd: c_int, _name: &str) -> Result<Owned> {
     Err(refused())
@@ -91,8 +93,10 @@ impl NoSender {
 }
 
 impl NoReceiver {
+    /// Makes no receiver.
+    ///
     /// # Safety
-    /// None.
+    /// Nothing is asked of the caller: no memory is opened.
     pub(crate) unsafe fn new(_fd: Owned, _devices: Vec<Device>, _trusts: bool) -> Result<Self> {
         Err(refused())
     }

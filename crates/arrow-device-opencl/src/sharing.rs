@@ -260,7 +260,7 @@ unsafe impl Sharing for OpenClDriver {
 enum Home {
     /// A `cl_mem`, which ends the mapping once the runtime says so.
     Buffer { memory: Handle, mapping: Mapping },
-    /// Shared virtual memory.
+    /// A block of shared virtual memory, with the mapping laid over it.
     Svm(Block),
 }
 

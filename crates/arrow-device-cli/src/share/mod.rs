@@ -1,8 +1,8 @@
 //! `arrow-device share`: a file on a device, for other processes, which use it without a copy.
 //!
 //! The batches are copied once, to memory that other processes can open. Each process that connects
-//! to the socket gets all of them as a stream, and all processes use the same memory. One thread
-//! serves one process.
+//! to the socket gets all of them as a stream, and all processes use the same memory. Each
+//! process is served by a thread of its own.
 
 #[cfg(all(feature = "files", target_os = "linux"))]
 mod socket;

@@ -1,4 +1,4 @@
-//! The sharing itself.
+//! Serving the batches of a file to the processes that connect.
 
 use std::io::{self, Read as _, Write};
 use std::os::unix::net::UnixStream;
@@ -23,7 +23,7 @@ use crate::units;
 /// How many processes are served at once.
 const AT_ONCE: u32 = 16;
 
-/// What is shared.
+/// The batches of the file, in memory that other processes can open.
 struct Shared {
     schema: Schema,
     device_type: DeviceType,

@@ -26,8 +26,8 @@ pub(crate) fn device_with(kind: Kind) -> Option<Device> {
     Some(opened.unwrap())
 }
 
-/// The same, with memory that other processes can open; `None` also where the driver does not use
-/// such memory in place.
+/// The device of [`device_with`], with memory that other processes can open. `None` also where the
+/// driver does not use such memory in place.
 pub(crate) fn shareable_with(kind: Kind) -> Option<Device> {
     match device_with(kind)?.shareable() {
         Ok(device) => Some(device),
