@@ -50,7 +50,8 @@ pub(crate) struct OpenClDriver {
     /// Whether host and device share their memory.
     pub(crate) is_unified: bool,
     properties: Properties,
-    /// How memory is shared with other processes, where it can be: tried when it is first asked for.
+    /// How memory is shared with other processes, where it can be: tried when it is first asked
+    /// for.
     #[cfg(target_os = "linux")]
     pub(crate) shared: OnceLock<Option<Shared>>,
 }

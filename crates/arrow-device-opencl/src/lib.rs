@@ -58,9 +58,10 @@
 //! the device shares its memory with the host. The memory is a file without a name
 //! (`memfd_create`), which the runtime is given by `CL_MEM_USE_HOST_PTR`. OpenCL leaves open
 //! whether a runtime uses such memory or a copy of it, so bytes are sent through the device when it
-//! is first asked whether it shares: a device that does not use the file's own pages shares nothing. Neither does a
-//! device whose context has other devices. Shared virtual memory ([`Kind::Svm`]) is shared where
-//! the device is a processor: the pages of the file are laid over those of `clSVMAlloc`.
+//! is first asked whether it shares: a device that does not use the file's own pages shares
+//! nothing. Neither does a device whose context has other devices. Shared virtual memory
+//! ([`Kind::Svm`]) is shared where the device is a processor: the pages of the file are laid over
+//! those of `clSVMAlloc`.
 //!
 //! The other process maps the file to be read, as a `cl_mem` with `CL_MEM_READ_ONLY` and
 //! `CL_MEM_HOST_READ_ONLY`, and cannot write to it. On a processor, memory that no allocator uses

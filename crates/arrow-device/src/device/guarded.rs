@@ -318,8 +318,8 @@ struct Shares {
 }
 
 impl<D: Driver> Guarded<D> {
-    /// How the driver shares memory. `None` where it does not, or was not asked before it may not be
-    /// called any more.
+    /// How the driver shares memory. `None` where it does not, or was not asked before it may not
+    /// be called any more.
     fn shares(&self) -> Option<Shares> {
         if let Some(known) = self.shares.get() {
             return *known;

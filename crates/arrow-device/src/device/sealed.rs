@@ -13,9 +13,10 @@ use crate::{Error, ErrorKind, Result};
 /// and its length is sealed. A mapping of the file therefore never ends sooner than it says, and
 /// reading the mapping never ends the process.
 ///
-/// For drivers whose runtime uses memory of the host in place: see [`Sharing`](super::driver::Sharing). A
-/// file is made by [`new`](Self::new), or is one that another process sent
-/// ([`received`](Self::received)). Errors name neither the operation nor the device.
+/// For drivers whose runtime uses memory of the host in place: see
+/// [`Sharing`](super::driver::Sharing). A file is made by [`new`](Self::new), or is one that
+/// another process sent ([`received`](Self::received)). Errors name neither the operation nor the
+/// device.
 #[derive(Debug)]
 pub struct SealedFile {
     file: OwnedFd,
