@@ -36,7 +36,8 @@ use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow_device::{Array, DataType, Device, DeviceType, Queue};
-use arrow_device_cuda::{Kind, Options};
+pub use arrow_device_cuda::Kind;
+use arrow_device_cuda::Options;
 use simulated_gpu_drivers::{Builder, Simulated, Vendor};
 
 /// A simulated driver, and the backend on it.

@@ -5,6 +5,7 @@
 mod adverse;
 mod devices;
 mod exchange;
+mod gpu;
 mod hostile;
 mod opencl;
 mod processes;
