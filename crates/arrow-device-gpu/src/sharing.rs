@@ -126,6 +126,10 @@ unsafe impl<A: Api> Sharing for GpuDriver<A> {
     ) -> Result<Raw<Memory>> {
         const OPERATION: &str = "allocate";
         let (functions, size) = self.whole(len, OPERATION)?;
+        let size = size.ok_or_else(|| {
+            let error = Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for"));
+            error.during(OPERATION).on_device(self.id)
+        })?;
         let _entered = self.enter(OPERATION)?;
         let _apart = Apart::new(self.api);
         let (mut handle, properties) = (0, properties(&self.device));
@@ -209,9 +213,11 @@ unsafe impl<A: Api> Sharing for GpuDriver<A> {
             )));
         };
         let (functions, size) = self.whole(len, OPERATION)?;
-        if noted != size as u64 {
-            return Err(refused(format!("{len} bytes have {size}, and {noted} were announced")));
-        }
+        let Some(size) = size.filter(|size| *size as u64 == noted) else {
+            return Err(refused(format!(
+                "{len} bytes and an allocation of {noted} were announced"
+            )));
+        };
         let descriptor = checked(descriptor).map_err(&refused)?;
         let _entered = self.enter(OPERATION)?;
         let _apart = Apart::new(self.api);
@@ -293,20 +299,20 @@ impl<A: Api> GpuDriver<A> {
         (unit > 0).then_some(Shares { domain: SharingDomain { way: vendor.way, device }, unit })
     }
 
-    /// The size of an allocation for so many bytes, and the functions for it.
-    fn whole(&self, len: u64, operation: &'static str) -> Result<(&'static Mapping, usize)> {
+    /// The functions, and the size of an allocation for so many bytes. No size where there is none
+    /// so large.
+    fn whole(
+        &self,
+        len: u64,
+        operation: &'static str,
+    ) -> Result<(&'static Mapping, Option<usize>)> {
         let (Some(shares), Some(functions)) = (self.shares(), &self.api.loaded().mapping) else {
             let message = "memory of this device cannot be opened by other processes";
             let error = Error::new(ErrorKind::Unsupported, message);
             return Err(error.during(operation).on_device(self.id));
         };
-        let size =
-            usize::try_from(len).ok().and_then(|len| len.checked_next_multiple_of(shares.unit));
-        let size = size.ok_or_else(|| {
-            let error = Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for"));
-            error.during(operation).on_device(self.id)
-        })?;
-        Ok((functions, size))
+        let len = usize::try_from(len).ok();
+        Ok((functions, len.and_then(|len| len.checked_next_multiple_of(shares.unit))))
     }
 
     /// Maps an allocation to address space of its own, and gives access to it. Releases it where

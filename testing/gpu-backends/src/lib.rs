@@ -30,6 +30,8 @@ pub mod polled;
 pub mod pools;
 #[cfg(unix)]
 pub mod process_end;
+#[cfg(target_os = "linux")]
+pub mod share;
 pub mod strict;
 
 use std::ops::Deref;
