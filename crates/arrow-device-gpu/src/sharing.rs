@@ -381,15 +381,16 @@ impl<A: Api> GpuDriver<A> {
             return true;
         }
         let location = MemoryLocation { kind: LOCATION_DEVICE, id: self.device.ordinal };
-        let given = mappings.mappings.iter().filter(|(_, mapped)| mapped.device == peer.ordinal);
-        let is_given = given.map(|(address, mapped)| {
+        let mut given =
+            mappings.mappings.iter().filter(|(_, mapped)| mapped.device == peer.ordinal);
+        let is_given = given.all(|(address, mapped)| {
             let access = PoolAccess { location, flags: mapped.rights };
             let address = ptr::without_provenance_mut(*address);
             // SAFETY: all of the range is mapped, as long as the lock is held; one description is
             // read.
             self.api.succeeded(unsafe { (functions.set_access)(address, mapped.size, &access, 1) })
         });
-        if !is_given.fold(true, |all, one| all && one) {
+        if !is_given {
             return false;
         }
         mappings.reached.push(pair);

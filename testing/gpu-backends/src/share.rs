@@ -82,6 +82,8 @@ pub fn what_one_device_exports_another_one_reads(machine: &Machine) {
     let array = array_of(buffer.clone(), 10, &there);
     let base = array.on(&queue).unwrap().buffer(1).location().spot().base;
     assert_eq!(there.find_shared(base), None, "what was opened is not exported again");
+    let error = unsafe { there.export_shared(base, false) }.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     drop((memory, array));
     settle();
     assert_eq!(bytes_of(buffer, bytes.len(), &there), bytes);

@@ -95,7 +95,7 @@
 //!   segments of one range are not made. Access is not taken away, but with the mapping. A
 //!   descriptor of anything but such memory of the same vendor and device number is refused, which
 //!   no document promises. What another process does with the memory is not seen here.
-//! * Handles of allocations of `cuMemAlloc` for other processes (`cuIpcGetMemHandle`) are not there.
+//! * Handles for other processes of what `cuMemAlloc` gave (`cuIpcGetMemHandle`) are not there.
 //! * A pool's memory is there at once for another allocation when it is freed, whatever stream it
 //!   was freed on, because it never has the same address: a use after the free is reported by its
 //!   address. The settings for reuse between streams are not known, and only three attributes are.

@@ -37,7 +37,7 @@ const GARBAGE: usize = 64 << 10;
 /// for none), a place, and flags that are all 0 here.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Properties {
+pub(crate) struct Wanted {
     memory: i32,
     handles: i32,
     place: i32,
@@ -106,13 +106,13 @@ impl Machine {
     ///
     /// # Safety
     /// Null, or properties of an allocation.
-    unsafe fn wanted(&mut self, properties: *const Properties) -> Answer<(usize, i32)> {
+    unsafe fn wanted(&mut self, properties: *const Wanted) -> Answer<(usize, i32)> {
         if properties.is_null() {
             return Err(Code::INVALID_VALUE);
         }
         // SAFETY: null, or properties of an allocation, as the caller promises.
         let wanted = unsafe { entries(properties, 1) };
-        let [Properties { memory, handles, place, number, security, flags }] = wanted[..] else {
+        let [Wanted { memory, handles, place, number, security, flags }] = wanted[..] else {
             return Err(Code::INVALID_VALUE);
         };
         if (memory, place, security, flags) != (PINNED, DEVICE, 0, 0) {
@@ -128,7 +128,7 @@ impl Machine {
     /// Null, or properties of an allocation.
     pub(crate) unsafe fn granularity(
         &mut self,
-        properties: *const Properties,
+        properties: *const Wanted,
         option: i32,
         is_cuda: bool,
     ) -> Answer<usize> {
@@ -147,7 +147,7 @@ impl Machine {
     pub(crate) unsafe fn make_physical(
         &mut self,
         len: usize,
-        properties: *const Properties,
+        properties: *const Wanted,
         flags: u64,
         is_cuda: bool,
     ) -> Answer<usize> {

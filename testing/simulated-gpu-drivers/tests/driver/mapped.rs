@@ -73,6 +73,7 @@ fn export(driver: &Driver, handle: usize) -> OwnedFd {
     let mut descriptor = -1_i32;
     let out = &mut descriptor;
     assert_eq!(call!(driver, "cuMemExportToShareableHandle", out, handle, 1, 0), 0);
+    // SAFETY: the driver gave the descriptor to its caller.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
@@ -219,6 +220,7 @@ fn hip_takes_a_descriptor_as_its_version_has_it() {
         let mut number = -1_i32;
         let out = &mut number;
         assert_eq!(call!(driver, "hipMemExportToShareableHandle", out, handle, 1, 0), 0);
+        // SAFETY: the driver gave the descriptor to its caller.
         let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
         let place = (&raw const number) as u64;
         let (right, wrong) =

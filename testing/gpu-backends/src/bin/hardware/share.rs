@@ -21,7 +21,7 @@ pub(crate) const TRY_OTHERS: &str = "--try-others";
 const SOON: Option<Duration> = Some(Duration::from_secs(60));
 
 /// The pieces of a report on how fast something went.
-type Row = [(&'static str, Value); 3];
+type Figures = [(&'static str, Value); 3];
 
 /// How many rows the arrays have that are sent.
 const ROWS: [i64; 4] = [0, 1, 1000, 300_000];
@@ -151,7 +151,7 @@ impl Drop for Meeting {
 }
 
 /// Sends arrays to another process, which compares them, and then as many as it takes.
-fn send(device: &Device, is_cuda: bool, ordinal: usize, is_quick: bool) -> Row {
+fn send(device: &Device, is_cuda: bool, ordinal: usize, is_quick: bool) -> Figures {
     let meeting = Meeting::new();
     let path = meeting.path.to_string_lossy().into_owned();
     let mut command = start(&[RECEIVE, &path], is_cuda, ordinal);
@@ -185,7 +185,7 @@ fn send_all(socket: UnixStream, device: &Device, is_quick: bool) -> Result<(usiz
 }
 
 /// Exports memory and opens it again in this process.
-fn export_and_open(device: &Device, is_quick: bool) -> Row {
+fn export_and_open(device: &Device, is_quick: bool) -> Figures {
     let (_memory, place) = shareable_memory(device, 1 << 20);
     let (start, count) = (Instant::now(), count(is_quick));
     for _ in 0..count {
