@@ -21,7 +21,7 @@ pub(crate) const TRY_OTHERS: &str = "--try-others";
 const SOON: Option<Duration> = Some(Duration::from_secs(60));
 
 /// The pieces of a report on how fast something went.
-type Figures = [(&'static str, Value); 3];
+type Figures = [(&'static str, Value); 4];
 
 /// How many rows the arrays have that are sent.
 const ROWS: [i64; 4] = [0, 1, 1000, 300_000];
@@ -162,6 +162,7 @@ fn send(device: &Device, is_cuda: bool, ordinal: usize, is_quick: bool) -> Figur
     assert!(ended.status.success(), "the second process: {}, {said}", ended.status);
     let (count, seconds) = sent.unwrap();
     [
+        ("device", Value::Text(device.id().to_string())),
         ("way", Value::Text("arrays of 1 MiB sent, opened and released".into())),
         ("arrays", Value::Count(count as u64)),
         ("per_second", Value::Number(count as f64 / seconds)),
@@ -197,6 +198,7 @@ fn export_and_open(device: &Device, is_quick: bool) -> Figures {
     }
     let seconds = start.elapsed().as_secs_f64();
     [
+        ("device", Value::Text(device.id().to_string())),
         ("way", Value::Text("memory of 1 MiB exported, opened and closed".into())),
         ("arrays", Value::Count(count as u64)),
         ("per_second", Value::Number(count as f64 / seconds)),
