@@ -106,8 +106,9 @@ fn properties(device: &ReadyDevice) -> AllocationProperties {
 // allocation of the size that the exporter made for `len` bytes, as the note says and the caller
 // trusts, and maps all of it: "the memory allocation will be freed when all outstanding mappings to
 // the memory are unmapped and when all outstanding references to the handle (including it's
-// shareable counterparts) are also released", so the memory stays whatever the exporter does.
-// Nothing is said to be fixed.
+// shareable counterparts) are also released", so the memory stays whatever the exporter does. HIP's
+// functions have the same duties, and its descriptors are those of a dma-buf, for which the kernel
+// keeps the memory. Nothing is said to be fixed.
 unsafe impl<A: Api> Sharing for GpuDriver<A> {
     fn domain(&self) -> SharingDomain {
         let none = SharingDomain { way: "none", device: [0; 16] };
