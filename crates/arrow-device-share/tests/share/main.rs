@@ -5,6 +5,7 @@
 mod adverse;
 mod devices;
 mod exchange;
+mod forks;
 mod hostile;
 mod opencl;
 mod processes;
