@@ -209,7 +209,7 @@ fn pages_that_lie_elsewhere_do_not_stand_for_those_that_are_missing() {
 fn memory_that_gets_holes_while_it_is_opened_is_refused() {
     let (bytes, _right) = ticket();
     let len = 1 << 20;
-    for turn in 0..2000_u32 {
+    for turn in 0..1000_u32 {
         let sealed = SealFlags::SHRINK | SealFlags::GROW;
         let memory = memory(len, sealed);
         let theirs = memory.try_clone().unwrap();
@@ -217,7 +217,9 @@ fn memory_that_gets_holes_while_it_is_opened_is_refused() {
         let result = std::thread::scope(|scope| {
             scope.spawn(|| {
                 ready.store(true, Ordering::SeqCst);
-                while !go.load(Ordering::SeqCst) {}
+                while !go.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
                 for _ in 0..turn * 4 {
                     std::hint::spin_loop();
                 }
@@ -225,7 +227,9 @@ fn memory_that_gets_holes_while_it_is_opened_is_refused() {
                 rustix::fs::fallocate(&theirs, punch, 0, len as u64).unwrap();
                 rustix::fs::fcntl_add_seals(&theirs, SealFlags::WRITE).unwrap();
             });
-            while !ready.load(Ordering::SeqCst) {}
+            while !ready.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
             go.store(true, Ordering::SeqCst);
             opened(&bytes, &[memory], host())
         });

@@ -11,4 +11,5 @@ mod opencl;
 mod processes;
 mod streams;
 mod support;
+mod tensors;
 mod vulkan;

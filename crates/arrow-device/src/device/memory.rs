@@ -137,6 +137,13 @@ impl Memory {
         }
     }
 
+    /// Memory of the driver, and of no allocator, for work on this queue, which is on the device
+    /// where it can be.
+    pub(crate) fn of_driver(device: &Device, len: u64, queue: &Queue) -> Result<Self> {
+        let queue = Some(queue).filter(|queue| queue.device().id() == device.id());
+        Self::allocate_by(device, len, queue, None)
+    }
+
     /// [`allocate`](Self::allocate), without a wait for memory that is held back. Where no memory
     /// is left, what has passed is released first.
     pub(super) fn allocate_at_once(
@@ -263,7 +270,7 @@ impl Memory {
 
     /// The process that made the memory, where a child of `fork` has the pages together with its
     /// parent, and no copy of them.
-    pub(super) fn maker_of_shared_pages(&self) -> Option<MadeIn> {
+    pub(crate) fn maker_of_shared_pages(&self) -> Option<MadeIn> {
         match &self.block.home {
             MemoryHome::Shared { made_in, .. } => Some(*made_in),
             MemoryHome::Recycler(lent) => lent.whole()?.maker_of_shared_pages(),
