@@ -284,3 +284,28 @@ fn a_sender_that_is_dropped_where_no_descriptor_is_left_lets_go_too() {
         rustix::process::setrlimit(Resource::Nofile, limit).unwrap();
     });
 }
+
+#[test]
+fn no_more_is_sent_than_is_wanted_where_several_threads_serve() {
+    let (sender, receiver) = connected([Device::host()]);
+    let (sender, array) = (&sender, shareable(3));
+    std::thread::scope(|scope| {
+        let serve = || {
+            let arrays = std::iter::repeat_with(|| Ok(array.clone()));
+            let arrays: Vec<_> = arrays.take(30_000).collect();
+            let schema = batch(1).schema().unwrap();
+            sender.serve(ArrayStream::new(schema, DeviceType::CPU, arrays))
+        };
+        let threads = [scope.spawn(serve), scope.spawn(serve), scope.spawn(serve)];
+        let mut stream = receiver.into_stream(1).unwrap();
+        for _ in 0..20_000 {
+            drop(stream.next().unwrap().unwrap());
+            assert!(sender.held().unwrap() <= 2);
+        }
+        // The receiver leaves before the end.
+        drop(stream);
+        for thread in threads {
+            assert_eq!(thread.join().unwrap().unwrap_err().kind(), ErrorKind::Peer);
+        }
+    });
+}

@@ -5,12 +5,13 @@ use std::io::{IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_device::{Array, Device, ErrorKind, Result};
 use arrow_device_share::{Receiver, Sender, open, share};
 use arrow_device_testkit::process::alone;
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
@@ -172,6 +173,68 @@ fn descriptors_of_other_things_are_refused() {
     // Long enough and fixed, but other bytes: an array, whose data is wrong or not.
     let array = opened(&bytes, &[memory(1 << 20, fixed)], host()).unwrap();
     assert!(!array.equals(&shareable(20)).unwrap());
+}
+
+/// Where the first hole of a file of memory is: its length where there is none.
+fn first_hole(memory: &OwnedFd) -> u64 {
+    rustix::fs::seek(memory, rustix::fs::SeekFrom::Hole(0)).unwrap()
+}
+
+// Requirement: SAF-41
+#[test]
+fn pages_that_lie_elsewhere_do_not_stand_for_those_that_are_missing() {
+    let (bytes, _right) = ticket();
+    let len = 1 << 20;
+    let fixed = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    for (name, keeps, is_longer) in [
+        ("behind what was announced", FallocateFlags::empty(), true),
+        ("behind the end of the file", FallocateFlags::KEEP_SIZE, false),
+    ] {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let memory = rustix::fs::memfd_create(c"hostile", flags).unwrap();
+        rustix::fs::ftruncate(&memory, len).unwrap();
+        rustix::fs::fallocate(&memory, keeps, len, len).unwrap();
+        let whole = rustix::fs::fstat(&memory).unwrap();
+        assert_eq!(whole.st_size as u64, if is_longer { 2 * len } else { len });
+        assert_eq!(whole.st_blocks as u64 * 512, len);
+        rustix::fs::fcntl_add_seals(&memory, fixed).unwrap();
+        assert_eq!(first_hole(&memory), 0);
+        let error = opened(&bytes, &[memory], host()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{name}: {error}");
+    }
+}
+
+// Requirement: SAF-41
+#[test]
+fn memory_that_gets_holes_while_it_is_opened_is_refused() {
+    let (bytes, _right) = ticket();
+    let len = 1 << 20;
+    for turn in 0..1000_u32 {
+        let sealed = SealFlags::SHRINK | SealFlags::GROW;
+        let memory = memory(len, sealed);
+        let theirs = memory.try_clone().unwrap();
+        let (ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                ready.store(true, Ordering::SeqCst);
+                while !go.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+                for _ in 0..turn * 4 {
+                    std::hint::spin_loop();
+                }
+                let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(&theirs, punch, 0, len as u64).unwrap();
+                rustix::fs::fcntl_add_seals(&theirs, SealFlags::WRITE).unwrap();
+            });
+            while !ready.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+            go.store(true, Ordering::SeqCst);
+            opened(&bytes, &[memory], host())
+        });
+        assert!(result.is_err(), "turn {turn}: memory without pages was mapped");
+    }
 }
 
 #[test]

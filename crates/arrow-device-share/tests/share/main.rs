@@ -5,9 +5,11 @@
 mod adverse;
 mod devices;
 mod exchange;
+mod forks;
 mod hostile;
 mod opencl;
 mod processes;
 mod streams;
 mod support;
+mod tensors;
 mod vulkan;
