@@ -17,7 +17,7 @@ use arrow_device_testkit::process::{alone, forked};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::process::{Resource, Rlimit};
 
-use crate::hostile::{frame, sent, taken_apart};
+use crate::peer::{frame, sent, taken_apart};
 use crate::support::{batch, connected, shareable, software};
 
 // Requirement: SAF-42

@@ -1,9 +1,8 @@
 //! A peer that sends anything: wrong bytes, wrong descriptors, wrong sizes, too much, too often.
 
 use std::fs::File;
-use std::io::{IoSlice, IoSliceMut, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,51 +11,9 @@ use arrow_device::{Array, Device, ErrorKind, Result};
 use arrow_device_share::{Receiver, Sender, open, share};
 use arrow_device_testkit::process::alone;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
-};
 
+use crate::peer::{frame, memory, sent, taken_apart};
 use crate::support::{descriptors, shareable, software};
-
-/// The bytes and the descriptors that wait in a ticket.
-pub(crate) fn taken_apart(ticket: &OwnedFd) -> (Vec<u8>, Vec<OwnedFd>) {
-    let (mut all, mut descriptors) = (Vec::new(), Vec::new());
-    loop {
-        let mut bytes = vec![0; 1 << 16];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let Ok(came) = rustix::net::recvmsg(ticket, &mut parts, &mut beside, flags) else {
-            return (all, descriptors);
-        };
-        for message in beside.drain() {
-            if let RecvAncillaryMessage::ScmRights(some) = message {
-                descriptors.extend(some);
-            }
-        }
-        if came.bytes == 0 {
-            return (all, descriptors);
-        }
-        all.extend(&bytes[..came.bytes]);
-    }
-}
-
-/// A connection on which these bytes and descriptors came, and then the end.
-pub(crate) fn sent(bytes: &[u8], descriptors: &[OwnedFd]) -> UnixStream {
-    let (one, other) = UnixStream::pair().unwrap();
-    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-    let mut beside = SendAncillaryBuffer::new(&mut space);
-    if !borrowed.is_empty() {
-        assert!(beside.push(SendAncillaryMessage::ScmRights(&borrowed)));
-    }
-    let flags = SendFlags::DONTWAIT;
-    let sent = rustix::net::sendmsg(&one, &[IoSlice::new(bytes)], &mut beside, flags);
-    assert_eq!(sent.unwrap(), bytes.len());
-    other
-}
 
 /// Opens what a peer sent as a ticket of these bytes and descriptors.
 fn opened(bytes: &[u8], descriptors: &[OwnedFd], devices: Vec<Device>) -> Result<Array> {
@@ -137,15 +94,6 @@ fn a_message_that_is_cut_anywhere_is_an_error() {
     for len in 0..bytes.len() {
         assert!(opened(&bytes[..len], &descriptors, host()).is_err(), "{len}");
     }
-}
-
-/// Memory of this many bytes with these seals.
-pub(crate) fn memory(len: usize, seals: SealFlags) -> OwnedFd {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memory = rustix::fs::memfd_create(c"hostile", flags).unwrap();
-    File::from(memory.try_clone().unwrap()).write_all(&vec![0; len]).unwrap();
-    rustix::fs::fcntl_add_seals(&memory, seals).unwrap();
-    memory
 }
 
 // Requirement: SAF-41
@@ -268,16 +216,6 @@ fn a_limit_on_allocations_is_kept() {
     assert_eq!(receiver.receive().unwrap_err().kind(), ErrorKind::LimitExceeded);
     assert_eq!(sender.held().unwrap(), 0);
     assert!(receiver.receive().unwrap().is_none(), "after an error nothing more comes");
-}
-
-/// A frame of a receiver.
-pub(crate) fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = b"ADS1".to_vec();
-    bytes.extend([kind, 0, 0, 0]);
-    bytes.extend(u32::try_from(body.len()).unwrap().to_le_bytes());
-    bytes.extend([0; 4]);
-    bytes.extend(body);
-    bytes
 }
 
 #[test]
