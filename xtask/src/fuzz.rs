@@ -7,7 +7,7 @@
 use crate::shell;
 
 /// The targets, and how long their inputs may be.
-const TARGETS: [(&str, u32); 9] = [
+const TARGETS: [(&str, u32); 10] = [
     ("formats", 64),
     ("metadata", 200),
     ("schemas", 300),
@@ -17,6 +17,7 @@ const TARGETS: [(&str, u32); 9] = [
     ("api", 400),
     ("twins", 400),
     ("ipc", 2000),
+    ("share", 2000),
 ];
 
 /// How long each target is run where nothing is said.

@@ -354,19 +354,24 @@ impl Outgoing {
         drop(writing);
         for array in stream {
             let array = array?;
-            let is_wanted = self.state.lock()?.wanted > 0;
-            if !is_wanted {
+            while !self.take_wanted()? {
                 self.until(Patience::Forever, |state| state.wanted > 0)?;
             }
-            let mut state = self.state.lock()?;
-            if state.is_over {
-                return Err(of_peer("the receiver has gone before the end of the stream"));
-            }
-            state.wanted -= 1;
-            drop(state);
             self.send(&array, Patience::of(self.patience))?;
         }
         Ok(())
+    }
+
+    /// Takes one of the arrays that the receiver wants. Returns whether there was one: another
+    /// thread that serves may have taken the last one.
+    fn take_wanted(&self) -> Result<bool> {
+        let mut state = self.state.lock()?;
+        if state.is_over {
+            return Err(of_peer("the receiver has gone before the end of the stream"));
+        }
+        let left = state.wanted.checked_sub(1);
+        state.wanted = left.unwrap_or(0);
+        Ok(left.is_some())
     }
 
     /// Waits until something holds of what the receiver has told. The answer is also yes once the

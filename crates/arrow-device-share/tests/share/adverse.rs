@@ -17,7 +17,7 @@ use arrow_device_testkit::process::{alone, forked};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::process::{Resource, Rlimit};
 
-use crate::hostile::{frame, sent, taken_apart};
+use crate::peer::{frame, sent, taken_apart};
 use crate::support::{batch, connected, shareable, software};
 
 // Requirement: SAF-42
@@ -282,5 +282,30 @@ fn a_sender_that_is_dropped_where_no_descriptor_is_left_lets_go_too() {
             std::thread::yield_now();
         }
         rustix::process::setrlimit(Resource::Nofile, limit).unwrap();
+    });
+}
+
+#[test]
+fn no_more_is_sent_than_is_wanted_where_several_threads_serve() {
+    let (sender, receiver) = connected([Device::host()]);
+    let (sender, array) = (&sender, shareable(3));
+    std::thread::scope(|scope| {
+        let serve = || {
+            let arrays = std::iter::repeat_with(|| Ok(array.clone()));
+            let arrays: Vec<_> = arrays.take(30_000).collect();
+            let schema = batch(1).schema().unwrap();
+            sender.serve(ArrayStream::new(schema, DeviceType::CPU, arrays))
+        };
+        let threads = [scope.spawn(serve), scope.spawn(serve), scope.spawn(serve)];
+        let mut stream = receiver.into_stream(1).unwrap();
+        for _ in 0..20_000 {
+            drop(stream.next().unwrap().unwrap());
+            assert!(sender.held().unwrap() <= 2);
+        }
+        // The receiver leaves before the end.
+        drop(stream);
+        for thread in threads {
+            assert_eq!(thread.join().unwrap().unwrap_err().kind(), ErrorKind::Peer);
+        }
     });
 }

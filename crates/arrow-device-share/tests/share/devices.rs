@@ -15,7 +15,8 @@ use arrow_device_testkit::tally::watch;
 use arrow_device_testkit::{Verdict, oracle, release_until, require};
 use rustix::fs::SealFlags;
 
-use crate::hostile::{changed, memory, randomly, sent, taken_apart};
+use crate::hostile::{changed, randomly};
+use crate::peer::{memory, sent, taken_apart};
 use crate::processes::{Meeting, for_each_golden, second};
 use crate::support::{
     SOON, batch, connected_with, descriptors, receive_and_keep_few, said, trusting_receiver,

@@ -1,61 +1,19 @@
 //! A peer that sends anything: wrong bytes, wrong descriptors, wrong sizes, too much, too often.
 
 use std::fs::File;
-use std::io::{IoSlice, IoSliceMut, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_device::{Array, Device, ErrorKind, Result};
 use arrow_device_share::{Receiver, Sender, open, share};
 use arrow_device_testkit::process::alone;
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
-};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 
+use crate::peer::{frame, memory, sent, taken_apart};
 use crate::support::{descriptors, shareable, software};
-
-/// The bytes and the descriptors that wait in a ticket.
-pub(crate) fn taken_apart(ticket: &OwnedFd) -> (Vec<u8>, Vec<OwnedFd>) {
-    let (mut all, mut descriptors) = (Vec::new(), Vec::new());
-    loop {
-        let mut bytes = vec![0; 1 << 16];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-        let mut beside = RecvAncillaryBuffer::new(&mut space);
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let Ok(came) = rustix::net::recvmsg(ticket, &mut parts, &mut beside, flags) else {
-            return (all, descriptors);
-        };
-        for message in beside.drain() {
-            if let RecvAncillaryMessage::ScmRights(some) = message {
-                descriptors.extend(some);
-            }
-        }
-        if came.bytes == 0 {
-            return (all, descriptors);
-        }
-        all.extend(&bytes[..came.bytes]);
-    }
-}
-
-/// A connection on which these bytes and descriptors came, and then the end.
-pub(crate) fn sent(bytes: &[u8], descriptors: &[OwnedFd]) -> UnixStream {
-    let (one, other) = UnixStream::pair().unwrap();
-    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-    let mut beside = SendAncillaryBuffer::new(&mut space);
-    if !borrowed.is_empty() {
-        assert!(beside.push(SendAncillaryMessage::ScmRights(&borrowed)));
-    }
-    let flags = SendFlags::DONTWAIT;
-    let sent = rustix::net::sendmsg(&one, &[IoSlice::new(bytes)], &mut beside, flags);
-    assert_eq!(sent.unwrap(), bytes.len());
-    other
-}
 
 /// Opens what a peer sent as a ticket of these bytes and descriptors.
 fn opened(bytes: &[u8], descriptors: &[OwnedFd], devices: Vec<Device>) -> Result<Array> {
@@ -138,15 +96,6 @@ fn a_message_that_is_cut_anywhere_is_an_error() {
     }
 }
 
-/// Memory of this many bytes with these seals.
-pub(crate) fn memory(len: usize, seals: SealFlags) -> OwnedFd {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memory = rustix::fs::memfd_create(c"hostile", flags).unwrap();
-    File::from(memory.try_clone().unwrap()).write_all(&vec![0; len]).unwrap();
-    rustix::fs::fcntl_add_seals(&memory, seals).unwrap();
-    memory
-}
-
 // Requirement: SAF-41
 #[test]
 fn descriptors_of_other_things_are_refused() {
@@ -172,6 +121,68 @@ fn descriptors_of_other_things_are_refused() {
     // Long enough and fixed, but other bytes: an array, whose data is wrong or not.
     let array = opened(&bytes, &[memory(1 << 20, fixed)], host()).unwrap();
     assert!(!array.equals(&shareable(20)).unwrap());
+}
+
+/// Where the first hole of a file of memory is: its length where there is none.
+fn first_hole(memory: &OwnedFd) -> u64 {
+    rustix::fs::seek(memory, rustix::fs::SeekFrom::Hole(0)).unwrap()
+}
+
+// Requirement: SAF-41
+#[test]
+fn pages_that_lie_elsewhere_do_not_stand_for_those_that_are_missing() {
+    let (bytes, _right) = ticket();
+    let len = 1 << 20;
+    let fixed = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    for (name, keeps, is_longer) in [
+        ("behind what was announced", FallocateFlags::empty(), true),
+        ("behind the end of the file", FallocateFlags::KEEP_SIZE, false),
+    ] {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let memory = rustix::fs::memfd_create(c"hostile", flags).unwrap();
+        rustix::fs::ftruncate(&memory, len).unwrap();
+        rustix::fs::fallocate(&memory, keeps, len, len).unwrap();
+        let whole = rustix::fs::fstat(&memory).unwrap();
+        assert_eq!(whole.st_size as u64, if is_longer { 2 * len } else { len });
+        assert_eq!(whole.st_blocks as u64 * 512, len);
+        rustix::fs::fcntl_add_seals(&memory, fixed).unwrap();
+        assert_eq!(first_hole(&memory), 0);
+        let error = opened(&bytes, &[memory], host()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{name}: {error}");
+    }
+}
+
+// Requirement: SAF-41
+#[test]
+fn memory_that_gets_holes_while_it_is_opened_is_refused() {
+    let (bytes, _right) = ticket();
+    let len = 1 << 20;
+    for turn in 0..1000_u32 {
+        let sealed = SealFlags::SHRINK | SealFlags::GROW;
+        let memory = memory(len, sealed);
+        let theirs = memory.try_clone().unwrap();
+        let (ready, go) = (AtomicBool::new(false), AtomicBool::new(false));
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                ready.store(true, Ordering::SeqCst);
+                while !go.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+                for _ in 0..turn * 4 {
+                    std::hint::spin_loop();
+                }
+                let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(&theirs, punch, 0, len as u64).unwrap();
+                rustix::fs::fcntl_add_seals(&theirs, SealFlags::WRITE).unwrap();
+            });
+            while !ready.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+            go.store(true, Ordering::SeqCst);
+            opened(&bytes, &[memory], host())
+        });
+        assert!(result.is_err(), "turn {turn}: memory without pages was mapped");
+    }
 }
 
 #[test]
@@ -205,16 +216,6 @@ fn a_limit_on_allocations_is_kept() {
     assert_eq!(receiver.receive().unwrap_err().kind(), ErrorKind::LimitExceeded);
     assert_eq!(sender.held().unwrap(), 0);
     assert!(receiver.receive().unwrap().is_none(), "after an error nothing more comes");
-}
-
-/// A frame of a receiver.
-pub(crate) fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = b"ADS1".to_vec();
-    bytes.extend([kind, 0, 0, 0]);
-    bytes.extend(u32::try_from(body.len()).unwrap().to_le_bytes());
-    bytes.extend([0; 4]);
-    bytes.extend(body);
-    bytes
 }
 
 #[test]

@@ -5,10 +5,15 @@
 mod adverse;
 mod devices;
 mod exchange;
+mod forks;
 mod gpu;
 mod hostile;
 mod opencl;
+mod peer;
 mod processes;
 mod streams;
 mod support;
+mod target;
+mod tensors;
+mod users;
 mod vulkan;

@@ -1,7 +1,7 @@
 //! Two real processes: the second one is this program again, for one test, and is told a path.
 
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -28,6 +28,10 @@ impl Meeting {
         let path = std::env::temp_dir().join(name);
         let listener = UnixListener::bind(&path).unwrap();
         Self { path, listener }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Starts the second process for the test of this name.

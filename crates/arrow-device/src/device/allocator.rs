@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use super::driver::{Raw, Runtime};
 use super::{Device, Memory, Owner, Queue, deferred};
 use crate::pool::per_fork::PerFork;
-use crate::process::PerProcess;
+use crate::process::{ForkMoment, PerProcess};
 use crate::sync::lock;
 use crate::{Result, process};
 
@@ -59,6 +59,10 @@ where
 /// lost while the block was in use, because the memory itself may be what failed. An allocation
 /// that finds no memory, here or elsewhere in the process, frees all kept blocks of its runtime and
 /// tries again.
+///
+/// Memory that other processes can open ([`Device::shareable`]) has the same pages in a child of
+/// `fork` as in the parent. A block of such memory that is in use at a fork is freed after its last
+/// use, in both processes.
 ///
 /// Kept blocks hold their device open, until [`clear`](Self::clear) or until the last clone of the
 /// recycler is dropped. A child of `fork` begins without kept blocks.
@@ -225,6 +229,8 @@ impl Recycler {
 impl Allocator for Recycler {
     fn allocate(&self, device: &Device, len: u64, _queue: Option<&Queue>) -> Result<Memory> {
         let failures = deferred::failures();
+        // Before the block is taken: a child that is made meanwhile may get the block.
+        let forks = ForkMoment::now();
         let kept = self.0.free().take_fitting(device, len);
         let whole = match kept {
             Some(memory) => memory,
@@ -240,7 +246,7 @@ impl Allocator for Recycler {
         // The block has at least `len` bytes, and nobody else has it: it is new, or was taken off
         // the list.
         let home = Arc::downgrade(&self.0);
-        Ok(Memory::lent(whole, len, |whole| Lent { whole: Some(whole), home, failures }))
+        Ok(Memory::lent(whole, len, |whole| Lent { whole: Some(whole), home, failures, forks }))
     }
 }
 
@@ -250,9 +256,16 @@ pub(super) struct Lent {
     home: Weak<RecyclerInner>,
     /// The count of failed uses when the block was lent.
     failures: u64,
+    /// When the block was lent.
+    forks: ForkMoment,
 }
 
 impl Lent {
+    /// The block.
+    pub(super) fn whole(&self) -> Option<&Memory> {
+        self.whole.as_ref()
+    }
+
     /// The block.
     pub(super) fn whole_mut(&mut self) -> Option<&mut Memory> {
         self.whole.as_mut()
@@ -265,7 +278,11 @@ impl Drop for Lent {
         // The failed work may have used this block, and the memory itself may be what failed.
         let runtime = whole.device().driver().runtime();
         let has_failed = deferred::has_failed_since(self.failures, runtime);
-        let rest = match has_failed {
+        // A parent and its child have the pages of such a block together, and what was made of it
+        // at the fork lives on in both: whoever is finished first must not write to it.
+        let is_in_two_processes =
+            whole.maker_of_shared_pages().is_some() && !self.forks.has_no_child_since();
+        let rest = match has_failed || is_in_two_processes {
             true => vec![whole],
             false => home.free().keep_newest(whole, home.bound),
         };

@@ -103,7 +103,7 @@ struct AboutBuffer {
     /// Queues that may still write the bytes.
     in_flight: Vec<Queue>,
     /// Which process the memory came into, and when. `None` for memory of the host, which every
-    /// process may use.
+    /// process may use, but where a parent may still write it.
     made: Option<(MadeIn, Moment)>,
     /// The device whose driver makes a handle when this buffer is a part of an allocation. Also set
     /// where the driver cannot make such handles.
@@ -181,7 +181,17 @@ impl Buffer {
         self
     }
 
-    /// An error in a child of `fork` for memory on a device of its parent.
+    /// This buffer, which a process that this one is a child of may still write, if one is named.
+    pub(super) fn filled_by_a_parent(mut self, parent: Option<MadeIn>) -> Self {
+        if let Some(made_in) = parent {
+            let about = Arc::make_mut(self.about.get_or_insert_default());
+            about.made = Some((made_in, Moment::now()));
+        }
+        self
+    }
+
+    /// An error in a child of `fork` for memory on a device of its parent, and for memory that the
+    /// parent may still write.
     pub(crate) fn check_process(&self) -> Result<()> {
         let made = self.about.as_ref().and_then(|about| about.made);
         if made.is_none_or(|(made_in, _)| made_in.is_this()) {

@@ -8,7 +8,7 @@ use super::allocator::{Lent, free_what_is_kept};
 use super::driver::{Addressing, PlaceOwner, Raw, Region, Route, SharedUse, Spot, Watched};
 use super::{Allocator, Buffer, Device, Extent, Moment, Queue, host};
 use crate::device::deferred::{self, QueueUse, Shortage};
-use crate::process;
+use crate::process::{self, MadeIn};
 use crate::{DeviceType, Error, ErrorKind, Result};
 
 /// An allocation on a device with one owner, to be filled and then shared as a [`Buffer`].
@@ -94,6 +94,8 @@ pub(super) enum MemoryHome {
         _owner: Option<Box<dyn Send + Sync>>,
         /// Whether it may be fixed, so that nobody can write to it any more.
         is_of_one_use: bool,
+        /// The process that allocated or opened it. A child of `fork` has the same pages.
+        made_in: MadeIn,
     },
 }
 
@@ -133,6 +135,13 @@ impl Memory {
                 result => return result,
             }
         }
+    }
+
+    /// Memory of the driver, and of no allocator, for work on this queue, which is on the device
+    /// where it can be.
+    pub(crate) fn of_driver(device: &Device, len: u64, queue: &Queue) -> Result<Self> {
+        let queue = Some(queue).filter(|queue| queue.device().id() == device.id());
+        Self::allocate_by(device, len, queue, None)
     }
 
     /// [`allocate`](Self::allocate), without a wait for memory that is held back. Where no memory
@@ -179,7 +188,9 @@ impl Memory {
         queue: Option<&Queue>,
         used: SharedUse,
     ) -> Self {
-        let home = MemoryHome::Shared { _owner: None, is_of_one_use: used == SharedUse::Once };
+        let is_of_one_use = used == SharedUse::Once;
+        let made_in = MadeIn::watched();
+        let home = MemoryHome::Shared { _owner: None, is_of_one_use, made_in };
         Self::new(device, raw, len, home, true).allocated_on(queue)
     }
 
@@ -190,7 +201,8 @@ impl Memory {
         len: u64,
         owner: Box<dyn Send + Sync>,
     ) -> Self {
-        let home = MemoryHome::Shared { _owner: Some(owner), is_of_one_use: true };
+        let made_in = MadeIn::watched();
+        let home = MemoryHome::Shared { _owner: Some(owner), is_of_one_use: true, made_in };
         let mut memory = Self::new(device, raw, len, home, false);
         memory.written = len;
         memory
@@ -254,6 +266,22 @@ impl Memory {
     /// Whether the memory is filled once and never given out again: it can be fixed.
     pub(super) fn is_of_one_use(&self) -> bool {
         matches!(self.block.home, MemoryHome::Shared { is_of_one_use: true, .. })
+    }
+
+    /// The process that made the memory, where a child of `fork` has the pages together with its
+    /// parent, and no copy of them.
+    pub(crate) fn maker_of_shared_pages(&self) -> Option<MadeIn> {
+        match &self.block.home {
+            MemoryHome::Shared { made_in, .. } => Some(*made_in),
+            MemoryHome::Recycler(lent) => lent.whole()?.maker_of_shared_pages(),
+            MemoryHome::Driver | MemoryHome::Other { .. } => None,
+        }
+    }
+
+    /// Whether a parent of this process fills the memory.
+    fn is_of_a_parent(&self) -> bool {
+        let is_of_this_process = self.block.device.is_of_this_process();
+        !is_of_this_process || self.maker_of_shared_pages().is_some_and(|made| !made.is_this())
     }
 
     pub(super) fn adopted(
@@ -339,7 +367,7 @@ impl Memory {
     /// Refuses a queue whose work may not touch the memory.
     fn require_reach(&self, queue: &Queue) -> Result<()> {
         let device = &self.block.device;
-        if !device.is_of_this_process() {
+        if self.is_of_a_parent() {
             return Err(process::of_the_parent().on_device(device.id()));
         }
         queue.reaches(device.id())?;
@@ -470,9 +498,12 @@ impl Memory {
         let is_named = properties.separate || (has_parts && self.is_the_drivers());
         let divides = is_named.then(|| self.block.device.clone());
         let made = (self.block.device.made_in(), Moment::now());
+        // The parent may still write to the pages.
+        let parent = self.maker_of_shared_pages().filter(|made_in| !made_in.is_this());
         let owner: super::BytesOwner = Arc::new(self);
         Buffer::from_parts(device, base, offset, Extent::Exact(len), Some(owner))
             .that_came(made)
+            .filled_by_a_parent(parent)
             .divided_by(divides)
     }
 

@@ -21,6 +21,9 @@ use crate::{Error, ErrorKind, Result};
 pub struct SealedFile {
     file: OwnedFd,
     whole: usize,
+    /// Whether all pages stay there: nobody could write to the file, and take pages away by that,
+    /// when they were counted.
+    keeps_pages: bool,
 }
 
 impl SealedFile {
@@ -30,7 +33,7 @@ impl SealedFile {
         let whole = Self::whole_pages(len)
             .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for")))?;
         let file = new_file(name, whole).map_err(|error| Self::failed(len, &error))?;
-        let sealed = Self { file, whole };
+        let sealed = Self { file, whole, keeps_pages: true };
         sealed.add_seals(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW, len)?;
         Ok(sealed)
     }
@@ -38,19 +41,23 @@ impl SealedFile {
     /// The file of another process, which is said to have so many bytes.
     ///
     /// # Errors
-    /// [`Malformed`](ErrorKind::Malformed): the descriptor is of something else, the length is not
-    /// sealed, the file is shorter, or not all of its pages are there and of the usual size.
+    /// [`Malformed`](ErrorKind::Malformed): the descriptor is of something else or cannot be
+    /// written to, the length is not sealed, the file is shorter, or not all of its pages are there
+    /// and of the usual size.
     pub fn received(file: OwnedFd, len: u64) -> Result<Self> {
         let refused = |message: String| Error::new(ErrorKind::Malformed, message);
         let seals = seals(&file).map_err(|error| {
             refused(format!("the descriptor is no file of memory that can be sealed: {error}"))
         })?;
-        if seals & libc::F_SEAL_SHRINK == 0 {
+        let of_length = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+        if seals & of_length != of_length {
             return Err(refused("the length of the memory is not sealed".into()));
         }
+        // Asked before the pages are counted: whoever can write to the file can take pages away.
+        let keeps_pages = seals & libc::F_SEAL_WRITE != 0;
         let there = length(&file).map_err(|error| Self::failed(len, &error))?;
         match Self::whole_pages(len).filter(|_| len <= there) {
-            Some(whole) => Ok(Self { file, whole }),
+            Some(whole) => Ok(Self { file, whole, keeps_pages }),
             None => Err(refused(format!(
                 "the memory has {there} bytes with pages, and {len} were announced"
             ))),
@@ -96,10 +103,11 @@ impl SealedFile {
         self.add_seals(libc::F_SEAL_WRITE, self.whole as u64)
     }
 
-    /// Whether nobody can write to the file any more.
+    /// Whether nobody can write to the file any more. A file of another process is fixed where that
+    /// was so when its pages were counted ([`received`](Self::received)).
     pub fn is_fixed(&self) -> Result<bool> {
         let seals = seals(&self.file).map_err(|error| Self::failed(self.whole as u64, &error))?;
-        Ok(seals & libc::F_SEAL_WRITE != 0)
+        Ok(self.keeps_pages && seals & libc::F_SEAL_WRITE != 0)
     }
 
     /// Maps all of the file, at an address that the system chooses, or in place of what is at an
@@ -189,9 +197,14 @@ fn seals(file: &OwnedFd) -> io::Result<c_int> {
     Ok(seals)
 }
 
-/// How many bytes of a file have pages of the usual size. A hole would get its page when it is
-/// read, which ends the process where the system has none to give, and huge pages are taken off the
-/// address space in other lengths.
+/// How many bytes a file has, if all of them have pages of the usual size: otherwise 0. The length
+/// of the file is sealed. A hole would get its page when it is read, which ends the process where
+/// the system has none to give, and huge pages are taken off the address space in other lengths.
+///
+/// The system tells how many pages a file has, and not where they are. A file may also have pages
+/// behind its end. The file is therefore cut at its end, which a sealed length admits and which
+/// takes these pages away. Nobody can add new ones there, because the length is sealed in both
+/// directions. As many pages as the file is long are then all pages of the file.
 fn length(file: &OwnedFd) -> io::Result<u64> {
     let mut system = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: `system` is valid for writes and aligned.
@@ -201,13 +214,23 @@ fn length(file: &OwnedFd) -> io::Result<u64> {
     if i128::from(system.f_type) == i128::from(libc::HUGETLBFS_MAGIC) {
         return Ok(0);
     }
+    let len = status(file)?.st_size;
+    // SAFETY: a call with numbers alone, on an open descriptor.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), len) } != 0 {
+        // The descriptor cannot be written to, such as one that was opened again by its path.
+        return Ok(0);
+    }
+    let len = u64::try_from(len).unwrap_or(0);
+    let with_pages = u64::try_from(status(file)?.st_blocks).unwrap_or(0).saturating_mul(512);
+    Ok(if with_pages >= len { len } else { 0 })
+}
+
+fn status(file: &OwnedFd) -> io::Result<libc::stat> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `status` is valid for writes and aligned.
     succeeded(unsafe { libc::fstat(file.as_raw_fd(), status.as_mut_ptr()) })?;
     // SAFETY: a successful `fstat` has written all of it.
-    let status = unsafe { status.assume_init() };
-    let with_pages = u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512);
-    Ok(u64::try_from(status.st_size).unwrap_or(0).min(with_pages))
+    Ok(unsafe { status.assume_init() })
 }
 
 fn succeeded(result: c_int) -> io::Result<()> {

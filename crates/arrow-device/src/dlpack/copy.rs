@@ -16,9 +16,25 @@ impl Tensor {
     /// order, in the order of this queue. The result is ready after an event on the queue, and
     /// nobody else has its memory.
     ///
+    /// A copy in memory that other processes can open ([`Device::shareable`]) counts as shared from
+    /// the beginning: nobody can write to such memory once an array of it was sent.
+    ///
     /// Costs one allocation, and one region of a copy for each run of elements that lie together.
     pub fn copy(&self, queue: &Queue) -> Result<Self> {
-        let copied = self.copy_on(queue);
+        let copied = self.copy_on(queue, allocate_near);
+        copied.map_err(|error| error.during("copy a tensor").on_device_if_none(self.device()))
+    }
+
+    /// [`copy`](Self::copy) for one consumer, who may write to the memory: never in memory that
+    /// other processes can open.
+    pub(super) fn copy_for_one(&self, queue: &Queue) -> Result<Self> {
+        let copied = self.copy_on(queue, |array, queue, len| {
+            let memory = allocate_near(array, queue, len)?;
+            match memory.maker_of_shared_pages() {
+                Some(_) => Memory::of_driver(memory.device(), len, queue),
+                None => Ok(memory),
+            }
+        });
         copied.map_err(|error| error.during("copy a tensor").on_device_if_none(self.device()))
     }
 
@@ -38,25 +54,31 @@ impl Tensor {
             queue.keep_until_done(memory);
             return Err(error.during("copy a tensor to the host").on_device_if_none(self.device()));
         }
+        let origin = origin_of(&memory);
         // SAFETY: the elements are the first `len` bytes, and the wait for them is over.
         let bytes = unsafe { memory.into_unshared_buffer(len) };
-        self.compacted(bytes_of(bytes, |builder| builder.finish_ready())?)
+        let memory = bytes_of(bytes, |builder| builder.finish_ready())?;
+        self.compacted(TensorMemory::of(memory), origin)
     }
 
-    fn copy_on(&self, queue: &Queue) -> Result<Self> {
+    fn copy_on(
+        &self,
+        queue: &Queue,
+        allocate: impl FnOnce(&Array, &Queue, u64) -> Result<Memory>,
+    ) -> Result<Self> {
         let len = self.compact_len()?;
-        let mut memory = allocate_near(self.memory(), queue, len)?;
+        let mut memory = allocate(self.memory(), queue, len)?;
         let to = memory.spot(queue)?.base;
         self.gather(queue, Route::Within, to, 0)?;
         // SAFETY: the elements are the first `len` bytes, and were submitted to the queue.
-        self.compacted(unsafe { finish(memory, len, queue) }?)
+        let (memory, origin) = unsafe { finish(memory, len, queue) }?;
+        self.compacted(memory, origin)
     }
 
     /// A tensor of these elements over `memory`, in which they lie compactly.
-    fn compacted(&self, memory: Array) -> Result<Self> {
+    fn compacted(&self, memory: TensorMemory, origin: Origin) -> Result<Self> {
         let dims = Dims::compact(self.shape())?;
-        let memory = TensorMemory::of(memory);
-        let tensor = Self::new(memory, 0, self.dtype(), self.width(), dims, Origin::Own);
+        let tensor = Self::new(memory, 0, self.dtype(), self.width(), dims, origin);
         Ok(tensor.with_padding(self.is_padded()))
     }
 
@@ -141,16 +163,30 @@ pub(crate) fn allocate_near(array: &Array, queue: &Queue, len: u64) -> Result<Me
     array.open_device()?.allocate(len)
 }
 
-/// The first `len` bytes as the memory of a tensor. The bytes were written on this queue.
+/// Who has memory that was just filled. Memory that other processes can open is fixed when it is
+/// sent, and a child of `fork` has the pages of it together with its parent. No consumer may write
+/// there.
+fn origin_of(memory: &Memory) -> Origin {
+    if memory.maker_of_shared_pages().is_some() { Origin::Shared } else { Origin::Own }
+}
+
+/// The first `len` bytes as the memory of a tensor, and who has it. The bytes were written on this
+/// queue.
 ///
 /// # Safety
 /// The memory has `len` bytes, which are written by what was submitted to this queue, or were
 /// before.
-pub(crate) unsafe fn finish(memory: Memory, len: u64, queue: &Queue) -> Result<Array> {
+pub(crate) unsafe fn finish(
+    memory: Memory,
+    len: u64,
+    queue: &Queue,
+) -> Result<(TensorMemory, Origin)> {
+    let origin = origin_of(&memory);
     // SAFETY: the caller's `len` bytes are written by work on the queue, or before it, and the
     // array is ready after the queue.
     let bytes = unsafe { memory.into_unshared_buffer(len) };
-    bytes_of(bytes, |builder| builder.finish_on(queue))
+    let memory = bytes_of(bytes, |builder| builder.finish_on(queue))?;
+    Ok((TensorMemory::of(memory), origin))
 }
 
 /// Room for `count` elements in host memory. An error where there is no memory.
@@ -230,6 +266,6 @@ pub(crate) fn upload(near: &Array, bytes: &[u8], dtype: Dtype, queue: &Queue) ->
     let count = len.checked_div(size).unwrap_or(0);
     let dims = Dims::compact(&[count.cast_signed()])?;
     // SAFETY: the first `len` bytes were written, and the write was waited for.
-    let memory = TensorMemory::of(unsafe { finish(memory, len, queue) }?);
-    Ok(Tensor::new(memory, 0, dtype, width, dims, Origin::Own))
+    let (memory, origin) = unsafe { finish(memory, len, queue) }?;
+    Ok(Tensor::new(memory, 0, dtype, width, dims, origin))
 }

@@ -100,8 +100,8 @@ impl Tensor {
     /// A copy, made on the consumer's queue if there is one.
     fn copied_for(&self, order: Order<'_>) -> Result<Self> {
         match order {
-            Order::On(queue) => self.copy(queue),
-            Order::Host | Order::Unordered => self.copy(&self.memory().any_queue()?),
+            Order::On(queue) => self.copy_for_one(queue),
+            Order::Host | Order::Unordered => self.copy_for_one(&self.memory().any_queue()?),
         }
     }
 

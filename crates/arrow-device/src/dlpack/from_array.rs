@@ -175,8 +175,8 @@ impl TensorPlan {
         let width = dtype.width(false)?;
         let dims = Dims::compact(&[self.count().cast_signed()])?;
         // SAFETY: the elements are the first `len` bytes, and were written just now.
-        let memory = TensorMemory::of(unsafe { finish(memory, len, &queue) }?);
-        Ok(Some(Tensor::new(memory, 0, dtype, width, dims, Origin::Own)))
+        let (memory, origin) = unsafe { finish(memory, len, &queue) }?;
+        Ok(Some(Tensor::new(memory, 0, dtype, width, dims, origin)))
     }
 
     fn bools(
@@ -267,8 +267,8 @@ impl Tensor {
         submitted?;
         let dims = self.dims().clone();
         // SAFETY: the elements are the first `len` bytes, and were submitted to the queue.
-        let memory = TensorMemory::of(unsafe { finish(memory, len, queue) }?);
-        Ok(Self::new(memory, 0, self.dtype(), self.width(), dims, Origin::Own))
+        let (memory, origin) = unsafe { finish(memory, len, queue) }?;
+        Ok(Self::new(memory, 0, self.dtype(), self.width(), dims, origin))
     }
 
     /// The place of the first element. Only compared with other places, and never read.

@@ -146,15 +146,8 @@ impl Batch {
         }
         // SAFETY: the columns have `rows` elements each, which are the first `len` bytes, and were
         // submitted to the queue.
-        let memory = unsafe { finish(memory, len, &queue) }?;
-        Ok(Tensor::new(
-            TensorMemory::of(memory),
-            0,
-            first.dtype(),
-            first.width(),
-            dims,
-            Origin::Own,
-        ))
+        let (memory, origin) = unsafe { finish(memory, len, &queue) }?;
+        Ok(Tensor::new(memory, 0, first.dtype(), first.width(), dims, origin))
     }
 }
 

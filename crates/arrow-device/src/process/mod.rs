@@ -134,6 +134,33 @@ fn begin_to_watch() {
     WATCHED.store(true, Ordering::Release);
 }
 
+/// How many forks were begun by this process and by those that it is a child of, and how many of
+/// them are over.
+static FORKS_BEGUN: AtomicU32 = AtomicU32::new(0);
+static FORKS_ENDED: AtomicU32 = AtomicU32::new(0);
+
+/// A moment of this process, which tells later whether a child was made since. For memory that a
+/// child has together with its parent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForkMoment(Option<u32>);
+
+impl ForkMoment {
+    /// Now. Forks are counted from the first call of [`watch`] on.
+    pub(crate) fn now() -> Self {
+        // In this order: the numbers can only be equal where no fork is under way between the two
+        // loads. A fork counts as begun before it takes what the child gets.
+        let ended = FORKS_ENDED.load(Ordering::SeqCst);
+        let begun = FORKS_BEGUN.load(Ordering::SeqCst);
+        Self((begun == ended).then_some(begun))
+    }
+
+    /// Whether no child was made since, on any thread, and this is no child itself. Also no where a
+    /// fork was under way then or is now.
+    pub(crate) fn has_no_child_since(self) -> bool {
+        self.0.is_some() && self.0 == Self::now().0
+    }
+}
+
 /// Registers a handler for the end of the process that runs before the handlers of a runtime's
 /// library: handlers run in the opposite order of their registration. Called when the library was
 /// loaded and a device of it was opened. Only the first device of each runtime counts.
@@ -211,12 +238,20 @@ fn register_end() {
 fn watch_forks() {
     #[cfg(unix)]
     {
+        extern "C" fn begins() {
+            FORKS_BEGUN.fetch_add(1, Ordering::SeqCst);
+        }
+        extern "C" fn goes_on() {
+            FORKS_ENDED.fetch_add(1, Ordering::SeqCst);
+        }
         extern "C" fn forked() {
             STATE.fetch_add(CHILD, Ordering::Relaxed);
+            // A fork that another thread of the parent was in has no end here.
+            FORKS_ENDED.store(FORKS_BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
         }
-        // SAFETY: the handler adds to a static and can be called at any time: POSIX lets a child of
-        // `fork` call what is async-signal-safe, and an atomic addition is.
-        let _ = unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        // SAFETY: the handlers change values in statics and can be called at any time: POSIX lets a
+        // child of `fork` call what is async-signal-safe, and atomic operations are.
+        let _ = unsafe { libc::pthread_atfork(Some(begins), Some(goes_on), Some(forked)) };
     }
 }
 

@@ -1,0 +1,169 @@
+//! Memory for other processes in a process that forks: a child has the pages together with its
+//! parent, and neither changes what the other one reads.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use arrow_device::copy::Options;
+use arrow_device::dlpack::{Dtype, Tensor};
+use arrow_device::{Array, Buffer, DataType, Device, ErrorKind, Field, Queue, Recycler, Schema};
+use arrow_device_testkit::process::{alone, forked, while_threads_work};
+
+use crate::support::said;
+
+fn numbers(first: i64) -> Array {
+    Array::from_values(DataType::Int64, (first..first + 1000).map(Some)).unwrap()
+}
+
+/// The numbers from `first` on, in memory of this device.
+fn copied(first: i64, device: &Device) -> Array {
+    let queue = device.open_queue().unwrap();
+    numbers(first).copy_with(&queue, &Options::new().always(true)).unwrap()
+}
+
+fn holds(array: &Array, first: i64) -> bool {
+    array.equals(&numbers(first)).unwrap()
+}
+
+/// The host, whose memory other processes can open, and which uses freed blocks again.
+fn recycling() -> (Recycler, Device) {
+    let recycler = Recycler::new(1 << 20);
+    let device = Device::host().with_allocator(recycler.clone()).shareable().unwrap();
+    (recycler, device)
+}
+
+fn one_byte_each(buffer: Buffer) -> arrow_device::Result<Array> {
+    let schema = Schema::new(Field::new("", DataType::UInt8, false)).unwrap();
+    Array::builder(&schema).len(4096).buffers([None, Some(buffer)]).finish_ready()
+}
+
+// Requirement: SAF-3, SAF-28
+#[test]
+fn a_child_uses_no_block_again_that_its_parent_has() {
+    alone(|| {
+        let (recycler, device) = recycling();
+        let mut array = Some(copied(0, &device));
+        let mine = &mut array;
+        forked(|| {
+            drop(mine.take());
+            let is_kept = recycler.kept() > 0;
+            let other = copied(5000, &device);
+            let is_right = holds(&other, 5000) && !is_kept;
+            drop(other);
+            // A block that came after the fork is used again.
+            if is_right && recycler.kept() > 0 { Ok(()) } else { Err(said("a block is wrong")) }
+        });
+        assert!(array.is_some_and(|array| holds(&array, 0)), "the child wrote there");
+    });
+}
+
+// Requirement: SAF-3, SAF-28
+#[test]
+fn a_parent_uses_no_block_again_that_its_child_has() {
+    alone(|| {
+        let (recycler, device) = recycling();
+        let slot = Mutex::new(Some(copied(0, &device)));
+        let (mut end, mut ends) = UnixStream::pair().unwrap();
+        let (mut begins, mut begun) = UnixStream::pair().unwrap();
+        ends.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let slot = &slot;
+        std::thread::scope(|scope| {
+            let child = scope.spawn(move || {
+                forked(move || {
+                    let array = slot.lock().unwrap().take().unwrap();
+                    begins.write_all(&[1]).map_err(said)?;
+                    ends.read_exact(&mut [0]).map_err(said)?;
+                    if holds(&array, 0) { Ok(()) } else { Err(said("the parent wrote there")) }
+                });
+            });
+            begun.read_exact(&mut [0]).unwrap();
+            drop(slot.lock().unwrap().take());
+            assert_eq!(recycler.kept(), 0);
+            let other = copied(7000, &device);
+            end.write_all(&[1]).unwrap();
+            child.join().unwrap();
+            drop(other);
+            assert!(recycler.kept() > 0, "a block that came after the fork is used again");
+        });
+    });
+}
+
+// Requirement: SAF-3, SAF-28
+#[test]
+fn blocks_that_are_lent_and_given_back_beside_forks_are_in_one_process() {
+    alone(|| {
+        let (_recycler, device) = recycling();
+        let slots: Vec<Mutex<(i64, Array)>> =
+            (0..8).map(|first| Mutex::new((first, copied(first, &device)))).collect();
+        let next = Mutex::new(0);
+        let work = || {
+            let first = {
+                let mut next = next.lock().unwrap();
+                *next += 1;
+                *next
+            };
+            let made = copied(first, &device);
+            let before = {
+                let mut slot = slots[first as usize % slots.len()].lock().unwrap();
+                std::mem::replace(&mut *slot, (first, made))
+            };
+            assert!(holds(&before.1, before.0), "{}", before.0);
+        };
+        while_threads_work(2, work, || {
+            for _ in 0..40 {
+                forked(|| {
+                    for _ in 0..4 {
+                        for slot in slots.iter().filter_map(|slot| slot.try_lock().ok()) {
+                            if !holds(&slot.1, slot.0) {
+                                return Err(format!("the parent wrote to {}", slot.0));
+                            }
+                        }
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    Ok(())
+                });
+            }
+        });
+    });
+}
+
+// Requirement: SAF-3, SAF-28
+#[test]
+fn memory_that_is_being_filled_stays_with_the_process_that_allocated_it() {
+    alone(|| {
+        let (_recycler, recycling) = recycling();
+        for device in [Device::host().shareable().unwrap(), recycling] {
+            let mut memory = device.allocate(4096).unwrap();
+            memory.write(&Queue::host(), &[1; 4096]).unwrap();
+            let mut memory = Some(memory);
+            let mine = &mut memory;
+            forked(|| {
+                let mut memory = mine.take().ok_or("no memory")?;
+                let host = Queue::host();
+                let refused = [memory.write(&host, &[2; 4096]).err(), memory.spot(&host).err(), {
+                    let buffer = memory.into_buffer();
+                    let part = buffer.slice(0, 100).map_err(said)?;
+                    Tensor::from_buffer(part, Dtype::UINT8, &[100]).err().and(
+                        // The parent may still write there.
+                        one_byte_each(buffer).err(),
+                    )
+                }];
+                for error in refused {
+                    let kind = error.ok_or("a parent's memory is used")?.kind();
+                    if kind != ErrorKind::Unsupported {
+                        return Err(format!("{kind:?}"));
+                    }
+                }
+                Ok(())
+            });
+            let mut memory = memory.unwrap();
+            memory.write(&Queue::host(), &[3; 100]).unwrap();
+            let array = one_byte_each(memory.into_buffer()).unwrap();
+            let expected = [[3_u8; 100].as_slice(), &[1; 3996]].concat();
+            let expected = Array::from_values(DataType::UInt8, expected.into_iter().map(Some));
+            assert!(array.equals(&expected.unwrap()).unwrap());
+        }
+    });
+}
