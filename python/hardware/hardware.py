@@ -31,7 +31,7 @@ PROGRAM = HERE / "arrow-device-gpu-hardware"
 ALL = 450
 #: The parts of the program, and how long each may take. What a machine's time is best spent on
 #: comes first.
-PARTS_FIRST = {"speed": 75, "contexts": 20, "graphs": 30, "awaits": 30, "peers": 45, "cudarc": 20}
+PARTS_FIRST = {"speed": 75, "contexts": 20, "graphs": 30, "awaits": 30, "peers": 45, "cudarc": 20, "share": 25}
 PARTS_LAST = {"suite": 120, "exchange": 75, "types": 75, "pinned suite": 75, "managed suite": 75}
 #: The same of `sections.py`.
 SECTIONS = {

@@ -392,7 +392,7 @@ def test_the_folder_runs_wherever_it_is_copied(driver, tmp_path):
     size = sum(file.stat().st_size for file in folder.rglob("*"))
     assert size <= 60 << 20
     for part in (
-        "speed", "contexts", "graphs", "awaits", "peers", "cudarc", "suite", "exchange", "types", "pinned suite", "managed suite",
+        "speed", "contexts", "graphs", "awaits", "peers", "cudarc", "share", "suite", "exchange", "types", "pinned suite", "managed suite",
     ):
         assert found[part]["outcome"] == "passed" and found[part]["checks"], found[part]
     assert report["pictures"] == ["report-cuda.svg"] and (folder / "report-cuda.svg").is_file()

@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 use arrow_device::driver::LibraryUse;
 use arrow_device::{DeviceType, ErrorKind, Result};
 use arrow_device_gpu::{
-    Api, Code, CopyAttributes, CopyList, FunctionNames, Handle, Loaded, ReadyDevice, Vendor,
-    functions, ok, text,
+    Api, Code, CopyAttributes, CopyList, FunctionNames, Handle, Loaded, MappingNames, ReadyDevice,
+    Vendor, functions, ok, text,
 };
 
 /// CUDA's names and numbers.
@@ -30,6 +30,9 @@ static VENDOR: Vendor = Vendor {
     ranges_are_attributes: true,
     // Compute capability 10, where others have reported that cuMemcpyBatchAsync crashes.
     batches_break_on: Some((75, 10)),
+    way: "cuda vmm",
+    mapping_by_hand: 102,
+    descriptors: Some(103),
     library_variable: "ARROW_DEVICE_CUDA_LIBRARY",
     options_variable: "ARROW_DEVICE_CUDA_OPTIONS",
     libraries: if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] },
@@ -72,6 +75,20 @@ static VENDOR: Vendor = Vendor {
         pool_trim: "cuMemPoolTrimTo",
         pool_alloc_async: "cuMemAllocFromPoolAsync",
         set_pool_access: "cuMemPoolSetAccess",
+    },
+    mapping: MappingNames {
+        granularity: "cuMemGetAllocationGranularity",
+        create: "cuMemCreate",
+        release: "cuMemRelease",
+        reserve: "cuMemAddressReserve",
+        free_space: "cuMemAddressFree",
+        map: "cuMemMap",
+        unmap: "cuMemUnmap",
+        set_access: "cuMemSetAccess",
+        export: "cuMemExportToShareableHandle",
+        import: "cuMemImportFromShareableHandle",
+        uuid: "cuDeviceGetUuid_v2",
+        bus_id: "cuDeviceGetPCIBusId",
     },
     legacy_default_stream: 1,
     per_thread_default_stream: 2,

@@ -62,6 +62,14 @@
 //! it was first reached. Otherwise the memory is
 //! [`NotReachable`](arrow_device::ErrorKind::NotReachable), and copies pass through the host.
 //!
+//! # Other processes
+//!
+//! On Linux, memory of a device that was [made to be shared](arrow_device::Device::shareable) is
+//! opened by other processes, by descriptors: see the crate `arrow-device-share`. Processes that
+//! share such memory have to [trust each other](arrow_device::Device::sharing_needs_trust). Each
+//! allocation takes whole units of the driver, which are 2 MiB as a rule. Pinned and managed memory
+//! is not shared, because the driver has no descriptors for either.
+//!
 //! # Threads, `fork` and the end of the process
 //!
 //! Everything may be used on any thread. In a child of `fork` whose parent has loaded the driver,

@@ -92,6 +92,17 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Whether this version of the driver exports and imports descriptors of memory.
+    fn has_descriptors(&self) -> bool {
+        true
+    }
+
+    /// Whether a descriptor is imported by a pointer to its number, and not by the number in place
+    /// of a pointer.
+    fn imports_by_pointer(&self) -> bool {
+        false
+    }
+
     /// Lets the current device reach the memory of another device. `None` where the driver has no
     /// function for that.
     fn enable_peer(&self, peer: &ReadyDevice) -> Option<Code>;

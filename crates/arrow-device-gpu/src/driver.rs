@@ -54,6 +54,9 @@ pub struct GpuDriver<A: Api> {
     events: Mutex<Vec<Raw<Event>>>,
     /// The streams that announce events.
     pub(crate) announcers: Arc<Mutex<Announcers>>,
+    /// How memory is shared with other processes, once that was asked.
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    pub(crate) shares: std::sync::OnceLock<Option<crate::sharing::Shares>>,
     /// The numbers of devices that were asked about, and whether their memory can be reached.
     pub(crate) peers: Mutex<Vec<(i64, bool)>>,
 }
@@ -171,6 +174,8 @@ impl<A: Api> GpuDriver<A> {
             allocates_in_order: AtomicBool::new(kind == Kind::Device && pool != Pool::None),
             events: Mutex::default(),
             announcers: Arc::default(),
+            #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+            shares: std::sync::OnceLock::new(),
             peers: Mutex::default(),
         };
         if let (Kind::Device, Pool::Own { keep }) = (kind, pool) {
@@ -311,6 +316,11 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
     unsafe fn free(&self, memory: Raw<Memory>, _len: u64) {
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.free_kind(memory.as_ptr(), self.kind) };
+    }
+
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    fn sharing(&self) -> Option<&dyn arrow_device::driver::Sharing> {
+        self.shares().map(|_| self as _)
     }
 
     unsafe fn allocate_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {

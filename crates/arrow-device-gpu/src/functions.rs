@@ -20,6 +20,22 @@ pub struct MemoryLocation {
     pub id: i32,
 }
 
+/// `CUmemAllocationProp` and, since HIP 6, `hipMemAllocationProp`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct AllocationProperties {
+    /// The kind of memory: 1 for memory that stays where it is.
+    pub memory: i32,
+    /// The type of handles that are made for other processes: 1 for descriptors.
+    pub handles: i32,
+    /// The device that the memory is on.
+    pub location: MemoryLocation,
+    /// Whom Windows gives the memory to.
+    pub security: usize,
+    /// Compression, access by other hardware, and further uses.
+    pub flags: u64,
+}
+
 /// `CUmemAccessDesc` and `hipMemAccessDesc`.
 #[repr(C)]
 #[derive(Debug)]
@@ -169,5 +185,25 @@ functions! {
         optional pool_trim: fn(Handle, usize) -> Code,
         optional pool_alloc_async: fn(*mut Handle, usize, Handle, Handle) -> Code,
         optional set_pool_access: fn(Handle, *const PoolAccess, usize) -> Code,
+    }
+}
+
+functions! {
+    /// The functions by which memory is mapped by hand and shared with other processes, under
+    /// different names. Where one is missing, no memory is shared. Handles of allocations are
+    /// numbers of 8 bytes with CUDA, and pointers with HIP, which has 64-bit systems alone.
+    pub struct Mapping named by MappingNames {
+        required granularity: fn(*mut usize, *const AllocationProperties, i32) -> Code,
+        required create: fn(*mut u64, usize, *const AllocationProperties, u64) -> Code,
+        required release: fn(u64) -> Code,
+        required reserve: fn(*mut Handle, usize, usize, Handle, u64) -> Code,
+        required free_space: fn(Handle, usize) -> Code,
+        required map: fn(Handle, usize, usize, u64, u64) -> Code,
+        required unmap: fn(Handle, usize) -> Code,
+        required set_access: fn(Handle, usize, *const PoolAccess, usize) -> Code,
+        required export: fn(*mut c_void, u64, i32, u64) -> Code,
+        required import: fn(*mut u64, *mut c_void, i32) -> Code,
+        required uuid: fn(*mut [u8; 16], i32) -> Code,
+        required bus_id: fn(*mut c_char, i32, i32) -> Code,
     }
 }

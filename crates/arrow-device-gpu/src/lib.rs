@@ -21,6 +21,8 @@ mod notices;
 mod options;
 mod peer;
 mod pool;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod sharing;
 mod vendor;
 
 pub use api::{Api, text};
@@ -30,7 +32,8 @@ pub use diagnosis::{Diagnosis, Listed, diagnose, list};
 pub use driver::GpuDriver;
 pub use error::error;
 pub use functions::{
-    CopyAttributes, FunctionNames, Functions, Handle, HostFunction, MemoryLocation, PoolAccess,
+    AllocationProperties, CopyAttributes, FunctionNames, Functions, Handle, HostFunction, Mapping,
+    MappingNames, MemoryLocation, PoolAccess,
 };
 pub use library::{Found, Loaded, ReadyDevice, load};
 pub use options::{Options, Pool};

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use arrow_device::{Error, ErrorKind, Result};
 use libloading::Library;
 
-use crate::{Code, Functions, Handle, Vendor, ok};
+use crate::{Code, Functions, Handle, Mapping, Vendor, ok};
 
 /// A library that was found. It stays loaded until the process ends, because memory that was handed
 /// out is released through its functions.
@@ -45,6 +45,11 @@ pub struct Loaded {
     pub found: Found,
     /// The functions that both vendors have.
     pub functions: Functions,
+    /// The functions by which memory is mapped by hand, where the library has all of them.
+    pub mapping: Option<Mapping>,
+    /// What was mapped by hand.
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    pub(crate) mappings: Mutex<crate::sharing::Mappings>,
     /// The devices that were made ready, for the life of the process: memory that was exported
     /// outlives whoever opened the device.
     ready: Mutex<Vec<ReadyDevice>>,
@@ -61,7 +66,7 @@ pub struct Loaded {
 ///
 /// # Safety
 /// UNS-31: the vendor's names are those of functions that have in its libraries the types of
-/// [`Functions`].
+/// [`Functions`] and [`Mapping`].
 pub unsafe fn load<A>(
     vendor: &'static Vendor,
     loaded: &'static OnceLock<Result<A, String>>,
@@ -81,13 +86,23 @@ pub unsafe fn load<A>(
 
 impl Loaded {
     /// # Safety
-    /// UNS-31: the vendor's names are those of functions that have the types of [`Functions`].
+    /// UNS-31: the vendor's names are those of functions that have the types of [`Functions`]
+    /// and [`Mapping`].
     unsafe fn new(vendor: &'static Vendor) -> Result<Self, String> {
         let found = find(vendor)?;
         // SAFETY: UNS-31, which the caller promises.
         let functions = unsafe { Functions::find(&found, &vendor.functions) }?;
-        let (ready, is_initialised) = (Mutex::default(), AtomicBool::new(false));
-        Ok(Self { found, functions, ready, is_initialised })
+        // SAFETY: UNS-31, which the caller promises.
+        let mapping = unsafe { Mapping::find(&found, &vendor.mapping) }.ok();
+        Ok(Self {
+            found,
+            functions,
+            mapping,
+            #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+            mappings: Mutex::default(),
+            ready: Mutex::default(),
+            is_initialised: AtomicBool::new(false),
+        })
     }
 
     /// Checks the code of a call that initialises the driver. Such a call may register handlers of

@@ -100,7 +100,7 @@ impl<A: Api> GpuDriver<A> {
 
     /// Allocates. Where no memory was left, trims the device's own pool, which may have kept some,
     /// and allocates once more.
-    fn or_from_the_pool(&self, allocate: impl Fn() -> Code) -> Code {
+    pub(crate) fn or_from_the_pool(&self, mut allocate: impl FnMut() -> Code) -> Code {
         let code = allocate();
         if code != OUT_OF_MEMORY || self.device.pool.is_null() {
             return code;

@@ -4,7 +4,7 @@ use arrow_device::Result;
 
 use crate::code::{PEER_ACCESS_ALREADY_ENABLED, TOO_MANY_PEERS};
 use crate::driver::{Apart, lock};
-use crate::{Api, GpuDriver};
+use crate::{Api, GpuDriver, ReadyDevice};
 
 impl<A: Api> GpuDriver<A> {
     /// Whether the memory of another device can be reached. The first call for a device asks the
@@ -41,10 +41,10 @@ impl<A: Api> GpuDriver<A> {
         }
         match self.api.enable_peer(&peer) {
             None => Ok(false),
-            Some(0) => Ok(self.reach_pools(&peer)),
+            Some(0) => Ok(self.reach_all(&peer)),
             Some(PEER_ACCESS_ALREADY_ENABLED) => {
                 self.api.forget_error();
-                Ok(self.reach_pools(&peer))
+                Ok(self.reach_all(&peer))
             }
             // A device can have only a few peers. Data of further devices passes through the host.
             Some(TOO_MANY_PEERS) => {
@@ -53,5 +53,15 @@ impl<A: Api> GpuDriver<A> {
             }
             Some(code) => Err(self.error(code, "reach a peer")),
         }
+    }
+
+    /// Lets this device reach what access to a peer does not include. Returns whether all of it is
+    /// reached.
+    fn reach_all(&self, peer: &ReadyDevice) -> bool {
+        #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+        if !self.reach_mappings(peer) {
+            return false;
+        }
+        self.reach_pools(peer)
     }
 }

@@ -3,7 +3,7 @@
 use arrow_device::DeviceType;
 use arrow_device::driver::LibraryUse;
 
-use crate::{FunctionNames, Kind};
+use crate::{FunctionNames, Kind, MappingNames};
 
 /// The names, numbers and device types of a vendor.
 #[derive(Debug)]
@@ -31,6 +31,12 @@ pub struct Vendor {
     /// A device attribute and a value of it. On devices with that value, a list of copies is not
     /// submitted in one call unless the program asks for it.
     pub batches_break_on: Option<(i32, i32)>,
+    /// The name of the way in which memory is shared with other processes.
+    pub way: &'static str,
+    /// The device attribute that says whether memory can be mapped by hand.
+    pub mapping_by_hand: i32,
+    /// The device attribute that says whether such memory has descriptors, where there is one.
+    pub descriptors: Option<i32>,
     /// The environment variable that names another library to load.
     pub library_variable: &'static str,
     /// The environment variable that has the [`Options`](crate::Options).
@@ -39,6 +45,8 @@ pub struct Vendor {
     pub libraries: &'static [&'static str],
     /// The names of the functions that both vendors have.
     pub functions: FunctionNames,
+    /// The names of the functions by which memory is mapped by hand.
+    pub mapping: MappingNames,
     /// The handle of the stream that every blocking stream of the device is ordered with, including
     /// the default streams of threads.
     pub legacy_default_stream: usize,

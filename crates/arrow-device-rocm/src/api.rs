@@ -12,7 +12,8 @@ use std::sync::OnceLock;
 use arrow_device::driver::LibraryUse;
 use arrow_device::{DeviceType, ErrorKind, Result};
 use arrow_device_gpu::{
-    Api, Code, FunctionNames, Handle, Loaded, ReadyDevice, Vendor, functions, ok, text,
+    Api, Code, FunctionNames, Handle, Loaded, MappingNames, ReadyDevice, Vendor, functions, ok,
+    text,
 };
 
 /// HIP's names and numbers.
@@ -28,6 +29,9 @@ static VENDOR: Vendor = Vendor {
     // HIP writes only four bytes for the size of a range, however large the range is.
     ranges_are_attributes: false,
     batches_break_on: None,
+    way: "hip vmm",
+    mapping_by_hand: 89,
+    descriptors: None,
     library_variable: "ARROW_DEVICE_HIP_LIBRARY",
     options_variable: "ARROW_DEVICE_HIP_OPTIONS",
     libraries: if cfg!(windows) {
@@ -75,6 +79,20 @@ static VENDOR: Vendor = Vendor {
         pool_alloc_async: "hipMallocFromPoolAsync",
         set_pool_access: "hipMemPoolSetAccess",
     },
+    mapping: MappingNames {
+        granularity: "hipMemGetAllocationGranularity",
+        create: "hipMemCreate",
+        release: "hipMemRelease",
+        reserve: "hipMemAddressReserve",
+        free_space: "hipMemAddressFree",
+        map: "hipMemMap",
+        unmap: "hipMemUnmap",
+        set_access: "hipMemSetAccess",
+        export: "hipMemExportToShareableHandle",
+        import: "hipMemImportFromShareableHandle",
+        uuid: "hipDeviceGetUuid",
+        bus_id: "hipDeviceGetPCIBusId",
+    },
     legacy_default_stream: 0,
     per_thread_default_stream: 2,
     library_use: LibraryUse::new(),
@@ -85,6 +103,12 @@ const BY_ADDRESS: i32 = 4;
 /// The first version in which the memory type of host memory is 1 and that of device memory 2, as
 /// with CUDA. In older versions they are 0 and 1.
 const RENUMBERED: i32 = 60_000_000;
+
+/// The first version that exports and imports descriptors of memory.
+const DESCRIPTORS: i32 = 60_100_000;
+/// The first version that takes a descriptor in place of a pointer; older ones take a pointer to
+/// it.
+const DESCRIPTORS_IN_PLACE: i32 = 70_100_000;
 
 functions! {
     /// The functions that CUDA does not have, or has in another form.
@@ -192,6 +216,16 @@ impl Api for Hip {
         let copy = self.own.copy_peer?;
         // SAFETY: UNS-21, which the caller keeps, and the two sides lie on these devices.
         Some(unsafe { copy(to.0, to.1.ordinal, from.0, from.1.ordinal, len, stream) })
+    }
+
+    fn has_descriptors(&self) -> bool {
+        let version = self.runtime_version().map_err(|_| self.forget_error());
+        version.is_ok_and(|version| version >= DESCRIPTORS)
+    }
+
+    fn imports_by_pointer(&self) -> bool {
+        let version = self.runtime_version().map_err(|_| self.forget_error());
+        version.is_ok_and(|version| version < DESCRIPTORS_IN_PLACE)
     }
 
     fn enable_peer(&self, peer: &ReadyDevice) -> Option<Code> {

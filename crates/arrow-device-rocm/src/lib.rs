@@ -54,6 +54,14 @@
 //! from the pool that was current to that GPU when it was first reached. Otherwise the memory is
 //! [`NotReachable`](arrow_device::ErrorKind::NotReachable), and copies pass through the host.
 //!
+//! # Other processes
+//!
+//! On Linux, and from HIP 6.1 on, memory of a device that was
+//! [made to be shared](arrow_device::Device::shareable) is opened by other processes, by
+//! descriptors: see the crate `arrow-device-share`. Processes that share such memory have to
+//! [trust each other](arrow_device::Device::sharing_needs_trust). Pinned memory is not shared,
+//! because HIP has no descriptors for it.
+//!
 //! # The last error
 //!
 //! HIP keeps the code of a thread's last failed call, for `hipGetLastError`. This crate takes the

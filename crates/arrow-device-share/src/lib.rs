@@ -82,6 +82,8 @@
 //! | of OpenCL, shared with the host | the same, which the runtime uses in place; fixed where the device is a processor | not yet |
 //! | of OpenCL, the device's own | not yet | not yet |
 //! | of Vulkan | opaque descriptors of `VK_KHR_external_memory_fd`, not fixed; [both sides trust each other](#trust) | not yet |
+//! | of CUDA and ROCm, the device's own | descriptors of allocations that are mapped by hand, not fixed; [both sides trust each other](#trust). Not yet on hardware | not yet |
+//! | of CUDA and ROCm, pinned or managed | not at all | not at all |
 //!
 //! `docs/processes.md` in the repository describes the protocol, so that it can be spoken from
 //! other languages.

@@ -14,9 +14,9 @@ use crate::marks::Marks;
 use crate::memory::{DeviceBytes, PAGE};
 use crate::queue::Work;
 use crate::report::{Action, Mistake, Report, Subject};
-use crate::site::RawSite;
+use crate::site::{RawSite, SiteId};
 use crate::span::Span;
-use crate::track::{History, What};
+use crate::track::{Access, History, What};
 
 /// How many bytes of fresh memory hold garbage, as they do on a device. The rest of a large
 /// allocation is zero.
@@ -105,15 +105,27 @@ impl State {
         if !is_opened {
             block.fill(0, len.min(GARBAGE), self.random.next() as u8 | 1);
         }
-        if placement != Placement::Pinned {
+        if placement.counts() {
             self.devices[device].allocated += len;
         }
-        let address = block.address();
         let made_by = queue.map(|queue| self.begin(queue, What::Allocate, site));
         if let Some(access) = &made_by {
             let nothing = Work::Fill { at: None, byte: 0 };
             self.submit(access.queue, nothing);
         }
+        Ok(self.note_allocation(block, len, (device, placement), made_by, site))
+    }
+
+    /// Notes a new allocation.
+    fn note_allocation(
+        &mut self,
+        block: DeviceBytes,
+        len: u64,
+        (device, placement): (usize, Placement),
+        made_by: Option<Access>,
+        site: SiteId,
+    ) -> Raw<Memory> {
+        let address = block.address();
         let number = self.allocations.push(Allocation {
             device,
             placement,
@@ -135,7 +147,38 @@ impl State {
             self.by_address.remove(old);
         });
         self.by_address.insert(address.addr(), number);
-        Ok(Raw::from_ptr(address.cast()))
+        Raw::from_ptr(address.cast())
+    }
+
+    /// Maps a file to reserved address space: an allocation comes into being there. Returns the
+    /// address space where the file cannot be mapped.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub(crate) fn map_file(
+        &mut self,
+        mut space: DeviceBytes,
+        file: &arrow_device::driver::SealedFile,
+        (device, placement): (usize, Placement),
+        site: RawSite,
+    ) -> Result<(), DeviceBytes> {
+        let site = self.sites.add(site);
+        if !space.lay_file(file) {
+            return Err(space);
+        }
+        let len = space.len();
+        self.note_allocation(space, len, (device, placement), None, site);
+        Ok(())
+    }
+
+    /// Ends an allocation of [`map_file`](Self::map_file), and returns its address space.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub(crate) fn unmap_file(&mut self, memory: Raw<Memory>, site: RawSite) -> Option<DeviceBytes> {
+        let number = *self.by_address.get(&memory.bits())?;
+        let allocation = &mut self.allocations[number];
+        let (len, placement) = (allocation.len, allocation.placement);
+        let mut space = allocation.block.take_if(|_| matches!(placement, Placement::Mapped(_)))?;
+        self.free(memory, len, site);
+        self.peers.retain(|(_, _, given)| *given != placement);
+        space.take_file_off().then_some(space)
     }
 
     pub(crate) fn free(&mut self, memory: Raw<Memory>, len: u64, site: RawSite) {
@@ -197,7 +240,7 @@ impl State {
     /// Gives the bytes of an allocation back to its device.
     pub(crate) fn give_back(&mut self, number: usize) {
         let Allocation { device, placement, len, .. } = self.allocations[number];
-        if placement != Placement::Pinned {
+        if placement.counts() {
             self.devices[device].allocated = self.devices[device].allocated.saturating_sub(len);
         }
     }
@@ -205,6 +248,9 @@ impl State {
     /// Whether a device can reach an allocation.
     pub(crate) fn reaches(&self, device: usize, number: usize) -> bool {
         let Allocation { device: home, placement, .. } = self.allocations[number];
+        if matches!(placement, Placement::Mapped(_)) {
+            return self.peers.contains(&(device, home, placement));
+        }
         home == device
             || placement.is_for_host()
             || self.peer_access

@@ -17,6 +17,9 @@ pub enum Placement {
     /// On the device, from the pool of this number. Devices that were given access to the pool can
     /// reach it too.
     Pooled(usize),
+    /// On the device, mapped by hand, with this number. Only devices that were given access to the
+    /// mapping can reach it, and its own device is no exception.
+    Mapped(usize),
     /// In host memory. All devices can reach it.
     Pinned,
     /// In memory that the host and all devices can reach, and never more than a device has.
@@ -27,6 +30,12 @@ impl Placement {
     /// Whether the host can read and write it.
     pub fn is_for_host(self) -> bool {
         matches!(self, Self::Pinned | Self::Managed)
+    }
+
+    /// Whether an allocation counts as memory of its device. What is mapped by hand is counted by
+    /// whoever made it, because it can be mapped several times.
+    pub(crate) fn counts(self) -> bool {
+        !matches!(self, Self::Pinned | Self::Mapped(_))
     }
 }
 

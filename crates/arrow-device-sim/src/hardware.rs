@@ -48,6 +48,19 @@ pub struct Located {
     pub freed: bool,
 }
 
+/// Address space of device memory that has nothing in it.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[derive(Debug)]
+pub struct Reserved(crate::memory::DeviceBytes);
+
+#[cfg(all(target_os = "linux", not(miri)))]
+impl Reserved {
+    /// Where the address space begins.
+    pub fn address(&self) -> usize {
+        self.0.address().addr()
+    }
+}
+
 impl std::fmt::Debug for Hardware {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Hardware")
@@ -153,6 +166,43 @@ impl Hardware {
     /// its pool.
     pub fn give_access(&self, device: usize, to: usize, placement: Placement) {
         self.engine.with(|state| state.peers.insert((device, to, placement)));
+    }
+
+    // ---- memory that is mapped by hand
+
+    /// Reserves address space. `None` where there is none left.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub fn reserve(&self, len: u64) -> Option<Reserved> {
+        crate::memory::DeviceBytes::reserve(len, false).map(Reserved)
+    }
+
+    /// Maps a file to address space, as memory of a device that no device has access to. Returns
+    /// the address space where the file is too short, or cannot be mapped.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub fn map(
+        &self,
+        space: Reserved,
+        file: &arrow_device::driver::SealedFile,
+        device: usize,
+        number: usize,
+    ) -> Result<(), Reserved> {
+        let (site, home) = (self.engine.site(), (device, Placement::Mapped(number)));
+        self.engine.with(|state| state.map_file(space.0, file, home, site)).map_err(Reserved)
+    }
+
+    /// Ends a mapping, and returns its address space. If submitted work may still use the memory,
+    /// that is reported.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub fn unmap(&self, address: usize) -> Option<Reserved> {
+        let site = self.engine.site();
+        let space = self.engine.with(|state| state.unmap_file(Raw::from_bits(address), site));
+        space.map(Reserved)
+    }
+
+    /// Lets devices read bytes and not write to them: a write is reported.
+    pub fn forbid_writing(&self, address: usize, len: u64) {
+        let site = self.engine.site();
+        self.engine.with(|state| state.share(Raw::from_bits(address), len, site));
     }
 
     // ---- queues and events

@@ -30,13 +30,16 @@ pub mod polled;
 pub mod pools;
 #[cfg(unix)]
 pub mod process_end;
+#[cfg(target_os = "linux")]
+pub mod share;
 pub mod strict;
 
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow_device::{Array, DataType, Device, DeviceType, Queue};
-use arrow_device_cuda::{Kind, Options};
+pub use arrow_device_cuda::Kind;
+use arrow_device_cuda::Options;
 use simulated_gpu_drivers::{Builder, Simulated, Vendor};
 
 /// A simulated driver, and the backend on it.

@@ -43,9 +43,10 @@ fn the_report_says_that_all_checks_passed() {
         assert!(report.contains(part), "{part}: {report}");
     }
     // Five kinds of memory, each with a suite; for each runtime four checks of exchange, two of
-    // types, one of speed, four that need the driver by hand, no fault, two faults and their
-    // count; and cudarc.
-    assert_eq!(report.matches("\"passed\": true").count(), 5 + 2 * (7 + 4 + 4) + 1, "{report}");
+    // types, one of speed, four that need the driver by hand, two of other processes, no fault, two
+    // faults and their count; and cudarc.
+    assert_eq!(report.matches("\"passed\": true").count(), 5 + 2 * (7 + 4 + 2 + 4) + 1, "{report}");
+    assert_eq!(report.matches("\"per_second\"").count(), 2 * 2, "{report}");
     assert!(report.contains("the suite sees 2 of 2 faults"), "{report}");
     // The links; and of each shape two sources, the way back, within the device, and once more
     // where nothing is kept.
@@ -80,6 +81,8 @@ fn each_part_finds_what_is_planted_for_it() {
         ("awaits", "fail=cuEventRecord:1:719", "CUDA_ERROR_LAUNCH_FAILED"),
         ("peers", "devices=2 peers=1 fail=cuMemcpyPeerAsync:1:0", "0 and 1"),
         ("cudarc", "fail=cuMemcpyHtoDAsync_v2:1:0", "left == right"),
+        ("share", "fail=cuMemcpyHtoDAsync_v2:1:0", "1 rows"),
+        ("share", "fail=cuMemImportFromShareableHandle:1:1", "of as much memory"),
         ("faults", "fail=cuEventRecord:1:400", "what is no fault"),
     ] {
         let (is_passed, report) = run(&["--only", part], config);

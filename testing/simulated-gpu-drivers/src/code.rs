@@ -19,6 +19,7 @@ impl Code {
     pub(crate) const INVALID_DEVICE: Self = Self(101);
     pub(crate) const INVALID_CONTEXT: Self = Self(201);
     pub(crate) const PEER_ACCESS_UNSUPPORTED: Self = Self(217);
+    pub(crate) const OPERATING_SYSTEM: Self = Self(304);
     pub(crate) const INVALID_HANDLE: Self = Self(400);
     pub(crate) const NOT_FOUND: Self = Self(500);
     pub(crate) const NOT_READY: Self = Self(600);

@@ -32,6 +32,9 @@ pub(crate) struct Config {
     pub(crate) reuses_handles: bool,
     /// Whether the range of an address is that of a reservation with other memory in it.
     pub(crate) reservations: bool,
+    /// Whether memory can be mapped by hand, and with access for reading alone.
+    pub(crate) mapping: bool,
+    pub(crate) read_only: bool,
     /// Whether HIP tells the type of ordinary memory, as of memory that nobody registered.
     pub(crate) unregistered: bool,
     /// Whether a handle of what was destroyed ends the process.
@@ -66,6 +69,8 @@ impl Default for Config {
             pageable_waits: true,
             reuses_handles: false,
             reservations: false,
+            mapping: true,
+            read_only: true,
             unregistered: false,
             crashes: false,
             teardown: false,
@@ -104,6 +109,8 @@ impl Config {
                 "pageable_waits" => config.pageable_waits = number != 0,
                 "reuses_handles" => config.reuses_handles = number != 0,
                 "reservations" => config.reservations = number != 0,
+                "mapping" => config.mapping = number != 0,
+                "read_only" => config.read_only = number != 0,
                 "unregistered" => config.unregistered = number != 0,
                 "crashes" => config.crashes = number != 0,
                 "lenient" => config.lenient = number != 0,

@@ -7,6 +7,8 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
+use arrow_device_sim::hardware::Hardware;
+
 use crate::call;
 use crate::config::Config;
 use crate::record::Mistake;
@@ -79,7 +81,7 @@ unsafe extern "C" fn simulated_driver_finish(_thread: u64, each: EachReport, to:
     let mut all = take_reports(0);
     // Nobody can give back what a lost device had.
     if call::with(|machine| machine.devices.iter().all(|device| device.lost.is_none())) {
-        all.extend(of_engine(hardware.leaks()));
+        all.extend(left_behind(&hardware));
     }
     // SAFETY: the callback and its context go together, as the caller promises.
     unsafe { show(all, each, to) }
@@ -89,7 +91,7 @@ unsafe extern "C" fn simulated_driver_finish(_thread: u64, each: EachReport, to:
 /// forgotten by that.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn simulated_driver_left(_thread: u64, each: EachReport, to: *mut c_void) {
-    let left = of_engine(call::hardware().leaks()).collect();
+    let left = left_behind(&call::hardware());
     // SAFETY: the callback and its context go together, as the caller promises.
     unsafe { show(left, each, to) }
 }
@@ -114,6 +116,13 @@ fn take_reports(thread: u64) -> Vec<Mistake> {
     all.extend(of_engine(call::hardware().take_reports()));
     let is_wanted = |mistake: &mut Mistake| thread == 0 || mistake.thread() == thread;
     all.extract_if(.., is_wanted).collect()
+}
+
+fn left_behind(hardware: &Hardware) -> Vec<Mistake> {
+    let mut all: Vec<Mistake> = of_engine(hardware.leaks()).collect();
+    #[cfg(all(target_os = "linux", not(miri)))]
+    all.extend(call::with(|machine| machine.leaked_mapped()));
+    all
 }
 
 fn of_engine(reports: Vec<arrow_device_sim::Report>) -> impl Iterator<Item = Mistake> {

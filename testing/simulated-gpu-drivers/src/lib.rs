@@ -42,6 +42,8 @@
 //! * HIP writes four bytes for the size of a range, as its sources do and its manual does not say.
 //! * HIP does not know the type of ordinary memory. Newer releases say that nobody registered it:
 //!   [`Builder::unregistered`].
+//! * Access to mapped memory can be for reading alone. [`Builder::read_only`] takes that away, and
+//!   [`Builder::mapping`] all of mapping by hand.
 //! * Ordinary memory, and memory of another loaded copy, are the host's.
 //!
 //! [`Builder::strict`] is all that is unkind at once.
@@ -89,8 +91,11 @@
 //!   backend. What a kernel prints before the assertion is not there.
 //! * Freeing memory of a lost device frees it, and returns the code. On hardware nothing is known
 //!   of such memory.
-//! * Virtual memory (`cuMemMap`) is not there. A foreign allocation in a reservation looks like any
-//!   other; its range is as above. Holes and several segments of one range are not made.
+//! * Memory that is mapped by hand (`cuMemMap`) fills all of its reservation, so holes and several
+//!   segments of one range are not made. Access is not taken away, but with the mapping. A
+//!   descriptor of anything but such memory of the same vendor and device number is refused, which
+//!   no document promises. What another process does with the memory is not seen here.
+//! * Handles for other processes of what `cuMemAlloc` gave (`cuIpcGetMemHandle`) are not there.
 //! * A pool's memory is there at once for another allocation when it is freed, whatever stream it
 //!   was freed on, because it never has the same address: a use after the free is reported by its
 //!   address. The settings for reuse between streams are not known, and only three attributes are.
@@ -125,6 +130,8 @@ mod events;
 mod graphs;
 mod hip;
 mod machine;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod mapped;
 mod memory;
 mod peers;
 mod pools;

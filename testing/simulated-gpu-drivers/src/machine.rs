@@ -33,6 +33,9 @@ pub(crate) struct Machine {
     /// Contexts that programs have made, beside the primary ones.
     pub(crate) contexts: BTreeMap<usize, Context>,
     pub(crate) pools: BTreeMap<usize, Pool>,
+    /// Memory that is mapped by hand.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub(crate) mapped: crate::mapped::Mapped,
     /// Modules and functions: what each handle is called.
     pub(crate) modules: BTreeMap<usize, String>,
     next: usize,
@@ -116,6 +119,8 @@ impl Machine {
             graphs: BTreeMap::new(),
             contexts: BTreeMap::new(),
             pools: BTreeMap::new(),
+            #[cfg(all(target_os = "linux", not(miri)))]
+            mapped: crate::mapped::Mapped::default(),
             modules: BTreeMap::new(),
             next: 0,
             old_handles: Vec::new(),
@@ -252,6 +257,14 @@ impl Machine {
                 Ok(count)
             }
         }
+    }
+
+    /// HIP: whether the driver is said to be older than a version.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub(crate) fn is_older_than(&self, version: i32) -> bool {
+        let said = self.config.version;
+        let own = if said == 0 { crate::hip::VERSION } else { said };
+        own < version
     }
 
     /// A device by its number, as callers give it.

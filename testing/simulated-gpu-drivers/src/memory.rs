@@ -103,7 +103,8 @@ impl Machine {
         }
         let found = self.hardware.locate(address);
         if let Some(found) = found.filter(|found| !found.freed && found.base == address) {
-            if (found.placement == Placement::Pinned) != host {
+            let is_mapped = matches!(found.placement, Placement::Mapped(_));
+            if is_mapped || (found.placement == Placement::Pinned) != host {
                 return Err(self.misuse(
                     "WrongFree",
                     Code::INVALID_VALUE,
@@ -134,7 +135,8 @@ impl Machine {
         }
         let found = self.hardware.locate(address);
         let is_fit = |found: &Located| {
-            !found.freed && found.base == address && !found.placement.is_for_host()
+            let is_mapped = matches!(found.placement, Placement::Mapped(_));
+            !found.freed && found.base == address && !is_mapped && !found.placement.is_for_host()
         };
         let Some(found) = found.filter(is_fit) else {
             self.hardware.free(address);
@@ -269,7 +271,7 @@ impl Machine {
     /// Free bytes and all bytes of a device.
     pub(crate) fn memory_info(&mut self, device: usize) -> (usize, usize) {
         let (used, limit) = self.hardware.used_and_limit(device);
-        let used = used + self.idle_in_pools(device, None);
+        let used = used + self.idle_in_pools(device, None) + self.in_allocations(device);
         (limit.saturating_sub(used) as usize, limit as usize)
     }
 

@@ -27,9 +27,9 @@ pub(crate) struct Pool {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
-    place: i32,
-    number: i32,
-    rights: i32,
+    pub(crate) place: i32,
+    pub(crate) number: i32,
+    pub(crate) rights: i32,
 }
 
 /// What a pool is to be like: memory of a kind (1), handles of a type (0 for none), and where.
@@ -190,7 +190,20 @@ impl Machine {
     /// Whether a device has so many bytes left, for one of its pools or for no pool.
     pub(crate) fn has_left(&self, device: usize, len: u64, pool: Option<usize>) -> bool {
         let (used, limit) = self.hardware.used_and_limit(device);
-        used.saturating_add(self.idle_in_pools(device, pool)).saturating_add(len) <= limit
+        let used = used.saturating_add(self.idle_in_pools(device, pool));
+        used.saturating_add(self.in_allocations(device)).saturating_add(len) <= limit
+    }
+
+    /// Bytes of a device in allocations without an address.
+    pub(crate) fn in_allocations(&self, device: usize) -> u64 {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        let bytes = self.physical(device);
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        let bytes = {
+            let _ = device;
+            0
+        };
+        bytes
     }
 
     pub(crate) fn take_from_pool(&mut self, pool: usize, len: u64) {

@@ -126,6 +126,12 @@ impl Record {
 }
 
 impl Mistake {
+    /// What was made there is left behind.
+    pub(crate) fn left(kind: &'static str, why: &'static str, made: &Site) -> Self {
+        let (code, site, ended) = (Code(0), made.clone(), None);
+        Self::OfDriver(Misuse { kind, code, function: "it", why, ended, site, thread: 0 })
+    }
+
     pub(crate) fn kind(&self) -> String {
         match self {
             Self::OfDriver(misuse) => misuse.kind.to_owned(),

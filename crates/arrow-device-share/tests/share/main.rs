@@ -6,6 +6,7 @@ mod adverse;
 mod devices;
 mod exchange;
 mod forks;
+mod gpu;
 mod hostile;
 mod opencl;
 mod peer;

@@ -14,7 +14,7 @@ use arrow_device_testkit::process::alone;
 use crate::support::{batch, descriptors, receive_and_keep_few, shareable, software};
 
 /// Tells the second process which socket to connect to.
-const PATH: &str = "ARROW_DEVICE_SHARE_TEST_SOCKET";
+pub(crate) const PATH: &str = "ARROW_DEVICE_SHARE_TEST_SOCKET";
 
 /// A socket in the file system, which goes with this value.
 pub(crate) struct Meeting {
@@ -53,6 +53,11 @@ impl Drop for Meeting {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Whether this is the second process.
+pub(crate) fn is_second() -> bool {
+    std::env::var_os(PATH).is_some()
 }
 
 /// The connection of the second process. `None` in the first one.

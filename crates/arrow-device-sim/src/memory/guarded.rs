@@ -132,6 +132,8 @@ pub(super) struct Range {
     /// The file that lies there in place of the region's own pages, for memory that other processes
     /// can open.
     file: Option<SealedFile>,
+    /// Whether pages of a file lie there.
+    is_laid_over: bool,
 }
 
 impl std::fmt::Debug for Range {
@@ -155,7 +157,7 @@ impl Range {
             }
             free.opened = opened;
         }
-        Some(Self { region, offset, len, file: None })
+        Some(Self { region, offset, len, file: None, is_laid_over: false })
     }
 
     /// Reserves memory that other processes can open: a file of its own in place of the region's
@@ -179,7 +181,30 @@ impl Range {
         let number = file.as_fd().as_raw_fd();
         // From here on the drop lays the region's own pages back.
         self.file = Some(file);
+        self.is_laid_over = true;
         self.lay(number, 0).then_some(self)
+    }
+
+    /// Lays a file of somebody else over the range, which has no file. `false` where the file is
+    /// shorter than the range, or cannot be mapped.
+    pub(super) fn lay_file(&mut self, file: &SealedFile) -> bool {
+        if file.whole() < self.len {
+            return false;
+        }
+        let number = file.as_fd().as_raw_fd();
+        self.is_laid_over = true;
+        let is_laid = self.lay(number, 0);
+        if !is_laid {
+            self.take_file_off();
+        }
+        is_laid
+    }
+
+    /// Lays the region's own pages back in place of a file.
+    pub(super) fn take_file_off(&mut self) -> bool {
+        let is_off = self.lay(self.region.file, self.offset);
+        self.is_laid_over &= !is_off;
+        is_off
     }
 
     fn lay(&self, file: c_int, offset: usize) -> bool {
@@ -234,7 +259,7 @@ impl Drop for Range {
         }
         // Pages of other processes are left to these. Where the region's own cannot come back, the
         // range is never used again.
-        if self.file.is_some() && !self.lay(self.region.file, self.offset) {
+        if self.is_laid_over && !self.lay(self.region.file, self.offset) {
             return;
         }
         // Nobody may read a freed page, whether it was mapped or not.

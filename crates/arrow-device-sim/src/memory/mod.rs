@@ -97,6 +97,31 @@ impl DeviceBytes {
         }
     }
 
+    /// Returns how many bytes there are.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub(crate) fn len(&self) -> u64 {
+        self.len as u64
+    }
+
+    /// Puts the pages of a file in the place of the bytes. `false` where the file is too short, or
+    /// that cannot be done.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub(crate) fn lay_file(&mut self, file: &SealedFile) -> bool {
+        match &mut self.inner {
+            Inner::Guarded(range) => range.lay_file(file),
+            Inner::Plain(_) => false,
+        }
+    }
+
+    /// Takes the pages of a file away again.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    pub(crate) fn take_file_off(&mut self) -> bool {
+        match &mut self.inner {
+            Inner::Guarded(range) => range.take_file_off(),
+            Inner::Plain(_) => false,
+        }
+    }
+
     /// Returns the device's address of the bytes.
     pub(crate) fn address(&self) -> *mut u8 {
         match &self.inner {

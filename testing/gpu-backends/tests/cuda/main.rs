@@ -14,6 +14,8 @@ mod polled;
 mod pools;
 #[cfg(unix)]
 mod process_end;
+#[cfg(target_os = "linux")]
+mod share;
 mod sizes;
 mod strict;
 mod suite;

@@ -13,5 +13,7 @@ mod polled;
 mod pools;
 #[cfg(unix)]
 mod process_end;
+#[cfg(target_os = "linux")]
+mod share;
 mod strict;
 mod suite;

@@ -82,6 +82,17 @@ unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) -> c
     })
 }
 
+/// Writes at most `len` bytes, the ending zero among them: domain, bus, device and function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetPCIBusId(out: *mut c_char, len: c_int, device: c_int) -> c_int {
+    call("cuDeviceGetPCIBusId", &[("device", device as u64)], |machine| {
+        machine.must_be_initialised()?;
+        let number = machine.device_number(device)?;
+        // SAFETY: as the module says: there is room for `len` bytes.
+        unsafe { crate::call::give_text(out, len, &format!("0000:{number:02x}:00.0")) }
+    })
+}
+
 /// What `cuda.h` numbers so; all else that it numbers is 0 here.
 fn attribute(config: &crate::config::Config, attribute: c_int) -> c_int {
     match attribute {
@@ -97,6 +108,8 @@ fn attribute(config: &crate::config::Config, attribute: c_int) -> c_int {
         75 => config.capability, // compute capability
         83 => c_int::from(config.managed), // managed memory
         89 => c_int::from(config.concurrent_managed),
+        // Mapping by hand, and descriptors for that.
+        102 | 103 => c_int::from(config.mapping),
         115 => c_int::from(config.pools), // allocation in the order of a stream
         _ => 0,
     }

@@ -10,6 +10,8 @@
 mod context;
 mod device;
 mod graph;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod mapped;
 mod memory;
 mod module;
 mod pointer;

@@ -9,7 +9,7 @@ use crate::thread;
 
 /// What the driver says it is, unless told otherwise: HIP 6.4, as major, minor and patch in decimal
 /// groups.
-const VERSION: c_int = 60_400_000;
+pub(crate) const VERSION: c_int = 60_400_000;
 
 const NAME: &str = "Simulated HIP device";
 
@@ -94,6 +94,7 @@ unsafe extern "C" fn hipDeviceGetAttribute(out: *mut c_int, which: c_int, device
         let value = match which {
             ATTRIBUTE_CONCURRENT_MANAGED => c_int::from(config.concurrent_managed),
             ATTRIBUTE_MANAGED => c_int::from(config.managed),
+            ATTRIBUTE_MAPPING => c_int::from(config.mapping),
             ATTRIBUTE_POOLS => c_int::from(config.pools),
             ATTRIBUTE_CAN_MAP | ATTRIBUTE_UNIFIED => 1,
             ATTRIBUTE_PCI_DEVICE => number as c_int,
@@ -111,6 +112,29 @@ const ATTRIBUTE_MANAGED: c_int = 24;
 const ATTRIBUTE_PCI_DEVICE: c_int = 68;
 const ATTRIBUTE_UNIFIED: c_int = 85;
 const ATTRIBUTE_POOLS: c_int = 88;
+const ATTRIBUTE_MAPPING: c_int = 89;
+
+/// Devices without a number of their own all have the same.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) -> c_int {
+    call("hipDeviceGetUuid", &[("device", device as u64)], |machine| {
+        machine.hip_devices()?;
+        machine.device_number(device)?;
+        // SAFETY: as the module says.
+        unsafe { give(uuid, *b"GPU-XX\0\0\0\0\0\0\0\0\0\0") }
+    })
+}
+
+/// Writes at most `len` bytes, the ending zero among them: domain, bus, device and function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipDeviceGetPCIBusId(out: *mut c_char, len: c_int, device: c_int) -> c_int {
+    call("hipDeviceGetPCIBusId", &[("device", device as u64)], |machine| {
+        machine.hip_devices()?;
+        let number = machine.device_number(device)?;
+        // SAFETY: as the module says: there is room for `len` bytes.
+        unsafe { give_text(out, len, &format!("0000:{number:02x}:00.0")) }
+    })
+}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipDeviceTotalMem(bytes: *mut usize, device: c_int) -> c_int {

@@ -10,8 +10,13 @@
 mod call;
 mod device;
 mod graph;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod mapped;
 mod memory;
 mod pointer;
 mod pool;
 mod stream;
 mod transfer;
+
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(crate) use device::VERSION;

@@ -61,8 +61,9 @@ fn memory_type(machine: &Machine, found: Located) -> c_uint {
     let is_old = version != 0 && version < 60_000_000;
     match (found.placement, is_old) {
         (Placement::Pinned, true) => 0,
-        (Placement::Pinned, false) | (Placement::Device | Placement::Pooled(_), true) => 1,
-        (Placement::Device | Placement::Pooled(_), false) => 2,
+        (Placement::Pinned, false)
+        | (Placement::Device | Placement::Pooled(_) | Placement::Mapped(_), true) => 1,
+        (Placement::Device | Placement::Pooled(_) | Placement::Mapped(_), false) => 2,
         (Placement::Managed, true) => 4,
         (Placement::Managed, false) => 3,
     }

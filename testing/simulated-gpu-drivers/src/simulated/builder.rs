@@ -121,6 +121,17 @@ impl Builder {
         self.with("reservations", u64::from(reservations))
     }
 
+    /// Whether memory can be mapped by hand and shared by descriptors, as the device's attributes
+    /// say. It can.
+    pub fn mapping(self, mapping: bool) -> Self {
+        self.with("mapping", u64::from(mapping))
+    }
+
+    /// Whether a device can be given access to mapped memory for reading alone. It can.
+    pub fn read_only(self, read_only: bool) -> Self {
+        self.with("read_only", u64::from(read_only))
+    }
+
     /// Whether HIP, asked for the type of ordinary memory, answers that nobody registered it, as
     /// ROCm does since 2026. Without it that is an invalid value, as before.
     pub fn unregistered(self, unregistered: bool) -> Self {

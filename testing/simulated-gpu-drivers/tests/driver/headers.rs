@@ -116,11 +116,13 @@ fn c_class(parameter: &str) -> Class {
         "CUmodule",
         "CUfunction",
         "CUmemoryPool",
+        "CUmemGenericAllocationHandle",
         "CUgraph",
         "CUgraphExec",
         "hipStream_t",
         "hipEvent_t",
         "hipMemPool_t",
+        "hipMemGenericAllocationHandle_t",
         "hipGraph_t",
         "hipGraphExec_t",
     ];

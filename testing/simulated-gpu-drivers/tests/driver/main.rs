@@ -7,6 +7,8 @@ mod capture;
 mod codes;
 mod headers;
 mod hip;
+#[cfg(target_os = "linux")]
+mod mapped;
 mod memory;
 mod mistakes;
 mod order;

@@ -18,6 +18,7 @@ SAME(cuDeviceGetCount, CUresult, (int *))
 SAME(cuDeviceGet, CUresult, (CUdevice *, int))
 SAME(cuDeviceGetName, CUresult, (char *, int, CUdevice))
 SAME(cuDeviceGetUuid_v2, CUresult, (CUuuid *, CUdevice))
+SAME(cuDeviceGetPCIBusId, CUresult, (char *, int, CUdevice))
 SAME(cuDeviceGetAttribute, CUresult, (int *, CUdevice_attribute, CUdevice))
 SAME(cuDeviceTotalMem_v2, CUresult, (size_t *, CUdevice))
 SAME(cuDeviceCanAccessPeer, CUresult, (int *, CUdevice, CUdevice))
@@ -52,6 +53,18 @@ SAME(cuMemFreeHost, CUresult, (void *))
 SAME(cuMemAllocManaged, CUresult, (CUdeviceptr *, size_t, unsigned int))
 SAME(cuMemAllocAsync, CUresult, (CUdeviceptr *, size_t, CUstream))
 SAME(cuMemFreeAsync, CUresult, (CUdeviceptr, CUstream))
+
+/* cuda/mapped.rs */
+SAME(cuMemGetAllocationGranularity, CUresult, (size_t *, const CUmemAllocationProp *, CUmemAllocationGranularity_flags))
+SAME(cuMemCreate, CUresult, (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long))
+SAME(cuMemRelease, CUresult, (CUmemGenericAllocationHandle))
+SAME(cuMemAddressReserve, CUresult, (CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long))
+SAME(cuMemAddressFree, CUresult, (CUdeviceptr, size_t))
+SAME(cuMemMap, CUresult, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))
+SAME(cuMemUnmap, CUresult, (CUdeviceptr, size_t))
+SAME(cuMemSetAccess, CUresult, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t))
+SAME(cuMemExportToShareableHandle, CUresult, (void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long))
+SAME(cuMemImportFromShareableHandle, CUresult, (CUmemGenericAllocationHandle *, void *, CUmemAllocationHandleType))
 
 /* cuda/pool.rs */
 SAME(cuDeviceGetDefaultMemPool, CUresult, (CUmemoryPool *, CUdevice))
@@ -135,6 +148,13 @@ _Static_assert(sizeof(CUmemAccessDesc) == 12, "CUmemAccessDesc");
 _Static_assert(offsetof(CUmemAccessDesc, location.type) == 0 && offsetof(CUmemAccessDesc, location.id) == 4, "place");
 _Static_assert(offsetof(CUmemAccessDesc, flags) == 8, "rights");
 
+_Static_assert(sizeof(CUmemAllocationProp) == 32 && sizeof(CUmemGenericAllocationHandle) == 8, "allocations");
+_Static_assert(offsetof(CUmemAllocationProp, type) == 0 && offsetof(CUmemAllocationProp, requestedHandleTypes) == 4, "memory");
+_Static_assert(offsetof(CUmemAllocationProp, location.type) == 8 && offsetof(CUmemAllocationProp, location.id) == 12, "place");
+_Static_assert(offsetof(CUmemAllocationProp, win32HandleMetaData) == 16, "security");
+_Static_assert(offsetof(CUmemAllocationProp, allocFlags) == 24, "flags");
+_Static_assert(sizeof(CUmemAllocationHandleType) == 4 && sizeof(CUmemAllocationGranularity_flags) == 4, "ints");
+
 _Static_assert(sizeof(CUmemPoolProps) == 88, "CUmemPoolProps");
 _Static_assert(offsetof(CUmemPoolProps, allocType) == 0 && offsetof(CUmemPoolProps, handleTypes) == 4, "memory");
 _Static_assert(offsetof(CUmemPoolProps, location.type) == 8 && offsetof(CUmemPoolProps, location.id) == 12, "place");
@@ -144,6 +164,10 @@ _Static_assert(offsetof(CUmemPoolProps, win32SecurityAttributes) == 16, "securit
 _Static_assert(CU_MEM_ALLOCATION_TYPE_PINNED == 1 && CU_MEM_LOCATION_TYPE_DEVICE == 1, "pools");
 _Static_assert(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD == 4 && CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT == 5, "pools");
 _Static_assert(CU_MEMPOOL_ATTR_USED_MEM_CURRENT == 7, "pools");
+_Static_assert(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR == 1 && CU_MEM_ALLOC_GRANULARITY_MINIMUM == 0, "allocations");
+_Static_assert(CU_MEM_ACCESS_FLAGS_PROT_READ == 1 && CU_MEM_ACCESS_FLAGS_PROT_READWRITE == 3, "rights");
+_Static_assert(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED == 102, "attributes");
+_Static_assert(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED == 103, "attributes");
 _Static_assert(CU_STREAM_NON_BLOCKING == 1, "flags of streams");
 _Static_assert(CU_STREAM_LEGACY == (CUstream)1 && CU_STREAM_PER_THREAD == (CUstream)2, "default streams");
 _Static_assert(CU_EVENT_BLOCKING_SYNC == 1 && CU_EVENT_DISABLE_TIMING == 2 && CU_EVENT_INTERPROCESS == 4, "flags of events");

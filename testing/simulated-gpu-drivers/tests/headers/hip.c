@@ -20,6 +20,8 @@ SAME(hipGetDeviceCount, hipError_t, (int *))
 SAME(hipGetDevice, hipError_t, (int *))
 SAME(hipSetDevice, hipError_t, (int))
 SAME(hipDeviceGetName, hipError_t, (char *, int, hipDevice_t))
+SAME(hipDeviceGetUuid, hipError_t, (hipUUID *, hipDevice_t))
+SAME(hipDeviceGetPCIBusId, hipError_t, (char *, int, int))
 SAME(hipDeviceGetAttribute, hipError_t, (int *, hipDeviceAttribute_t, int))
 SAME(hipDeviceTotalMem, hipError_t, (size_t *, hipDevice_t))
 SAME(hipDeviceSynchronize, hipError_t, (void))
@@ -40,6 +42,18 @@ SAME(hipHostFree, hipError_t, (void *))
 SAME(hipMallocManaged, hipError_t, (void **, size_t, unsigned int))
 SAME(hipMallocAsync, hipError_t, (void **, size_t, hipStream_t))
 SAME(hipFreeAsync, hipError_t, (void *, hipStream_t))
+
+/* hip/mapped.rs */
+SAME(hipMemGetAllocationGranularity, hipError_t, (size_t *, const hipMemAllocationProp *, hipMemAllocationGranularity_flags))
+SAME(hipMemCreate, hipError_t, (hipMemGenericAllocationHandle_t *, size_t, const hipMemAllocationProp *, unsigned long long))
+SAME(hipMemRelease, hipError_t, (hipMemGenericAllocationHandle_t))
+SAME(hipMemAddressReserve, hipError_t, (void **, size_t, size_t, void *, unsigned long long))
+SAME(hipMemAddressFree, hipError_t, (void *, size_t))
+SAME(hipMemMap, hipError_t, (void *, size_t, size_t, hipMemGenericAllocationHandle_t, unsigned long long))
+SAME(hipMemUnmap, hipError_t, (void *, size_t))
+SAME(hipMemSetAccess, hipError_t, (void *, size_t, const hipMemAccessDesc *, size_t))
+SAME(hipMemExportToShareableHandle, hipError_t, (void *, hipMemGenericAllocationHandle_t, hipMemAllocationHandleType, unsigned long long))
+SAME(hipMemImportFromShareableHandle, hipError_t, (hipMemGenericAllocationHandle_t *, void *, hipMemAllocationHandleType))
 
 /* hip/pool.rs */
 SAME(hipDeviceGetDefaultMemPool, hipError_t, (hipMemPool_t *, int))
@@ -96,7 +110,19 @@ _Static_assert(sizeof(hipError_t) == 4 && sizeof(hipDevice_t) == 4 && sizeof(hip
 _Static_assert(sizeof(hipDeviceAttribute_t) == 4 && sizeof(hipPointer_attribute) == 4, "ints");
 _Static_assert(sizeof(hipStreamCaptureMode) == 4 && sizeof(hipStreamCaptureStatus) == 4, "ints");
 
+_Static_assert(sizeof(hipMemAllocationHandleType) == 4 && sizeof(hipMemAllocationGranularity_flags) == 4, "ints");
+_Static_assert(sizeof(hipMemGenericAllocationHandle_t) == 8 && sizeof(hipUUID) == 16, "handles and bytes");
+
 /* Structs. */
+#if HIP_VERSION_MAJOR >= 6
+_Static_assert(sizeof(hipMemAllocationProp) == 32, "hipMemAllocationProp");
+_Static_assert(offsetof(hipMemAllocationProp, type) == 0 && offsetof(hipMemAllocationProp, location) == 8, "memory");
+_Static_assert(offsetof(hipMemAllocationProp, win32HandleMetaData) == 16, "security");
+_Static_assert(offsetof(hipMemAllocationProp, allocFlags) == 24, "flags");
+_Static_assert(hipDeviceAttributeVirtualMemoryManagementSupported == 89, "attributes");
+#endif
+_Static_assert(hipMemHandleTypePosixFileDescriptor == 1 && hipMemAllocationGranularityMinimum == 0, "allocations");
+_Static_assert(hipMemAccessFlagsProtRead == 1 && hipMemAccessFlagsProtReadWrite == 3, "rights");
 _Static_assert(sizeof(hipPointerAttribute_t) == 32, "hipPointerAttribute_t");
 _Static_assert(offsetof(hipPointerAttribute_t, device) == 4, "device");
 _Static_assert(offsetof(hipPointerAttribute_t, devicePointer) == 8, "device_address");

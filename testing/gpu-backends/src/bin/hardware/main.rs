@@ -8,6 +8,8 @@
 mod by_hand;
 mod cases;
 mod report;
+#[cfg(target_os = "linux")]
+mod share;
 mod speed;
 
 use std::process::ExitCode;
@@ -21,13 +23,14 @@ use by_hand::Driver;
 use report::Report;
 
 /// The parts, in the order in which a machine's time is best spent.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "speed",
     "contexts",
     "graphs",
     "awaits",
     "peers",
     "cudarc",
+    "share",
     "suite",
     "exchange",
     "types",
@@ -65,6 +68,8 @@ fn main() -> ExitCode {
                 println!("{}", PARTS.join("\n"));
                 return ExitCode::SUCCESS;
             }
+            #[cfg(target_os = "linux")]
+            share::RECEIVE | share::TRY_OTHERS => return second_process(&word, arguments),
             "--quick" => is_quick = true,
             "--only" => only = arguments.next(),
             _ => path = Some(word),
@@ -103,6 +108,19 @@ fn main() -> ExitCode {
     }
     println!("{} failures; the report is in {path}", report.failures);
     if report.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What the part `share` starts this program again for.
+#[cfg(target_os = "linux")]
+fn second_process(what: &str, mut arguments: impl Iterator<Item = String>) -> ExitCode {
+    let mut next = || arguments.next().unwrap_or_default();
+    let path = if what == share::RECEIVE { next() } else { String::new() };
+    let (is_cuda, ordinal) = (next() == "cuda", next().parse().unwrap());
+    match what {
+        share::RECEIVE => share::receive(&path, is_cuda, ordinal),
+        _ => share::try_others(is_cuda, ordinal),
+    }
+    ExitCode::SUCCESS
 }
 
 fn run(part: &str, runtime: &Runtime, is_quick: bool, report: &mut Report) {
@@ -150,6 +168,10 @@ fn run(part: &str, runtime: &Runtime, is_quick: bool, report: &mut Report) {
                 cudarc_exchange::streams_events_and_slices();
                 String::new()
             })
+        }
+        #[cfg(target_os = "linux")]
+        "share" => {
+            share::share(&opened(&[Kind::Device]), runtime.is_cuda(), is_quick, report);
         }
         "faults" => cases::faults(&opened(&[Kind::Device]), is_quick, report),
         _ => {}
