@@ -79,9 +79,9 @@ class Server:
     ``offer`` makes a key for some arrays. Another process passes the server's ``address`` and the key to ``fetch``, and the
     arrays are held here until it has finished with them, or has ended. ``withdraw`` ends an offer.
 
-    Without a ``path`` the socket has a name that nobody can guess and that is in no file system, so that nothing is left of it,
-    however the process ends (an abstract address, for processes with the same network namespace). With a ``path`` it is a file that only this user can
-    open, which is removed when the server is closed.
+    Without a ``path`` the socket has a random name that is in no file system (an abstract address, which processes of the same
+    network namespace reach), so that nothing is left of it, however the process ends. With a ``path`` it is a file that only
+    this user can open, and that is removed when the server is closed.
 
     Who gets an array: a process of the same user (the system tells the server which user has connected) that has the key (32
     random bytes, which the server sends to nobody). Memory of devices to which every receiver could write is offered with
@@ -103,7 +103,7 @@ class Server:
         try:
             listening.bind(_socket_name(name))
             if path is not None:
-                # Before anybody can connect.
+                # Nobody can connect before `listen`.
                 os.chmod(path, 0o600)
             listening.listen(128)
         except BaseException:
@@ -204,6 +204,10 @@ def _accept(state: _State) -> None:
             # No descriptor is left, for instance. Whoever connects waits until there is one.
             time.sleep(0.05)
             continue
+        if not _is_of_this_user(connection):
+            connection.close()
+            state.slots.release()
+            continue
         try:
             threading.Thread(target=_serve, args=(state, connection), name="arrow-device-server", daemon=True).start()
         except RuntimeError:
@@ -216,8 +220,6 @@ def _serve(state: _State, connection: socket.socket) -> None:
     try:
         with connection:
             connection.settimeout(_HANDSHAKE)
-            if not _is_of_this_user(connection):
-                return
             key = _read(connection, _KEY, time.monotonic() + _HANDSHAKE)
             arrays = state.offers.get(key)
             if arrays is None:

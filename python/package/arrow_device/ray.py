@@ -22,13 +22,16 @@ machine that gets the handle opens the memory itself. Names of transports, and w
         def batch(self):
             return share.to_shareable(ad.record_batch({"x": range(1000)}))
 
-    @ray.remote
+    @ray.remote(enable_tensor_transport=True)
     class Counter:
         def count(self, batch):
             return len(batch)
 
     scanner, counter = Scanner.remote(), Counter.remote()
     assert ray.get(counter.count.remote(scanner.batch.remote())) == 1000
+
+An actor that receives, and has no method that names a transport, is made with ``enable_tensor_transport=True``: without that, Ray
+lets it wait for data behind the very method that needs the data, for a minute.
 
 The import registers the transports, and Ray passes that on to actors that this process makes. An actor that Ray may restart, or
 that is called by processes that did not make it, has to import this module itself. Other types in what a method returns, also
@@ -58,6 +61,7 @@ Ray's interface for transports is young. The import is an error where it is not 
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import pickle
 import socket
@@ -73,6 +77,8 @@ from arrow_device._native import Array, RecordBatch, Tensor, device, record_batc
 from arrow_device._server import fetch_from, require_shareable
 
 __all__ = ["register_pyarrow"]
+
+_logger = logging.getLogger(__name__)
 
 #: The release of Ray with the interface below.
 _WRITTEN_FOR = "2.60.0"
@@ -90,9 +96,6 @@ _METHODS = {
     "send_multiple_tensors",
     "tensor_transport_backend",
 }
-
-#: For how many seconds a transfer waits for the other side, which Ray gives up after a minute.
-_PATIENCE = 55.0
 
 #: All types of devices: Ray asks for the names of those that a transport is for.
 _DEVICES = ["cpu", "cuda", "cuda_host", "cuda_managed", "ext_dev", "hexagon", "maia", "metal", "oneapi", "opencl", "rocm"]
@@ -121,6 +124,15 @@ def _interface() -> tuple[Any, Any]:
 
 
 _base, _register = _interface()
+
+
+def _patience() -> float:
+    """For how many seconds a transfer waits for the other side: somewhat less than Ray waits for the transfer."""
+    constants = importlib.import_module("ray._private.ray_constants")
+    return 0.9 * float(getattr(constants, "RDT_FETCH_FAIL_TIMEOUT_SECONDS", 60.0))
+
+
+_PATIENCE = _patience()
 
 
 def _machine() -> str:
@@ -292,6 +304,9 @@ class _Transport:
         return metadata
 
     def get_communicator_metadata(self, src_actor: Any, dst_actor: Any, backend: str | None = None) -> _Communicator:
+        if not getattr(dst_actor, "_ray_enable_tensor_transport", True):
+            # No error: Ray calls this where an exception ends the process.
+            _logger.warning("%r receives by a transport, and was made without enable_tensor_transport=True: it may wait", dst_actor)
         return _Communicator(src_actor)
 
     def recv_multiple_tensors(
