@@ -18,11 +18,8 @@ const TENSOR_TESTS: &str = "python/tests/test_tensor_libraries.py";
 /// Ray and Dask, and what their tests use.
 const RAY_LIBRARIES: &str = "python/tests/requirements-ray.txt";
 /// The tests with Ray and Dask.
-const RAY_TESTS: [&str; 3] = [
-    "python/tests/test_clusters.py",
-    "python/tests/test_dask.py",
-    "python/tests/test_ray.py",
-];
+const RAY_TESTS: [&str; 3] =
+    ["python/tests/test_clusters.py", "python/tests/test_dask.py", "python/tests/test_ray.py"];
 /// The tests of the scripts for a machine with a GPU.
 const HARDWARE_TESTS: &str = "python/tests/test_hardware.py";
 /// Where the wheel is put.

@@ -237,7 +237,8 @@ def _pickled(value: Any) -> Array:
 def _value(array: Array, item: _Item) -> Any:
     """What was sent, of the array that came."""
     if item.kind == "pickle":
-        return pickle.loads(memoryview(array))
+        buffer: Any = array
+        return pickle.loads(memoryview(buffer))
     if item.to is not None:
         array = array.to(item.to)
     if item.kind == "tensor":
