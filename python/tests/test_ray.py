@@ -111,7 +111,7 @@ class Actor:
         return sum(row["x"] for row in data.to_host()), type(data).__name__, str(data.device), shared
 
     def values(self, data):
-        return data[0].to_pylist(), data[1]["of two"].to_pylist(), is_shared(data[0])
+        return data[0].to_pylist(), data[1]["of two"].to_pylist()
 
     def numbers(self, data):
         return np.from_dlpack(data).tolist(), data.shape
@@ -214,10 +214,9 @@ def test_a_batch_is_opened_by_all_actors_that_get_it(two):
 @pytest.mark.parametrize("number", range(len(CASES)), ids=IDS)
 def test_arrays_of_every_type_are_passed(two, number):
     maker, other = two
-    values, parts, shared = get(other.values.remote(maker.make_array.remote(number)))
+    values, parts = get(other.values.remote(maker.make_array.remote(number)))
     expected = ad.array(CASES[number][1], type=CASES[number][0])
     assert values == expected.to_pylist() and parts == expected[1:].to_pylist()
-    assert shared or expected.type == ad.array([], type=pa.null()).type or not values
 
 
 @pytest.mark.parametrize("kind, expected", [
@@ -295,9 +294,12 @@ def test_two_actors_get_bytes_from_each_other_at_once(two):
     for number, each in enumerate(two):
         get(each.move.remote(f"machine {number}"))
     one, other = two
-    pairs = [(other.look.remote(one.make.remote(100)), one.look.remote(other.make.remote(100))) for _ in range(20)]
-    assert {answer[0] for pair in pairs for answer in get(list(pair))} == {4950}
-    del pairs
+    made = [(one.make.remote(100), other.make.remote(100)) for _ in range(50)]
+    ray.wait([each for pair in made for each in pair], num_returns=100, fetch_local=False, timeout=60)
+    # Both are there, so that all transfers begin at once.
+    answers = [answer for mine, its in made for answer in (other.look.remote(mine), one.look.remote(its))]
+    assert {answer[0] for answer in get(answers)} == {4950}
+    del made, answers
     settles(two)
 
 
@@ -395,7 +397,8 @@ def test_two_drivers_use_one_cluster_and_one_is_killed(two):
     address = ray.get_runtime_context().gcs_address
     command = [sys.executable, "-c", SECOND, address]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as second:
-        answer = second.stdout.readline().split()
+        # Ray writes there, too, what it has to say.
+        answer = next(line.split() for line in second.stdout if line[0].isdigit())
         assert answer[:3] == ["499500"] * 3
         second.kill()
     end = time.monotonic() + 60

@@ -252,6 +252,19 @@ def test_a_child_of_fork_neither_serves_nor_keeps_others_waiting():
         os.close(fd)
 
 
+def test_a_child_of_a_server_that_was_killed_does_not_keep_the_address():
+    text = (
+        "server = share.Server(); key = server.offer([share.to_shareable(ad.array([1]))])\n"
+        "if os.fork() == 0: sys.stdin.readline(); os._exit(0)\n"
+        "print(server.address, key.hex(), flush=True); os.kill(os.getpid(), 9)"
+    )
+    with program(text) as process:
+        address, key = process.stdout.readline().split()
+        process.wait()
+        with pytest.raises(ad.ProducerError, match="has gone"):
+            share.fetch(address, bytes.fromhex(key), timeout=20)
+
+
 def test_what_no_process_can_open_is_refused_when_it_is_offered():
     with share.Server() as server:
         with pytest.raises(ad.NotSupportedError, match="shareable"):
