@@ -318,8 +318,8 @@ fn late(message: &'static str) -> Error {
 /// ``for array in receiver`` receives all that a sender sends; what is of a struct type without
 /// nulls is a ``RecordBatch``. What a sender *serves* is received by ``stream``.
 ///
-/// An allocation of more than ``largest_allocation`` bytes is refused. With ``trust_sender``, memory
-/// is opened to which the sending process could still write, too: that of Vulkan devices, and that
+/// An allocation of more than ``largest_allocation`` bytes is refused. With ``trust_sender``,
+/// memory is opened to which the sending process could still write, too: that of Vulkan devices, and that
 /// of a ``Sender`` with ``fix=False``. The program then answers for the sending process: it writes
 /// to no memory of an array that it sent, as long as the array is used here, and sends the handles
 /// that its driver gave, as the driver gave them. Where that is not so, data changes while it is

@@ -21,7 +21,8 @@ def dask():
     return distributed
 
 
-#: Dask's own serializers are registered in a process of their own, and not in that of the other tests.
+#: Dask's own serializers are registered in a process of their own, and not in that of the other
+#: tests.
 REGISTERED = """
 import arrow_device as ad, arrow_device.dask, numpy as np
 from distributed.protocol import deserialize, serialize

@@ -25,8 +25,8 @@ from test_values import CASES, IDS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-#: What Ray reads when it is imported: no file in the home of whoever runs this, nothing told to anybody, and no address but that
-#: of the machine to itself. Its workers import this file.
+#: What Ray reads when it is imported: no file in the home of whoever runs this, nothing told to
+#: anybody, and no address but that of the machine to itself. Ray's workers import this file.
 os.environ |= {
     "PYTHONPATH": os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH")])),
     "RAY_AUTH_MODE": "disabled",

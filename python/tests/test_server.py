@@ -127,7 +127,8 @@ def test_a_server_in_a_file_is_of_its_user_alone_and_removed_in_the_end(tmp_path
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="skipped: only root becomes another user")
 def test_another_user_gets_nothing():
-    # The first says who serves, before any key is told; the second, with no such care, is not answered.
+    # The first says who serves, before any key is told; the second, with no such care, is not
+    # answered.
     told = "os.setuid(65534)\ntry: share.fetch(sys.argv[1], bytes.fromhex(sys.argv[2]))\nexcept ad.ProducerError as e: print(e)"
     untold = (
         "import socket\nos.setuid(65534)\nwith socket.socket(socket.AF_UNIX) as s:\n    s.connect('\\0' + sys.argv[1][1:])\n"

@@ -342,7 +342,8 @@ class _Transport:
                 "what a driver has put goes to processes of its own machine only; return it from an actor, or put it without "
                 "the transport"
             )
-        # Not in the thread of transfers: two actors that receive from each other would wait for ever.
+        # Not in the thread of transfers: two actors that receive from each other would wait for
+        # ever.
         call = source.__ray_call__.options(concurrency_group="_ray_system_error")
         data, buffers = ray.get(call.remote(_bytes_of, obj_id), timeout=_PATIENCE)
         values: list[Any] = pickle.loads(data, buffers=buffers)
@@ -397,7 +398,8 @@ _PYARROW = _class_of("arrow_device_pyarrow")
 
 
 def _register_once(made: Any, data_type: type) -> None:
-    # Ray may have registered the transport on this actor already, for the process that made the actor.
+    # Ray may have registered the transport on this actor already, for the process that made the
+    # actor.
     if made.name.upper() not in importlib.import_module("ray.experimental.rdt.util").transport_manager_info:
         _register(made.name, _DEVICES, made, data_type)
 
