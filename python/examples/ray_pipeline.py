@@ -41,7 +41,8 @@ class Filter:
         return share.to_shareable(ad.record_batch(kept), batch.device)
 
 
-# An actor that receives and returns nothing by handle says so. Ray then receives in a thread of its own.
+# An actor that receives and returns nothing by handle says so. Ray then receives in a thread of its
+# own.
 @ray.remote(num_cpus=0.1, enable_tensor_transport=True)
 class Collector:
     def __init__(self):

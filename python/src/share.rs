@@ -319,11 +319,12 @@ fn late(message: &'static str) -> Error {
 /// nulls is a ``RecordBatch``. What a sender *serves* is received by ``stream``.
 ///
 /// An allocation of more than ``largest_allocation`` bytes is refused. With ``trust_sender``,
-/// memory is opened to which the sending process could still write, too: that of Vulkan devices, and that
-/// of a ``Sender`` with ``fix=False``. The program then answers for the sending process: it writes
-/// to no memory of an array that it sent, as long as the array is used here, and sends the handles
-/// that its driver gave, as the driver gave them. Where that is not so, data changes while it is
-/// read, and the process may end. A ``Ticket``, too, is a ``socket`` that a receiver takes.
+/// memory is opened to which the sending process could still write, too: that of Vulkan devices,
+/// and that of a ``Sender`` with ``fix=False``. The program then answers for the sending process:
+/// it writes to no memory of an array that it sent, as long as the array is used here, and sends
+/// the handles that its driver gave, as the driver gave them. Where that is not so, data changes
+/// while it is read, and the process may end. A ``Ticket``, too, is a ``socket`` that a receiver
+/// takes.
 #[pyclass(frozen, module = "arrow_device.share", name = "Receiver")]
 #[derive(Debug)]
 pub(crate) struct PyReceiver {

@@ -163,7 +163,8 @@ class Server:
         raise TypeError("a server is a socket, which a pickle cannot carry; send its `address` and a key")
 
 
-#: For children of `fork`, in which no thread accepts: their copies of the sockets would keep others waiting.
+#: For children of `fork`, in which no thread accepts: their copies of the sockets would keep others
+#: waiting.
 _states: weakref.WeakSet[_State] = weakref.WeakSet()
 
 
@@ -232,7 +233,8 @@ def _serve(state: _State, connection: socket.socket) -> None:
                 for array in arrays:
                     sender.send(array)
     except (OSError, ArrowDeviceError):
-        # Whoever fetched has gone, or sees the end of its connection now. The connection holds nothing any more.
+        # Whoever fetched has gone, or sees the end of its connection now. The connection holds
+        # nothing any more.
         pass
     finally:
         state.slots.release()
@@ -330,7 +332,8 @@ def _connected(address: str, end: float | None) -> socket.socket:
                 connection.connect(_socket_name(address))
                 return connection
             except BlockingIOError:
-                # As many wait as the server lets. A socket with a time limit does not wait for that by itself.
+                # As many wait as the server lets. A socket with a time limit does not wait for that
+                # by itself.
                 if end is not None and time.monotonic() >= end:
                     raise TimeoutError("timed out") from None
                 time.sleep(0.002)
