@@ -71,7 +71,7 @@ mod _native {
     use crate::schema::{PyDataType, PySchema};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use crate::share::{PyReceiver, PySender, PyTicket, open, to_shareable};
+    use crate::share::{PyReceiver, PySender, PyTicket, as_array, open, to_shareable};
     #[pymodule_export]
     use crate::stream::PyStream;
     #[pymodule_export]

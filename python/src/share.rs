@@ -173,6 +173,13 @@ fn not_pickled(what: &str) -> PyErr {
 /// number of its descriptor; it is taken over, and closed with the sender. The other end is a
 /// ``Receiver``. What is held when the sender is closed stays held until the receiver has finished.
 ///
+/// With ``trust_receiver``, memory is sent to which the receiving process could write, too: that
+/// of Vulkan devices. The program then answers for the receiving process, and for every process to
+/// which that one gives the memory: none of them writes to it. With ``fix=False`` memory of the
+/// host is sent as it is, without a change that keeps everybody from writing to it; the receiver
+/// has to say ``trust_sender`` then. ``patience`` limits for how many seconds a call waits for a
+/// receiver that does not read; the connection cannot be used any more after that.
+///
 /// >>> import arrow_device as ad, socket
 /// >>> from arrow_device import share
 /// >>> here, there = socket.socketpair()
@@ -199,8 +206,29 @@ impl PySender {
 #[pymethods]
 impl PySender {
     #[new]
-    fn new(socket: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self::of(share::Sender::new(UnixStream::from(own(socket)?))))
+    #[pyo3(signature = (socket, *, trust_receiver=false, fix=true, patience=None))]
+    fn new(
+        socket: &Bound<'_, PyAny>,
+        trust_receiver: bool,
+        fix: bool,
+        patience: Option<f64>,
+    ) -> PyResult<Self> {
+        let fd = own(socket)?;
+        let patience = limit(patience)?;
+        let mut sender = share::Sender::new(UnixStream::from(fd));
+        if let Some(patience) = patience {
+            sender = sender.with_patience(patience);
+        }
+        if !fix {
+            sender = sender.without_fixing();
+        }
+        if trust_receiver {
+            // SAFETY: UNS-38: a program that says `trust_receiver` answers for the processes that
+            // get the memory, as the documentation of the class says. Python code that reaches C
+            // has no other way to take such an obligation over.
+            sender = unsafe { sender.trusting() };
+        }
+        Ok(Self::of(sender))
     }
 
     /// Sends an array. Waits until it is ready, and until the system has room for the message;
@@ -289,6 +317,14 @@ fn late(message: &'static str) -> Error {
 ///
 /// ``for array in receiver`` receives all that a sender sends; what is of a struct type without
 /// nulls is a ``RecordBatch``. What a sender *serves* is received by ``stream``.
+///
+/// An allocation of more than ``largest_allocation`` bytes is refused. With ``trust_sender``,
+/// memory is opened to which the sending process could still write, too: that of Vulkan devices,
+/// and that of a ``Sender`` with ``fix=False``. The program then answers for the sending process:
+/// it writes to no memory of an array that it sent, as long as the array is used here, and sends
+/// the handles that its driver gave, as the driver gave them. Where that is not so, data changes
+/// while it is read, and the process may end. A ``Ticket``, too, is a ``socket`` that a receiver
+/// takes.
 #[pyclass(frozen, module = "arrow_device.share", name = "Receiver")]
 #[derive(Debug)]
 pub(crate) struct PyReceiver {
@@ -321,11 +357,25 @@ fn gone() -> Error {
 #[pymethods]
 impl PyReceiver {
     #[new]
-    #[pyo3(signature = (socket, devices=None))]
-    fn new(socket: &Bound<'_, PyAny>, devices: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    #[pyo3(signature = (socket, devices=None, *, largest_allocation=None, trust_sender=false))]
+    fn new(
+        socket: &Bound<'_, PyAny>,
+        devices: Option<&Bound<'_, PyAny>>,
+        largest_allocation: Option<u64>,
+        trust_sender: bool,
+    ) -> PyResult<Self> {
         let fd = own(socket)?;
         let devices = opened(socket.py(), devices)?;
-        let receiver = share::Receiver::new(UnixStream::from(fd), devices);
+        let mut receiver = share::Receiver::new(UnixStream::from(fd), devices);
+        if let Some(bytes) = largest_allocation {
+            receiver = receiver.largest_allocation(bytes);
+        }
+        if trust_sender {
+            // SAFETY: UNS-38: a program that says `trust_sender` answers for the sending process,
+            // as the documentation of the class says. The socket was given up to this receiver,
+            // so that nothing else writes to it.
+            receiver = unsafe { receiver.trusting() };
+        }
         Ok(Self { receiver: Turns::new(Some(receiver)) })
     }
 
@@ -404,6 +454,12 @@ pub(crate) fn open(
         None => wrap_chunk(py, opened),
         Some(as_batch) => array::wrap(py, opened, as_batch),
     }
+}
+
+/// The same array as one that is no batch.
+#[pyfunction(name = "_as_array")]
+pub(crate) fn as_array(py: Python<'_>, array: &Bound<'_, PyArray>) -> PyResult<Py<PyArray>> {
+    array::wrap(py, array.get().array().clone(), false)
 }
 
 /// A copy in memory of a device that other processes can open.

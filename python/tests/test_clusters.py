@@ -1,4 +1,4 @@
-"""Arrays as plain objects through Dask and Ray. These packages are installed by `cargo xtask test --setup --all`."""
+"""Arrays as plain objects through Dask and Ray. These packages are installed by `cargo xtask test --setup --everything`."""
 
 import pytest
 

@@ -3,6 +3,7 @@
 import doctest
 import inspect
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -102,11 +103,35 @@ def test_everything_public_is_documented():
             assert text, f"{name} has no documentation"
 
 
-def test_the_stubs_are_those_of_the_module():
+def test_the_stubs_are_those_of_the_module(tmp_path):
+    # Modules that cannot be imported without what they are for.
+    (tmp_path / "allowed").write_text("arrow_device.dask\narrow_device.ray\n")
+    allow = ["--allowlist", str(tmp_path / "allowed"), "--ignore-unused-allowlist"]
     outcome = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "arrow_device"], capture_output=True, text=True, cwd="/", timeout=600
+        [sys.executable, "-m", "mypy.stubtest", "arrow_device", *allow], capture_output=True, text=True, cwd="/", timeout=600
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize("files, message", [
+    ({"ray/__init__.py": "raise ImportError('no ray')"}, "needs Ray, which is not installed: pip install ray=="),
+    ({"ray/__init__.py": "__version__ = '1.0'"}, "of Ray 1.0 is not there: pip install ray=="),
+    (
+        {
+            "ray/__init__.py": "__version__ = '9.0'",
+            "ray/experimental/__init__.py": "def register_tensor_transport(): pass",
+            "ray/experimental/rdt/__init__.py": "class TensorTransportManager: __abstractmethods__ = {'is_one_sided', 'hurry'}",
+        },
+        "of Ray 9.0 is another one (.*, hurry, .*): pip install ray==",
+    ),
+])
+def test_another_ray_is_refused_with_what_to_do(files, message, tmp_path):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    program = "try: import arrow_device.ray\nexcept ImportError as error: print(error)"
+    outcome = run(program, PYTHONPATH=str(tmp_path))
+    assert outcome.stderr == "" and re.search(message.replace("(", r"\(").replace(")", r"\)"), outcome.stdout)
 
 
 def test_errors_are_pythons_own_too():

@@ -52,9 +52,9 @@ cargo xtask platforms [rest]
     Check and test the library for other targets, in WebAssembly and under emulators, as far as their tools are
     there; with `rest` run those tests that take long, and no others.
 
-cargo xtask python [tensors]
+cargo xtask python [tensors | ray]
     Build the wheel of the Python package and run its tests with the libraries in target/python/env; with
-    `tensors` those with JAX and PyTorch alone.
+    `tensors` those with JAX and PyTorch alone, with `ray` those with Ray and Dask, in target/python/ray.
 
 cargo xtask peers [WORD]
     Install released Python packages into target/released, run arrow-device-check on each, or on those functions
@@ -102,6 +102,7 @@ fn main() -> ExitCode {
         }
         ["python"] => python::test(python::Part::Package),
         ["python", "tensors"] => python::test(python::Part::Tensors),
+        ["python", "ray"] => python::test(python::Part::Ray),
         ["miri"] => miri::test(miri::MiriPart::Short),
         ["miri", "rest"] => miri::test(miri::MiriPart::Rest),
         ["platforms"] => platforms::test(platforms::PlatformPart::Short),

@@ -1,8 +1,8 @@
 //! `cargo xtask python`: builds the wheel of the Python package, installs it beside the libraries
 //! that it is tested against, and runs its tests there.
 //!
-//! The environment is `target/python/env`. The versions of the libraries are pinned in
-//! `python/tests`.
+//! The environment is `target/python/env`, or `target/python/ray` for the tests with Ray and Dask.
+//! The versions of the libraries are pinned in `python/tests`.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
@@ -15,8 +15,11 @@ const PACKAGES: &str = "python/tests/requirements.txt";
 const TENSOR_LIBRARIES: &str = "python/tests/requirements-tensors.txt";
 /// The tests that only those use.
 const TENSOR_TESTS: &str = "python/tests/test_tensor_libraries.py";
-/// The tests with Dask and Ray, which are among those libraries.
-const CLUSTER_TESTS: &str = "python/tests/test_clusters.py";
+/// Ray and Dask, and what their tests use.
+const RAY_LIBRARIES: &str = "python/tests/requirements-ray.txt";
+/// The tests with Ray and Dask.
+const RAY_TESTS: [&str; 3] =
+    ["python/tests/test_clusters.py", "python/tests/test_dask.py", "python/tests/test_ray.py"];
 /// The tests of the scripts for a machine with a GPU.
 const HARDWARE_TESTS: &str = "python/tests/test_hardware.py";
 /// Where the wheel is put.
@@ -25,10 +28,22 @@ const WHEELS: &str = "target/python/wheels";
 /// Which tests are run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Part {
-    /// All but the other part.
+    /// All but the other parts.
     Package,
-    /// Those with PyTorch, JAX, Dask and Ray.
+    /// Those with PyTorch and JAX.
     Tensors,
+    /// Those with Ray and Dask.
+    Ray,
+}
+
+impl Part {
+    /// The environment in which they run.
+    fn environment(self) -> PathBuf {
+        match self {
+            Self::Package | Self::Tensors => environment(),
+            Self::Ray => shell::root().join("target/python/ray"),
+        }
+    }
 }
 
 /// Whether the libraries are installed in the versions that are pinned.
@@ -39,6 +54,11 @@ pub(crate) fn has_packages() -> bool {
 /// The same for JAX.
 pub(crate) fn has_jax() -> bool {
     peers::are_installed(&environment(), TENSOR_LIBRARIES)
+}
+
+/// The same for Ray and Dask.
+pub(crate) fn has_ray() -> bool {
+    peers::are_installed(&Part::Ray.environment(), RAY_LIBRARIES)
 }
 
 /// Whether PyTorch is installed, in whatever version.
@@ -56,17 +76,26 @@ pub(crate) fn install_jax() -> Result<(), String> {
     peers::install_into(&environment(), TENSOR_LIBRARIES)
 }
 
+/// Installs Ray and Dask.
+pub(crate) fn install_ray() -> Result<(), String> {
+    peers::install_into(&Part::Ray.environment(), RAY_LIBRARIES)
+}
+
 /// Builds, installs and tests. The tests print the line that counts them.
 pub(crate) fn test(part: Part) -> Result<(), String> {
     let wheel = build()?;
-    let python = program("python");
+    let python = part.environment().join("bin/python").display().to_string();
     let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", &wheel];
     shell::run(&[&[python.as_str()][..], &install].concat(), &[])?;
     let pytest = [&python, "-m", "pytest", "--quiet", "--config-file=python/pyproject.toml"];
-    let ignored = [TENSOR_TESTS, CLUSTER_TESTS].map(|file| format!("--ignore={file}"));
-    let which = match part {
-        Part::Package => vec!["python/tests", &ignored[0], &ignored[1]],
-        Part::Tensors => vec![TENSOR_TESTS, CLUSTER_TESTS],
+    let others = [&[TENSOR_TESTS], &RAY_TESTS[..]].concat();
+    let ignored: Vec<_> = others.iter().map(|file| format!("--ignore={file}")).collect();
+    let which: Vec<&str> = match part {
+        Part::Package => {
+            std::iter::once("python/tests").chain(ignored.iter().map(String::as_str)).collect()
+        }
+        Part::Tensors => vec![TENSOR_TESTS],
+        Part::Ray => RAY_TESTS.to_vec(),
     };
     let driver = build_simulated_driver()?;
     let variable = ("ARROW_DEVICE_SIMULATED_DRIVER", driver.as_str());
@@ -125,10 +154,10 @@ mod tests {
 
     #[test]
     fn every_library_is_pinned_and_every_test_file_is_there() {
-        for file in [PACKAGES, TENSOR_LIBRARIES] {
+        for file in [PACKAGES, TENSOR_LIBRARIES, RAY_LIBRARIES] {
             assert!(!peers::pins(file).unwrap().is_empty(), "{file}");
         }
-        for file in [TENSOR_TESTS, CLUSTER_TESTS, HARDWARE_TESTS] {
+        for file in [&[TENSOR_TESTS, HARDWARE_TESTS], &RAY_TESTS[..]].concat() {
             assert!(shell::root().join(file).is_file(), "{file}");
         }
     }

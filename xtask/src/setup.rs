@@ -233,6 +233,13 @@ pub(crate) const PYTHON_PACKAGES: Tool = Tool {
 pub(crate) const JAX: Tool =
     Tool { name: "JAX", is_present: python::has_jax, source: Source::Python(python::install_jax) };
 
+/// In an environment of its own: Ray brings many packages.
+pub(crate) const RAY: Tool = Tool {
+    name: "Ray and Dask",
+    is_present: python::has_ray,
+    source: Source::Python(python::install_ray),
+};
+
 /// Six gigabytes, CUDA among them: PyPI has no other for Linux on x86-64.
 pub(crate) const TORCH: Tool = Tool {
     name: "PyTorch",

@@ -19,7 +19,8 @@ process has finished with it or has ended, and for a message that nobody receive
 not validated: ``Array.validate`` does that.
 
 Without ``multiprocessing``, a ``Ticket`` is a descriptor that stands for one array; ``Sender`` and ``Receiver`` are the two ends
-of a Unix socket. ``pickle`` itself copies the bytes, as ever: a pickle cannot carry a descriptor.
+of a Unix socket; a ``Server`` is a socket at which any process of the same user can ``fetch`` what it has the key of.
+``arrow_device.ray`` passes arrays between actors of Ray in this way. ``pickle`` itself copies the bytes, as ever: a pickle cannot carry a descriptor.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ if not TYPE_CHECKING and not hasattr(_native, "Ticket"):
     raise ImportError("arrow_device.share works on Linux alone")
 
 from arrow_device._native import Receiver, Sender, Ticket
+from arrow_device._server import Server, fetch
 
 if TYPE_CHECKING:
     from arrow_device._native import _Detachable, _Device
 
-__all__ = ["Receiver", "Sender", "Ticket", "open", "to_shareable"]
+__all__ = ["Receiver", "Sender", "Server", "Ticket", "fetch", "open", "to_shareable"]
 
 _Data = TypeVar("_Data", Array, RecordBatch, Tensor)
 
@@ -67,7 +69,7 @@ def open(ticket: int | _Detachable, devices: Iterable[_Device] | None = None) ->
     """The array of a ticket of another process: a ``Ticket``, or a descriptor, which is taken over. Never waits.
 
     The memory is opened by the first of the ``devices`` that can open it; without any by the host. What is of a struct type
-    without nulls is a ``RecordBatch``.
+    without nulls is a ``RecordBatch``. A ``Receiver``, which takes a ticket for its socket, has limits and can trust.
 
     >>> import arrow_device as ad
     >>> from arrow_device import share

@@ -218,12 +218,24 @@ pub(crate) const TIERS: &[Tier] = &[
     },
     Tier {
         name: "python tensors",
-        purpose: "the Python package exchanges tensors with JAX and PyTorch, and goes through Dask and Ray",
+        purpose: "the Python package exchanges tensors with JAX and PyTorch",
         when: When::All,
         needs: &[setup::PYTHON, setup::PYTHON_PACKAGES, setup::JAX],
         gains_from: &[setup::TORCH],
         variables: &[],
         command: &["cargo", "xtask", "python", "tensors"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "ray",
+        purpose: "actors of Ray and workers of Dask pass arrays, and leave nothing behind when they are killed",
+        // Each test starts a cluster. `python` tests on every change what both are made of: the
+        // server by which processes fetch arrays, and pickles.
+        when: When::Everything,
+        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES, setup::RAY],
+        gains_from: &[setup::OPENCL],
+        variables: &[],
+        command: &["cargo", "xtask", "python", "ray"],
         kind: Kind::Tests,
     },
     Tier {

@@ -1,0 +1,342 @@
+"""A socket at which the processes of one user fetch arrays: ``Server`` and ``fetch`` of ``arrow_device.share``.
+
+Whoever fetches connects, and sends the 32 bytes of a key. The answer is one byte: 0 where nothing has this key, or 1, then the
+number of arrays (4 bytes, little-endian), then one byte for each array, which is 1 where the array is a record batch. From then
+on the connection is that of a ``Sender`` and a ``Receiver``, which has the arrays, and their releases the other way.
+
+A server has one thread that accepts, and one for each connection until all of its arrays are sent. What the threads use is a
+``_State``, so that a server that nobody refers to any more is closed. A connection that was handed to a sender is held by the
+sender's own means until the other process has finished, however long the server lives.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import struct
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from arrow_device import _native
+from arrow_device._errors import ArrowDeviceError, DataError, DeviceError, ProducerError
+from arrow_device._native import Array, Receiver, RecordBatch, Sender
+
+if TYPE_CHECKING:
+    from arrow_device._native import _Device
+
+#: Bytes of a key: as many as nobody guesses.
+_KEY = 32
+#: For how many seconds a connection may be open without telling a key.
+_HANDSHAKE = 10.0
+#: So many connections are handled at the same time; the others wait.
+_AT_ONCE = 32
+
+_GONE, _HERE = b"\0", b"\1"
+_COUNT = struct.Struct("<I")
+_CREDENTIALS = struct.Struct("iII")
+
+
+class _State:
+    """What a server and its threads have in common."""
+
+    def __init__(self, listening: socket.socket, path: str | None, trust_receivers: bool, patience: float | None) -> None:
+        self.listening = listening
+        self.path = path
+        self.trust_receivers = trust_receivers
+        self.patience = patience
+        self.offers: dict[bytes, list[Array]] = {}
+        self.slots = threading.BoundedSemaphore(_AT_ONCE)
+        self.process = os.getpid()
+        self.is_closed = False
+
+    def close(self) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.offers.clear()
+        if self.process == os.getpid():
+            try:
+                # Wakes the thread that accepts.
+                self.listening.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            if self.path is not None:
+                try:
+                    os.unlink(self.path)
+                except OSError:
+                    pass
+        self.listening.close()
+
+
+class Server:
+    """A socket at which other processes of the same user fetch arrays, each as often as they like, without a copy.
+
+    ``offer`` makes a key for some arrays. Another process passes the server's ``address`` and the key to ``fetch``, and the
+    arrays are held here until it has finished with them, or has ended. ``withdraw`` ends an offer.
+
+    Without a ``path`` the socket has a random name that is in no file system (an abstract address, which processes of the same
+    network namespace reach), so that nothing is left of it, however the process ends. With a ``path`` it is a file that only
+    this user can open, and that is removed when the server is closed.
+
+    Who gets an array: a process of the same user (the system tells the server which user has connected) that has the key (32
+    random bytes, which the server sends to nobody). Memory of devices to which every receiver could write is offered with
+    ``trust_receivers`` only; what the program then promises of all receivers, ``Sender`` says. ``patience`` limits for how many
+    seconds a receiver that does not read is waited for.
+
+    >>> import arrow_device as ad
+    >>> from arrow_device import share
+    >>> with share.Server() as server:
+    ...     key = server.offer([share.to_shareable(ad.array([1, 2]))])
+    ...     [there] = share.fetch(server.address, key)      # in another process
+    >>> there.to_pylist()
+    [1, 2]
+    """
+
+    def __init__(self, path: str | None = None, *, trust_receivers: bool = False, patience: float | None = 60.0) -> None:
+        name = path if path is not None else f"@arrow-device-{secrets.token_hex(16)}"
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listening.bind(_socket_name(name))
+            if path is not None:
+                # Nobody can connect before `listen`.
+                os.chmod(path, 0o600)
+            listening.listen(128)
+        except BaseException:
+            listening.close()
+            raise
+        self._name = name
+        self._state = _State(listening, path, trust_receivers, patience)
+        _states.add(self._state)
+        weakref.finalize(self, self._state.close)
+        threading.Thread(target=_accept, args=(self._state,), name="arrow-device-server", daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        """What ``fetch`` takes. It is no secret."""
+        return self._name
+
+    def offer(self, arrays: Iterable[Array]) -> bytes:
+        """Offers arrays together. Whoever has the key that this returns, and is of the same user, can fetch them.
+
+        Waits until the arrays are ready. Raises ``NotSupportedError`` for an array in memory that other processes cannot open
+        (see ``to_shareable``).
+        """
+        held = list(arrays)
+        self._require_open()
+        for array in held:
+            require_shareable(array, trust_receiver=self._state.trust_receivers)
+        key = secrets.token_bytes(_KEY)
+        self._state.offers[key] = held
+        if self._state.is_closed:
+            self._state.offers.clear()
+            self._require_open()
+        return key
+
+    def withdraw(self, key: bytes) -> None:
+        """Ends an offer, if there is one with this key. Arrays that were fetched stay usable, and are held until then."""
+        self._state.offers.pop(key, None)
+
+    def close(self) -> None:
+        """Ends the server and all offers. Done by a ``with`` block at its end. Arrays that were fetched stay usable."""
+        self._state.close()
+
+    def _require_open(self) -> None:
+        if self._state.process != os.getpid():
+            raise DataError("the server is that of the parent process; a child of `fork` makes its own")
+        if self._state.is_closed:
+            raise DataError("the server is closed")
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a server is a socket, which a pickle cannot carry; send its `address` and a key")
+
+
+#: For children of `fork`, in which no thread accepts: their copies of the sockets would keep others
+#: waiting.
+_states: weakref.WeakSet[_State] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for state in list(_states):
+        state.close()
+
+
+os.register_at_fork(after_in_child=_close_all)
+
+
+def require_shareable(array: Array, *, trust_receiver: bool) -> None:
+    """Raises what a sender would raise for an array that no process can open."""
+    here, there = socket.socketpair()
+    with there, Sender(here, trust_receiver=trust_receiver) as sender:
+        sender.send(array)
+
+
+def _socket_name(address: str) -> str:
+    return f"\0{address[1:]}" if address.startswith("@") else address
+
+
+def _is_of_this_user(connection: socket.socket) -> bool:
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    user: int = _CREDENTIALS.unpack(credentials)[1]
+    return user == os.geteuid()
+
+
+def _accept(state: _State) -> None:
+    while True:
+        state.slots.acquire()
+        try:
+            connection, _ = state.listening.accept()
+        except OSError:
+            state.slots.release()
+            if state.is_closed:
+                return
+            # No descriptor is left, for instance. Whoever connects waits until there is one.
+            time.sleep(0.05)
+            continue
+        if not _is_of_this_user(connection):
+            connection.close()
+            state.slots.release()
+            continue
+        try:
+            threading.Thread(target=_serve, args=(state, connection), name="arrow-device-server", daemon=True).start()
+        except RuntimeError:
+            # The process can have no more threads. The other side sees its connection end.
+            connection.close()
+            state.slots.release()
+
+
+def _serve(state: _State, connection: socket.socket) -> None:
+    try:
+        with connection:
+            connection.settimeout(_HANDSHAKE)
+            key = _read(connection, _KEY, time.monotonic() + _HANDSHAKE)
+            arrays = state.offers.get(key)
+            if arrays is None:
+                connection.sendall(_GONE)
+                return
+            kinds = bytes(isinstance(array, RecordBatch) for array in arrays)
+            connection.sendall(_HERE + _COUNT.pack(len(arrays)) + kinds)
+            connection.settimeout(None)
+            with Sender(connection, trust_receiver=state.trust_receivers, patience=state.patience) as sender:
+                for array in arrays:
+                    sender.send(array)
+    except (OSError, ArrowDeviceError):
+        # Whoever fetched has gone, or sees the end of its connection now. The connection holds
+        # nothing any more.
+        pass
+    finally:
+        state.slots.release()
+
+
+def _read(connection: socket.socket, count: int, end: float | None) -> bytes:
+    """So many bytes. An error at the end of the connection, or of the time."""
+    read = b""
+    while len(read) < count:
+        if end is not None:
+            connection.settimeout(max(end - time.monotonic(), 0.001))
+        more = connection.recv(count - len(read))
+        if not more:
+            raise ConnectionResetError("the connection has ended")
+        read += more
+        if end is not None and time.monotonic() >= end and len(read) < count:
+            raise TimeoutError("timed out")
+    return read
+
+
+def fetch(
+    address: str,
+    key: bytes,
+    devices: Iterable[_Device] | None = None,
+    *,
+    timeout: float | None = None,
+    trust_sender: bool = False,
+    largest_allocation: int | None = None,
+) -> list[Array]:
+    """The arrays that a ``Server`` of another process offers by this key. Their memory is opened, and not copied.
+
+    The process at the ``address`` has to be of the same user. What it sends is checked as by a ``Receiver``, which explains
+    ``devices``, ``trust_sender`` and ``largest_allocation``. Raises ``ProducerError`` where the server has gone or has no such
+    key (any more), and ``DeviceError`` where the ``timeout``, in seconds, is over.
+    """
+    return fetch_from(address, key, devices, timeout, trust_sender, largest_allocation, lambda _: None)
+
+
+def fetch_from(
+    address: str,
+    key: bytes,
+    devices: Iterable[_Device] | None,
+    timeout: float | None,
+    trust_sender: bool,
+    largest_allocation: int | None,
+    connected: Callable[[socket.socket], None],
+) -> list[Array]:
+    """``fetch``, which tells the socket: whoever shuts it down ends the wait."""
+    if len(key) != _KEY:
+        raise DataError(f"a key has {_KEY} bytes, and not {len(key)}")
+    end = None if timeout is None else time.monotonic() + timeout
+    try:
+        connection = _connected(address, end)
+    except TimeoutError:
+        raise DeviceError("timed out: the server does not answer") from None
+    except OSError as error:
+        raise ProducerError(f"the server has gone, or was never there: {error}") from error
+    with connection:
+        connected(connection)
+        try:
+            if not _is_of_this_user(connection):
+                raise ProducerError("the server at this address is of another user")
+            connection.sendall(key)
+            if _read(connection, 1, end) != _HERE:
+                raise ProducerError("the server has nothing by this key; what it offered was withdrawn")
+            [count] = _COUNT.unpack(_read(connection, _COUNT.size, end))
+            kinds = _read(connection, count, end)
+        except TimeoutError:
+            raise DeviceError("timed out: the server does not answer") from None
+        except OSError as error:
+            raise ProducerError(f"the server has gone: {error}") from error
+        connection.settimeout(None)
+        arrays: list[Array] = []
+        with Receiver(connection, devices, largest_allocation=largest_allocation, trust_sender=trust_sender) as receiver:
+            for is_batch in kinds:
+                left = None if end is None else max(end - time.monotonic(), 0.0)
+                array = receiver.receive(left)
+                if array is None:
+                    raise ProducerError(f"the server ended after {len(arrays)} of {count} arrays")
+                if isinstance(array, RecordBatch) != bool(is_batch):
+                    if is_batch:
+                        raise ProducerError("the server sent an array for a record batch")
+                    array = _native._as_array(array)
+                arrays.append(array)
+    return arrays
+
+
+def _connected(address: str, end: float | None) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        while True:
+            if end is not None:
+                connection.settimeout(max(end - time.monotonic(), 0.001))
+            try:
+                connection.connect(_socket_name(address))
+                return connection
+            except BlockingIOError:
+                # As many wait as the server lets. A socket with a time limit does not wait for that
+                # by itself.
+                if end is not None and time.monotonic() >= end:
+                    raise TimeoutError("timed out") from None
+                time.sleep(0.002)
+    except BaseException:
+        connection.close()
+        raise
