@@ -15,7 +15,7 @@ use benchmarks::case::Case;
 use benchmarks::clock::{Effort, compare};
 use benchmarks::gate::Record;
 use benchmarks::report::{self, Machine, OURS, Row, aims, page};
-use benchmarks::workloads::FAMILIES;
+use benchmarks::workloads::{FAMILIES, processes};
 
 /// For figures that are kept.
 const THOROUGH: Effort =
@@ -39,7 +39,11 @@ struct Wish {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    match wish(&words).and_then(|wish| run(&wish)) {
+    let outcome = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [processes::RECEIVE, how] => processes::receive(how),
+        _ => wish(&words).and_then(|wish| run(&wish)),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("{problem}");

@@ -4,6 +4,7 @@ mod copies;
 mod exchange;
 mod held_back;
 mod ipc;
+pub mod processes;
 mod streams;
 mod tensors;
 
@@ -27,6 +28,7 @@ pub const FAMILIES: &[Family] = &[
     Family { cases: tensors::cases, counted: tensors::COUNTED },
     Family { cases: held_back::cases, counted: held_back::COUNTED },
     Family { cases: ipc::cases, counted: ipc::COUNTED },
+    Family { cases: processes::cases, counted: processes::COUNTED },
 ];
 
 /// The counts of every family.

@@ -33,10 +33,15 @@ mod processes {
     const ROWS: i64 = 131_072;
     const BATCHES: usize = 100_000;
 
-    /// A table of so many columns.
+    /// A table of so many columns. No two of them have the same values: what occurs more than once
+    /// in an array is copied once.
     fn table(columns: usize, rows: i64) -> Result<Batch> {
-        let column = Array::from_values(DataType::Int64, (0..rows).map(Some))?;
-        Batch::from_columns((0..columns).map(|number| (format!("column {number}"), column.clone())))
+        let column = |number: usize| {
+            let values = (0..rows).map(|row| Some(row + number as i64));
+            let column = Array::from_values(DataType::Int64, values)?;
+            Ok((format!("column {number}"), column))
+        };
+        Batch::from_columns((0..columns).map(column).collect::<Result<Vec<_>>>()?)
     }
 
     /// Makes the data, and starts the second process.
