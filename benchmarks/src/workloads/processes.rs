@@ -27,7 +27,7 @@ pub const RECEIVE: &str = "--receive";
 
 pub(super) const COUNTED: &[Counted] = &[Counted {
     name: "send to another process/int64 batch of 16 rows/1000",
-    promised: &[(ALLOCATIONS, 24)],
+    promised: &[(ALLOCATIONS, 26)],
     run: sent_counted,
 }];
 
