@@ -1,9 +1,9 @@
 //! A batch for another process, which tells when it has finished with it: by handle, and as Arrow
 //! IPC over a socket.
 //!
-//! The other process is this program again. It reads batch after batch from the socket that it has
-//! for its input, looks at the number of rows, drops the batch, and tells. One turn is the way there
-//! and back. Both sides keep their connection, their schema and the memory of the batch.
+//! The other process is this program again. It reads batch after batch from the socket that is its
+//! input, looks at the number of rows, drops the batch, and tells. One turn is the way there and
+//! back. Both sides keep their connection, their schema and the memory of the batch.
 
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -123,7 +123,7 @@ pub fn receive(how: &str) -> Result<(), String> {
         "handles" => {
             let mut receiver = Receiver::new(read, [Device::host()]);
             while let Some(array) = receiver.receive().map_err(|error| error.to_string())? {
-                assert!(array.len() > 0);
+                assert!(!array.is_empty());
             }
         }
         "ipc" => {
