@@ -253,7 +253,7 @@ pub(crate) const TIERS: &[Tier] = &[
         name: "gpu bundle",
         purpose: "the folder for machines with a GPU runs from wherever it was copied, on the simulated driver",
         when: When::All,
-        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES],
+        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES, setup::PEER_SOURCES],
         gains_from: &[],
         variables: &[],
         command: &["cargo", "xtask", "gpu-bundle", "test"],
