@@ -203,6 +203,9 @@ fn contexts_of_one_device_are_one_domain() {
     });
 }
 
+/// The seals of memory whose length nobody changes.
+const SEALED: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+
 /// A file of memory of the host, with its pages.
 fn memory(len: libc::off_t, seals: i32) -> OwnedFd {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
@@ -225,23 +228,24 @@ fn refuses(device: &Device) {
         ("a pipe", read.into()),
         ("a pipe's other end", write.into()),
         ("a socket", socket.into()),
-        ("memory that is too short", memory(4999, libc::F_SEAL_SHRINK)),
+        ("memory that is too short", memory(4999, SEALED)),
         ("memory that can shrink", memory(1 << 20, libc::F_SEAL_GROW)),
+        ("memory that can grow", memory(1 << 20, libc::F_SEAL_SHRINK)),
     ];
     for (name, descriptor) in wrong {
         let handle = MemoryHandle::from_descriptor(descriptor);
         let error = opened(device, handle, 5000).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{name}: {error}");
     }
-    let noted = MemoryHandle::from_descriptor(memory(1 << 20, libc::F_SEAL_SHRINK)).with_note([1]);
+    let noted = MemoryHandle::from_descriptor(memory(1 << 20, SEALED)).with_note([1]);
     for handle in [noted, MemoryHandle::default()] {
         assert_eq!(opened(device, handle, 5000).unwrap_err().kind(), ErrorKind::Malformed);
     }
     for len in [1 << 21, 1 << 50, u64::MAX] {
-        let handle = MemoryHandle::from_descriptor(memory(1 << 20, libc::F_SEAL_SHRINK));
+        let handle = MemoryHandle::from_descriptor(memory(1 << 20, SEALED));
         assert_eq!(opened(device, handle, len).unwrap_err().kind(), ErrorKind::Malformed, "{len}");
     }
-    let right = MemoryHandle::from_descriptor(memory(5000, libc::F_SEAL_SHRINK));
+    let right = MemoryHandle::from_descriptor(memory(5000, SEALED));
     assert!(!opened(device, right, 5000).unwrap().is_fixed);
     assert_eq!(descriptors(), before);
 }
