@@ -202,7 +202,8 @@ def test_a_process_that_is_killed_leaves_nothing_behind(name, request):
                     assert process.stdout.readline() == "499500\n"
                     process.kill()
             if not first:
-                until(lambda: (descriptors(), held()) == before)
+                # The threads of the first ones may not have been finished when that was counted.
+                until(lambda: descriptors() <= before[0] and held() <= before[1])
     until(lambda: held() == memory)
 
 
