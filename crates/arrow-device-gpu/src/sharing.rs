@@ -111,8 +111,7 @@ fn properties(device: &ReadyDevice) -> AllocationProperties {
 // keeps the memory. Nothing is said to be fixed.
 unsafe impl<A: Api> Sharing for GpuDriver<A> {
     fn domain(&self) -> SharingDomain {
-        let none = SharingDomain { way: "none", device: [0; 16] };
-        self.shares().map_or(none, |shares| shares.domain)
+        self.shares().map_or(SharingDomain::NONE, |shares| shares.domain)
     }
 
     fn needs_trust(&self) -> bool {
@@ -296,8 +295,9 @@ impl<A: Api> GpuDriver<A> {
         // SAFETY: the text ends with a zero inside the array: its last byte was not given away.
         let place = unsafe { CStr::from_ptr(place.as_ptr()) };
         let version = version.to_le_bytes();
-        let device = digest(&[uuid.as_slice(), place.to_bytes(), version.as_slice()]);
-        (unit > 0).then_some(Shares { domain: SharingDomain { way: vendor.way, device }, unit })
+        // The place in the machine is there because some devices have no number of their own.
+        let parts = [uuid.as_slice(), place.to_bytes(), version.as_slice()];
+        (unit > 0).then_some(Shares { domain: SharingDomain::of(vendor.way, &parts), unit })
     }
 
     /// The functions, and the size of an allocation for so many bytes. No size where there is none
@@ -411,28 +411,9 @@ fn checked(descriptor: OwnedFd) -> Result<OwnedFd, String> {
     Ok(file.into())
 }
 
-/// Makes one number of the device's own number, its place in the machine, and the version of the
-/// driver: the hash FNV-1a. The place is there because some devices have no number of their own.
-fn digest(parts: &[&[u8]]) -> [u8; 16] {
-    const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    let step = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul(PRIME);
-    parts.iter().copied().flatten().fold(BASIS, step).to_le_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn devices_and_versions_are_told_from_each_other() {
-        let one: [&[u8]; 3] = [&[1; 16], b"0000:01:00.0", &[0, 1]];
-        for (part, other) in [&[2; 16][..], b"0000:02:00.0", &[0, 2]].into_iter().enumerate() {
-            let mut changed = one;
-            changed[part] = other;
-            assert_ne!(digest(&one), digest(&changed));
-        }
-    }
 
     #[test]
     fn an_address_is_found_in_its_mapping_and_not_behind_it() {

@@ -134,8 +134,7 @@ pub(crate) fn forget_part(part: Handle) {
 // work or calls the library.
 unsafe impl Sharing for OpenClDriver {
     fn domain(&self) -> SharingDomain {
-        let none = SharingDomain { way: "none", device: [0; 16] };
-        self.shared().map_or(none, |shared| shared.domain)
+        self.shared().map_or(SharingDomain::NONE, |shared| shared.domain)
     }
 
     unsafe fn allocate(
@@ -419,18 +418,11 @@ impl Shared {
         if !is_known_in_place(driver) {
             return None;
         }
-        let domain = SharingDomain { way: "opencl memfd", device: digest(&identity) };
+        // That two devices have one hash does no harm: the memory is the host's, and what one
+        // runtime uses in place another one does too, or copies when it opens the memory.
+        let domain = SharingDomain::of("opencl memfd", &[&identity]);
         Some(Self { domain, is_processor, largest })
     }
-}
-
-/// The hash FNV-1a. That two devices have one hash does no harm: the memory is the host's, and what
-/// one runtime uses in place another one does too, or copies when it opens the memory.
-fn digest(identity: &[u8]) -> [u8; 16] {
-    const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    let step = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul(PRIME);
-    identity.iter().fold(BASIS, step).to_le_bytes()
 }
 
 /// [`is_in_place`], asked once for each device and kind of memory.

@@ -114,8 +114,12 @@ impl External {
             _ if is_of_host => Files::Memory,
             _ => Files::OfKernel,
         };
-        let device_id = digest(&[ids.device_uuid, ids.driver_uuid]);
-        let domain = SharingDomain { way: "vulkan opaque fd", device: device_id };
+        // Opaque descriptors can be opened where both numbers are equal: the table of the
+        // compatibility of external memory handle types asks of `OPAQUE_FD` that `driverUUID` and
+        // `deviceUUID` match. (An exclusive or would not do in place of a hash: a driver that makes
+        // one number from the other, or gives both the same value, would leave nothing of them.)
+        let numbers: [&[u8]; 2] = [&ids.device_uuid, &ids.driver_uuid];
+        let domain = SharingDomain::of("vulkan opaque fd", &numbers);
         let functions = ash::khr::external_memory_fd::Device::new(instance, device);
         Some(Self { functions, domain, memory_types: needs.memory_type_bits, files })
     }
@@ -123,36 +127,5 @@ impl External {
     /// Whether memory of a type can be exported and imported.
     pub(crate) fn admits(&self, memory_type: MemoryType) -> bool {
         self.memory_types.checked_shr(memory_type.index).is_some_and(|bits| bits & 1 == 1)
-    }
-}
-
-/// Makes one number of two: that of the device and that of the driver's build.
-///
-/// Opaque descriptors can be opened where both are equal: the table of the compatibility of
-/// external memory handle types asks of `OPAQUE_FD` that `driverUUID` and `deviceUUID` match. The
-/// result is the hash FNV-1a of all 32 bytes, so it is equal where both are equal. Where one of
-/// them differs the result differs, but for a chance of one in 2^128 among numbers that nobody
-/// chose to deceive: a process that wants to deceive can as well announce the domain of another
-/// one. (An exclusive or would not do: a driver that makes one number from the other, or gives both
-/// the same value, would leave nothing of them.)
-fn digest(ids: &[[u8; 16]; 2]) -> [u8; 16] {
-    const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    let step = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul(PRIME);
-    ids.as_flattened().iter().fold(BASIS, step).to_le_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_device_and_a_driver_are_told_from_all_others() {
-        let [one, other] = [[1; 16], [2; 16]];
-        let all = [[one, other], [other, one], [one, one], [other, other], [[0; 16]; 2]];
-        for (index, ids) in all.iter().enumerate() {
-            assert_eq!(digest(ids), digest(&ids.clone()));
-            assert!(all.iter().skip(index + 1).all(|more| digest(more) != digest(ids)));
-        }
     }
 }

@@ -70,8 +70,7 @@ impl Note {
 // said to be fixed.
 unsafe impl Sharing for VulkanDriver {
     fn domain(&self) -> SharingDomain {
-        let none = SharingDomain { way: "none", device: [0; 16] };
-        self.logical.external.as_ref().map_or(none, |external| external.domain)
+        self.logical.external.as_ref().map_or(SharingDomain::NONE, |external| external.domain)
     }
 
     unsafe fn allocate(

@@ -349,8 +349,7 @@ impl<D: Driver> Guarded<D> {
 // nothing done, which promise nothing. What the driver is given is what the caller gave.
 unsafe impl<D: Driver> Sharing for Guarded<D> {
     fn domain(&self) -> SharingDomain {
-        let none = SharingDomain { way: "none", device: [0; 16] };
-        self.shares().map_or(none, |shares| shares.domain)
+        self.shares().map_or(SharingDomain::NONE, |shares| shares.domain)
     }
 
     fn needs_trust(&self) -> bool {

@@ -65,6 +65,27 @@ pub struct SharingDomain {
     pub device: [u8; 16],
 }
 
+impl SharingDomain {
+    /// What a driver answers that shares no memory.
+    pub const NONE: Self = Self { way: "none", device: [0; 16] };
+
+    /// A domain whose device has more to tell than 16 bytes, such as a number of its own and one of
+    /// the driver's build.
+    ///
+    /// The device of the domain is a hash of all parts, one after the other (FNV-1a of 128 bits),
+    /// so it is equal where all parts are equal. Where one of them differs the result differs, but
+    /// for a chance of one in 2^128 among parts that nobody chose to deceive: a process that wants
+    /// to deceive can as well announce the domain of another one. Parts of different lengths are
+    /// not told from each other where one goes on as the next one begins.
+    pub fn of(way: &'static str, parts: &[&[u8]]) -> Self {
+        const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+        let step = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul(PRIME);
+        let device = parts.iter().copied().flatten().fold(BASIS, step).to_le_bytes();
+        Self { way, device }
+    }
+}
+
 /// What becomes of shareable memory after it was shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedUse {
@@ -304,5 +325,38 @@ impl Device {
         // `len` is not 0, because allocators are not asked for empty memory.
         let raw = unsafe { sharing.allocate(len, queue.map(Queue::raw), used) }?;
         Ok(Memory::shareable(self, raw, len, queue, used))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_and_a_driver_are_told_from_all_others() {
+        let [one, other] = [[1; 16], [2; 16]];
+        let all = [[one, other], [other, one], [one, one], [other, other], [[0; 16]; 2]];
+        let domain = |ids: &[[u8; 16]; 2]| SharingDomain::of("way", &[&ids[0], &ids[1]]);
+        for (index, ids) in all.iter().enumerate() {
+            assert_eq!(domain(ids), domain(&ids.clone()));
+            assert!(all.iter().skip(index + 1).all(|more| domain(more) != domain(ids)));
+        }
+    }
+
+    #[test]
+    fn parts_of_different_lengths_are_told_from_others() {
+        let one: [&[u8]; 3] = [&[1; 16], b"0000:01:00.0", &[0, 1]];
+        for (part, other) in [&[2; 16][..], b"0000:02:00.0", &[0, 2]].into_iter().enumerate() {
+            let mut changed = one;
+            changed[part] = other;
+            assert_ne!(SharingDomain::of("way", &one), SharingDomain::of("way", &changed));
+        }
+    }
+
+    /// The hash is a part of the protocol: the number that FNV-1a has for one letter.
+    #[test]
+    fn the_hash_is_that_of_the_protocol() {
+        let expected = 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964_u128;
+        assert_eq!(SharingDomain::of("way", &[b"a"]).device, expected.to_le_bytes());
     }
 }
