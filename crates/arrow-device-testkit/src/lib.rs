@@ -208,6 +208,8 @@ pub mod recipe;
 pub mod relay;
 pub mod required;
 pub mod shape;
+#[cfg(target_os = "linux")]
+pub mod shared_memory;
 pub mod stream;
 pub mod suite;
 pub mod tally;

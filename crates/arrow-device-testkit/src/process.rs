@@ -99,6 +99,16 @@ pub fn forked(body: impl FnOnce() -> Result<(), String>) {
     }
 }
 
+/// How many descriptors this process has open. Call this inside of [`alone`]: other tests open
+/// descriptors too.
+///
+/// # Panics
+/// Panics where the system has no `/proc`.
+#[cfg(target_os = "linux")]
+pub fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("Linux lists descriptors").count()
+}
+
 /// Runs `body` while `threads` threads call `work` again and again, each at least once before. A
 /// fork in `body` then happens in the middle of some of these calls.
 ///

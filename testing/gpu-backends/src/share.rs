@@ -5,8 +5,10 @@
 use std::os::fd::OwnedFd;
 
 use arrow_device::driver::{MemoryHandle, SharedPlace};
-use arrow_device::{Array, Buffer, DataType, Device, ErrorKind, Memory, Result};
+use arrow_device::{Buffer, Device, ErrorKind, Memory, Result};
+use arrow_device_testkit::process::descriptors;
 use arrow_device_testkit::release_until;
+use arrow_device_testkit::shared_memory::{self, array_of, bytes_of};
 use simulated_gpu_drivers::Vendor;
 
 use crate::{Bench, Kind, Machine, settle};
@@ -23,14 +25,7 @@ pub fn without_mapping(vendor: Vendor) -> Bench {
 
 /// Memory with these bytes, and the place of it.
 fn filled(device: &Device, bytes: &[u8]) -> (Memory, SharedPlace) {
-    let device = device.shareable().unwrap();
-    let queue = device.open_queue().unwrap();
-    let mut memory = device.allocate(bytes.len() as u64).unwrap();
-    memory.write(&queue, bytes).unwrap();
-    queue.synchronize().unwrap();
-    let place = memory.spot(&queue).unwrap().base;
-    let place = device.find_shared(place).unwrap();
-    (memory, place)
+    shared_memory::filled(&device.shareable().unwrap(), bytes)
 }
 
 fn exported(device: &Device, place: SharedPlace) -> MemoryHandle {
@@ -42,21 +37,6 @@ fn opened(device: &Device, handle: MemoryHandle, len: u64) -> Result<Buffer> {
     // SAFETY: UNS-37: nobody writes to the memory, and the simulated driver tells what is not its
     // own.
     unsafe { device.open_shared(handle, len, ()) }.map(|opened| opened.buffer)
-}
-
-/// An array of the bytes of a buffer.
-fn array_of(buffer: Buffer, len: usize, device: &Device) -> Array {
-    let array = Array::builder(DataType::UInt8).device(device.id()).len(len);
-    array.buffers([None, Some(buffer)]).finish_ready().unwrap()
-}
-
-fn bytes_of(buffer: Buffer, len: usize, device: &Device) -> Vec<u8> {
-    let host = array_of(buffer, len, device).to_host().unwrap();
-    host.host().unwrap().buffer(1).unwrap()[..len].to_vec()
-}
-
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 /// Mappings of files of memory that the drivers made.
@@ -77,7 +57,7 @@ pub fn what_one_device_exports_another_one_reads(machine: &Machine) {
     assert_eq!((place.offset, place.len, place.can_be_fixed), (0, 10_000, false));
     let buffer = opened(&there, exported(&here, place), place.len).unwrap();
     let part = buffer.slice(64, 100).unwrap();
-    assert_eq!(bytes_of(part, 100, &there), bytes[64..164]);
+    assert_eq!(bytes_of(&array_of(part, 100, &there)), bytes[64..164]);
     let queue = there.open_queue().unwrap();
     let array = array_of(buffer.clone(), 10, &there);
     let base = array.on(&queue).unwrap().buffer(1).location().spot().base;
@@ -86,7 +66,7 @@ pub fn what_one_device_exports_another_one_reads(machine: &Machine) {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     drop((memory, array));
     settle();
-    assert_eq!(bytes_of(buffer, bytes.len(), &there), bytes);
+    assert_eq!(bytes_of(&array_of(buffer, bytes.len(), &there)), bytes);
 }
 
 /// Memory of other kinds, of older drivers and of devices that cannot is not shared.

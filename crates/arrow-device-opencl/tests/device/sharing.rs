@@ -2,28 +2,18 @@
 //! the same pages then.
 
 use std::ffi::c_void;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use arrow_device::driver::{MemoryHandle, OpenedBuffer, Raw, SharedPlace};
-use arrow_device::{Array, Buffer, DataType, Device, ErrorKind, Memory, Recycler, Result};
+use arrow_device::{Array, Buffer, DataType, Device, ErrorKind, Recycler, Result};
 use arrow_device_opencl::{Kind, open_from};
 use arrow_device_testkit::application::opencl::Cl;
-use arrow_device_testkit::process::alone;
+use arrow_device_testkit::process::{alone, descriptors};
 use arrow_device_testkit::release_until;
+use arrow_device_testkit::shared_memory::{self, array_of, file_of_memory, filled};
 
 use crate::support;
-
-/// Memory with these bytes, and the place of it.
-fn filled(device: &Device, bytes: &[u8]) -> (Memory, SharedPlace) {
-    let queue = device.open_queue().unwrap();
-    let mut memory = device.allocate(bytes.len() as u64).unwrap();
-    memory.write(&queue, bytes).unwrap();
-    queue.synchronize().unwrap();
-    let place = memory.spot(&queue).unwrap().base;
-    let place = device.find_shared(place).unwrap();
-    (memory, place)
-}
 
 fn exported(device: &Device, place: SharedPlace, fixed: bool) -> MemoryHandle {
     // SAFETY: UNS-36: the memory is there, and this process writes to it no more.
@@ -37,17 +27,11 @@ fn opened(device: &Device, handle: MemoryHandle, len: u64) -> Result<OpenedBuffe
 
 /// The first bytes of a buffer on a device.
 fn bytes_of(buffer: &Buffer, len: usize, device: &Device) -> Vec<u8> {
-    let array = Array::builder(DataType::UInt8).device(device.id()).len(len);
-    let array = array.buffers([None, Some(buffer.clone())]).finish_ready().unwrap();
-    let copy = array.to_host().unwrap().host().unwrap().buffer(1).unwrap()[..len].to_vec();
+    let array = array_of(buffer.clone(), len, device);
+    let copy = shared_memory::bytes_of(&array);
     let there = array.copy_to(&device.open_queue().unwrap()).unwrap();
-    let again = there.to_host().unwrap().host().unwrap().buffer(1).unwrap()[..len].to_vec();
-    assert_eq!(copy, again, "the device reads the same bytes");
+    assert_eq!(copy, shared_memory::bytes_of(&there), "the device reads the same bytes");
     copy
-}
-
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 /// How many mappings of this crate's files there are.
@@ -206,16 +190,6 @@ fn contexts_of_one_device_are_one_domain() {
 /// The seals of memory whose length nobody changes.
 const SEALED: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
-/// A file of memory of the host, with its pages.
-fn memory(len: libc::off_t, seals: i32) -> OwnedFd {
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    let memory = unsafe { libc::memfd_create(c"hostile".as_ptr(), flags) };
-    let memory = unsafe { OwnedFd::from_raw_fd(memory) };
-    assert_eq!(unsafe { libc::fallocate(memory.as_raw_fd(), 0, 0, len) }, 0);
-    assert_eq!(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, seals) }, 0);
-    memory
-}
-
 fn refuses(device: &Device) {
     let before = descriptors();
     let (read, write) = std::io::pipe().unwrap();
@@ -228,24 +202,24 @@ fn refuses(device: &Device) {
         ("a pipe", read.into()),
         ("a pipe's other end", write.into()),
         ("a socket", socket.into()),
-        ("memory that is too short", memory(4999, SEALED)),
-        ("memory that can shrink", memory(1 << 20, libc::F_SEAL_GROW)),
-        ("memory that can grow", memory(1 << 20, libc::F_SEAL_SHRINK)),
+        ("memory that is too short", file_of_memory(4999, SEALED)),
+        ("memory that can shrink", file_of_memory(1 << 20, libc::F_SEAL_GROW)),
+        ("memory that can grow", file_of_memory(1 << 20, libc::F_SEAL_SHRINK)),
     ];
     for (name, descriptor) in wrong {
         let handle = MemoryHandle::from_descriptor(descriptor);
         let error = opened(device, handle, 5000).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{name}: {error}");
     }
-    let noted = MemoryHandle::from_descriptor(memory(1 << 20, SEALED)).with_note([1]);
+    let noted = MemoryHandle::from_descriptor(file_of_memory(1 << 20, SEALED)).with_note([1]);
     for handle in [noted, MemoryHandle::default()] {
         assert_eq!(opened(device, handle, 5000).unwrap_err().kind(), ErrorKind::Malformed);
     }
     for len in [1 << 21, 1 << 50, u64::MAX] {
-        let handle = MemoryHandle::from_descriptor(memory(1 << 20, SEALED));
+        let handle = MemoryHandle::from_descriptor(file_of_memory(1 << 20, SEALED));
         assert_eq!(opened(device, handle, len).unwrap_err().kind(), ErrorKind::Malformed, "{len}");
     }
-    let right = MemoryHandle::from_descriptor(memory(5000, SEALED));
+    let right = MemoryHandle::from_descriptor(file_of_memory(5000, SEALED));
     assert!(!opened(device, right, 5000).unwrap().is_fixed);
     assert_eq!(descriptors(), before);
 }

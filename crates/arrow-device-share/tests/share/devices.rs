@@ -10,7 +10,7 @@ use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Result};
 use arrow_device_share::{Receiver, Sender, to_shareable};
 use arrow_device_testkit::generate::{self, for_each};
 use arrow_device_testkit::ledger::Ledger;
-use arrow_device_testkit::process::alone;
+use arrow_device_testkit::process::{alone, descriptors};
 use arrow_device_testkit::tally::watch;
 use arrow_device_testkit::{Verdict, oracle, release_until, require};
 use rustix::fs::SealFlags;
@@ -19,8 +19,7 @@ use crate::hostile::{changed, randomly};
 use crate::peer::{memory, sent, taken_apart};
 use crate::processes::{Meeting, for_each_golden, second};
 use crate::support::{
-    SOON, batch, connected_with, descriptors, receive_and_keep_few, said, trusting_receiver,
-    trusting_sender,
+    SOON, batch, connected_with, receive_and_keep_few, said, trusting_receiver, trusting_sender,
 };
 
 fn goes_through(generated: &generate::Generated, here: &Device, there: &Device) -> Verdict {

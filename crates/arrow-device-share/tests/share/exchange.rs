@@ -7,10 +7,10 @@ use arrow_device::{Array, DataType, Device, ErrorKind, Recycler};
 use arrow_device_share::{open, share, to_shareable};
 use arrow_device_testkit::generate::{self, for_each};
 use arrow_device_testkit::ledger::Ledger;
-use arrow_device_testkit::process::{End, alone, end_of, forked};
+use arrow_device_testkit::process::{End, alone, descriptors, end_of, forked};
 use arrow_device_testkit::{Verdict, oracle, require};
 
-use crate::support::{SOON, batch, connected, descriptors, said, shareable, software};
+use crate::support::{SOON, batch, connected, said, shareable, software};
 
 fn goes_through(generated: &generate::Generated, here: &Device, there: &Device) -> Verdict {
     let array = generate::build(&generated.plan, &Ledger::new()).map_err(said)?;

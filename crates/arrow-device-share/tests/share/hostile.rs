@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use arrow_device::{Array, Device, ErrorKind, Result};
 use arrow_device_share::{Receiver, Sender, open, share};
-use arrow_device_testkit::process::alone;
+use arrow_device_testkit::process::{alone, descriptors};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 
 use crate::peer::{frame, memory, sent, taken_apart};
-use crate::support::{descriptors, shareable, software};
+use crate::support::{shareable, software};
 
 /// Opens what a peer sent as a ticket of these bytes and descriptors.
 fn opened(bytes: &[u8], descriptors: &[OwnedFd], devices: Vec<Device>) -> Result<Array> {
@@ -172,7 +172,7 @@ fn memory_that_gets_holes_while_it_is_opened_is_refused() {
                     std::hint::spin_loop();
                 }
                 let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                rustix::fs::fallocate(&theirs, punch, 0, len as u64).unwrap();
+                rustix::fs::fallocate(&theirs, punch, 0, len).unwrap();
                 rustix::fs::fcntl_add_seals(&theirs, SealFlags::WRITE).unwrap();
             });
             while !ready.load(Ordering::SeqCst) {

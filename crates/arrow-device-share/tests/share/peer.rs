@@ -1,12 +1,12 @@
 //! The other side of a connection, made by hand: bytes and descriptors as they are.
 
-use std::fs::File;
-use std::io::{IoSlice, IoSliceMut, Write};
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use arrow_device_testkit::shared_memory::file_of_memory;
+use rustix::fs::SealFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
@@ -58,12 +58,8 @@ pub(crate) fn connection_after(bytes: &[u8], descriptors: &[OwnedFd]) -> (UnixSt
 }
 
 /// Memory of this many bytes with these seals.
-pub(crate) fn memory(len: usize, seals: SealFlags) -> OwnedFd {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memory = rustix::fs::memfd_create(c"hostile", flags).unwrap();
-    File::from(memory.try_clone().unwrap()).write_all(&vec![0; len]).unwrap();
-    rustix::fs::fcntl_add_seals(&memory, seals).unwrap();
-    memory
+pub(crate) fn memory(len: u64, seals: SealFlags) -> OwnedFd {
+    file_of_memory(len, seals.bits().cast_signed())
 }
 
 /// A frame of a receiver.

@@ -9,9 +9,9 @@ use arrow_device::{Array, Device};
 use arrow_device_ipc::{ReadOptions, StreamReader};
 use arrow_device_share::{Receiver, Sender, to_shareable};
 use arrow_device_testkit::golden;
-use arrow_device_testkit::process::alone;
+use arrow_device_testkit::process::{alone, descriptors};
 
-use crate::support::{batch, descriptors, receive_and_keep_few, shareable, software};
+use crate::support::{batch, receive_and_keep_few, shareable, software};
 
 /// Tells the second process which socket to connect to.
 pub(crate) const PATH: &str = "ARROW_DEVICE_SHARE_TEST_SOCKET";

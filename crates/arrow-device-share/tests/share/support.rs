@@ -61,11 +61,6 @@ pub(crate) fn trusting_receiver(receiver: Receiver, device: &Device) -> Receiver
     }
 }
 
-/// How many descriptors this process has open.
-pub(crate) fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
 /// The longest wait for what comes soon.
 pub(crate) const SOON: Option<Duration> = Some(Duration::from_secs(60));
 

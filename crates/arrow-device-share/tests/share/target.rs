@@ -20,6 +20,7 @@ use std::time::Duration;
 use arrow_device::{Array, Batch, DataType, Device};
 use arrow_device_share::{Receiver, Sender, share, to_shareable};
 use arrow_device_sim::Sim;
+use arrow_device_testkit::process::descriptors;
 use rustix::fs::SealFlags;
 
 use crate::peer::{connection_after, frame, memory, taken_apart};
@@ -88,7 +89,7 @@ pub(crate) fn good(who: u8, in_frames: bool) -> Vec<u8> {
 pub(crate) fn share_target(input: &[u8]) -> usize {
     let Some(([who, which, form], bytes)) = input.split_first_chunk() else { return 0 };
     let lasting = lasting();
-    let before = open_descriptors();
+    let before = descriptors();
     let bytes = if form & 1 == 0 { bytes.to_vec() } else { framed(bytes, form & 2 != 0) };
     let came = if who & 8 == 0 {
         let beside = beside(*which, &lasting.tickets[usize::from(who & 1)]);
@@ -97,7 +98,7 @@ pub(crate) fn share_target(input: &[u8]) -> usize {
         told(&bytes, &lasting.array);
         0
     };
-    assert_eq!(open_descriptors(), before, "a descriptor is left");
+    assert_eq!(descriptors(), before, "a descriptor is left");
     came
 }
 
@@ -206,10 +207,6 @@ fn told(bytes: &[u8], array: &Array) {
     assert!(held.is_ok() || again.is_err(), "a connection that was ended goes on");
     drop(other);
     assert_eq!(sender.held().unwrap_or(0), 0, "something is held for nobody");
-}
-
-fn open_descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 #[cfg(test)]

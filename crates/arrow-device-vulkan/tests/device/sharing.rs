@@ -4,9 +4,10 @@
 use std::os::fd::OwnedFd;
 
 use arrow_device::driver::{MemoryHandle, Raw, SharedPlace, Spot};
-use arrow_device::{Array, Buffer, DataType, Device, ErrorKind, Memory, Result};
-use arrow_device_testkit::process::alone;
+use arrow_device::{Buffer, Device, ErrorKind, Result};
+use arrow_device_testkit::process::{alone, descriptors};
 use arrow_device_testkit::release_until;
+use arrow_device_testkit::shared_memory::{array_of, bytes_of, file_of_memory, filled};
 use arrow_device_vulkan::{Handles, Placement, handles_of};
 
 use crate::support::Bench;
@@ -26,17 +27,6 @@ impl Pair {
     }
 }
 
-/// Memory with these bytes, and the place of it.
-fn filled(device: &Device, bytes: &[u8]) -> (Memory, SharedPlace) {
-    let queue = device.open_queue().unwrap();
-    let mut memory = device.allocate(bytes.len() as u64).unwrap();
-    memory.write(&queue, bytes).unwrap();
-    queue.synchronize().unwrap();
-    let place = memory.spot(&queue).unwrap().base;
-    let place = device.find_shared(place).unwrap();
-    (memory, place)
-}
-
 fn exported(device: &Device, place: SharedPlace) -> MemoryHandle {
     // SAFETY: UNS-36: the memory is there, and this process writes to it no more.
     unsafe { device.export_shared(place.memory, false) }.unwrap()
@@ -46,19 +36,6 @@ fn opened(device: &Device, handle: MemoryHandle, len: u64) -> Result<Buffer> {
     // SAFETY: UNS-37: nobody writes to the memory. Handles that no export gave are of things of
     // which the driver is known to tell that they are no memory of its own.
     unsafe { device.open_shared(handle, len, ()) }.map(|opened| opened.buffer)
-}
-
-/// The bytes of a buffer on a device, which is the data of an array.
-fn bytes_of(buffer: Buffer, len: usize, device: &Device) -> Vec<u8> {
-    let array = Array::builder(DataType::UInt8).device(device.id()).len(len);
-    let array = array.buffers([None, Some(buffer)]).finish_ready().unwrap();
-    let host = array.to_host().unwrap();
-    let bytes = host.host().unwrap().buffer(1).unwrap().to_vec();
-    bytes[..len].to_vec()
-}
-
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 #[test]
@@ -73,10 +50,10 @@ fn what_one_device_exports_another_one_reads() {
         let buffer = opened(&pair.there, exported(&pair.here, place), place.len).unwrap();
         let step = pair.there.properties().alignment;
         let part = buffer.slice(step as u64, 100).unwrap();
-        assert_eq!(bytes_of(part, 100, &pair.there), bytes[step..step + 100]);
+        assert_eq!(bytes_of(&array_of(part, 100, &pair.there)), bytes[step..step + 100]);
         // What was opened stays when the exporter has freed it.
         drop(memory);
-        assert_eq!(bytes_of(buffer, bytes.len(), &pair.there), bytes);
+        assert_eq!(bytes_of(&array_of(buffer, bytes.len(), &pair.there)), bytes);
     }
 }
 
@@ -96,8 +73,7 @@ fn a_part_is_found_in_its_allocation_and_opened_memory_is_not() {
 
     let buffer = opened(&pair.there, exported(&pair.here, place), place.len).unwrap();
     let queue = pair.there.open_queue().unwrap();
-    let array = Array::builder(DataType::UInt8).device(pair.there.id()).len(10);
-    let array = array.buffers([None, Some(buffer)]).finish_ready().unwrap();
+    let array = array_of(buffer, 10, &pair.there);
     let base = array.on(&queue).unwrap().buffer(1).location().spot().base;
     assert_eq!(pair.there.find_shared(base), None);
 }
@@ -185,8 +161,8 @@ fn handles_of_other_things_are_refused_and_closed() {
         // Drivers whose own memory is a file of memory without seals cannot tell it from others.
         let is_sealed = seals(right.descriptor.as_ref().unwrap()) & libc::F_SEAL_SHRINK != 0;
         let others = [
-            ("memory of nobody", memory(1 << 20, libc::F_SEAL_SHRINK)),
-            ("memory that can shrink", memory(1 << 20, 0)),
+            ("memory of nobody", file_of_memory(1 << 20, libc::F_SEAL_SHRINK)),
+            ("memory that can shrink", file_of_memory(1 << 20, 0)),
         ];
         let others = others.into_iter().filter(|_| is_sealed);
         for (name, descriptor) in wrong.into_iter().chain(others) {
@@ -203,17 +179,6 @@ fn handles_of_other_things_are_refused_and_closed() {
 fn seals(file: &OwnedFd) -> i32 {
     use std::os::fd::AsRawFd;
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) }
-}
-
-/// A file of memory of the host.
-fn memory(len: libc::off_t, seals: i32) -> OwnedFd {
-    use std::os::fd::{AsRawFd, FromRawFd};
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    let memory = unsafe { libc::memfd_create(c"hostile".as_ptr(), flags) };
-    let memory = unsafe { OwnedFd::from_raw_fd(memory) };
-    assert_eq!(unsafe { libc::ftruncate(memory.as_raw_fd(), len) }, 0);
-    assert_eq!(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, seals) }, 0);
-    memory
 }
 
 /// Drivers for the processor read the beginning of the file, and all descriptors of one allocation
