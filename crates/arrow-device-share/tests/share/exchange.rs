@@ -121,6 +121,8 @@ fn an_array_of_a_device_is_held_until_its_queue_has_passed_the_use() {
     assert_eq!(sender.held().unwrap(), 1, "the copy has not run");
     queue.synchronize().unwrap();
     arrow_device::deferred::release_finished();
+    // The thread of another test may be the one that releases the array.
+    assert!(sender.wait_until_released(SOON).unwrap());
     assert_eq!(sender.held().unwrap(), 0);
     assert!(copy.to_host().unwrap().equals(batch(50).as_array()).unwrap());
 }
