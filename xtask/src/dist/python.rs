@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::python::MATURIN_IS_BEHIND;
 use crate::{peers, shell};
 
 /// A system that gets a wheel.
@@ -42,7 +43,8 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", bin.display());
     let target = work.join("target-python").display().to_string();
-    let variables = [("PATH", path.as_str()), ("CARGO_TARGET_DIR", target.as_str())];
+    let variables =
+        [("PATH", path.as_str()), ("CARGO_TARGET_DIR", target.as_str()), MATURIN_IS_BEHIND];
     let manifest = format!("--manifest-path={}", source.join("python/Cargo.toml").display());
     let out = folder.display().to_string();
     for system in SYSTEMS {
