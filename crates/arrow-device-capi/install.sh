@@ -15,8 +15,8 @@ Installs the headers, the shared and the static library, a pkg-config file and a
   --from FOLDER     take the libraries from there instead of building them
   --no-strip        leave the tables for debuggers in the libraries
 
-DESTDIR in the environment is put before every path that is written to. STRIP names the program that strips libraries of
-another processor.
+DESTDIR in the environment is put before every path that is written to. STRIP, LD, OBJCOPY, NM and AR name the programs that
+strip the libraries and hide the names of Rust in the static one, where the libraries are of another processor.
 END
 }
 
@@ -130,6 +130,22 @@ for header in \
     cp "$header" "$root/include/arrow_device/"
 done
 
+# Makes a static library of one object, which has what the names of the shared library lead to, and no other name that a program
+# could see. Two such libraries, or this one and another one of Rust, are linked into one program without a name that both have.
+hide() {
+    object=$(dirname "$2")/arrow_device.o
+    "${NM:-nm}" -D --defined-only -P "$from/libarrow_device_capi.so" | sed 's/[@ ].*//' >"$2.names" &&
+        [ -s "$2.names" ] &&
+        sed 's/^/--undefined=/' "$2.names" >"$2.roots" &&
+        "${LD:-ld}" -r --gc-sections "@$2.roots" -o "$object" "$1" &&
+        # The code of LLVM that some sections have is of the parts, and no linker can read it for the whole.
+        "${OBJCOPY:-objcopy}" --keep-global-symbols="$2.names" --remove-section=.llvmbc --remove-section=.llvmcmd "$object" &&
+        "${AR:-ar}" crD "$2" "$object"
+    hidden=$?
+    rm -f "$2.names" "$2.roots" "$object"
+    return "$hidden"
+}
+
 # A library that a program has open is replaced and not written into.
 place() {
     cp "$1" "$2.new"
@@ -142,7 +158,14 @@ place() {
 place "$from/libarrow_device_capi.so" "$lib/libarrow_device.so.$version" --strip-unneeded
 ln -sf "libarrow_device.so.$version" "$lib/libarrow_device.so.$major"
 ln -sf "libarrow_device.so.$major" "$lib/libarrow_device.so"
-place "$from/libarrow_device_capi.a" "$lib/libarrow_device.a" --strip-debug
+static=$lib/libarrow_device.hidden
+rm -f "$static"
+if ! hide "$from/libarrow_device_capi.a" "$static" 2>/dev/null; then
+    echo "install.sh: the names of Rust in libarrow_device.a are not hidden; LD, OBJCOPY, NM and AR in the environment name other programs" >&2
+    cp "$from/libarrow_device_capi.a" "$static"
+fi
+place "$static" "$lib/libarrow_device.a" --strip-debug
+rm -f "$static"
 
 fill() {
     sed -e "s|@VERSION@|$version|g" -e "s|@MAJOR@|$major|g" -e "s|@PREFIX@|$prefix|g" -e "s|@LIBDIR@|$libdir|g" "$1" >"$2"

@@ -123,3 +123,50 @@ fn libraries_are_stripped_and_not_written_into() {
     assert_eq!(open.metadata().unwrap().len(), len);
     assert!(size(&stripped, "libarrow_device.so") > len);
 }
+
+/// The global names that a library defines.
+fn names(library: &Path, options: &[&str]) -> Vec<String> {
+    let mut command = Command::new("nm");
+    command.args(["--defined-only", "--extern-only", "-P"]).args(options).arg(library);
+    let output = run(&mut command);
+    assert_success("nm", &output);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // A line with the name of a member, `libarrow_device.a[arrow_device.o]:`, has no second word.
+    let name = |line: &str| line.split_once(' ').map(|(name, _)| name.to_owned());
+    let mut names: Vec<String> = text.lines().filter_map(name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_static_library_has_the_names_of_the_shared_one() {
+    if ["nm", "ld", "objcopy", "ar"].into_iter().any(|tool| !has(tool)) {
+        return;
+    }
+    let prefix = fresh_path("hidden");
+    let mut command = installer();
+    command.arg("--prefix").arg(&prefix).arg("--from").arg(built());
+    let output = run(&mut command);
+    assert_success("install.sh", &output);
+    assert_eq!(told(&output), "");
+    let lib = prefix.join("lib");
+    let shared = names(&lib.join("libarrow_device.so"), &["-D"]);
+    assert!(shared.len() > 100, "{shared:?}");
+    assert_eq!(names(&lib.join("libarrow_device.a"), &[]), shared);
+    let mut left: Vec<_> = fs::read_dir(&lib)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.starts_with("libarrow_device.so"))
+        .collect();
+    left.sort();
+    assert_eq!(left, ["cmake", "libarrow_device.a", "pkgconfig"]);
+
+    // Tools that cannot do it leave the library as it is.
+    let prefix = fresh_path("shown");
+    let mut command = installer();
+    command.env("LD", "false").arg("--prefix").arg(&prefix).arg("--from").arg(built());
+    let output = run(&mut command);
+    assert!(output.status.success() && told(&output).contains("are not hidden"), "{output:?}");
+    let static_library = prefix.join("lib/libarrow_device.a");
+    assert!(names(&static_library, &[]).len() > 10 * shared.len());
+}
