@@ -51,6 +51,7 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     if matches!(packages, Packages::All | Packages::C) {
         c::make(&source, &work, &folder)?;
         c::prove(&work, &folder)?;
+        c::prove_recipe(&source, &work)?;
     }
     if matches!(packages, Packages::All | Packages::Python) {
         python::make(&source, &work, &folder)?;
