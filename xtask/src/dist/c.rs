@@ -8,7 +8,7 @@ use super::rust;
 use crate::shell;
 
 /// The devices that the library is built with.
-const FEATURES: &str = "vulkan,cuda,rocm,software";
+pub(super) const FEATURES: &str = "vulkan,cuda,rocm,software";
 /// Debian's name of this processor, and of the folder of its libraries.
 const DEBIAN: (&str, &str) = if cfg!(target_arch = "aarch64") {
     ("arm64", "aarch64-linux-gnu")

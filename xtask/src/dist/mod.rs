@@ -7,6 +7,7 @@
 
 mod addresses;
 mod c;
+mod contents;
 mod python;
 pub(crate) mod readme;
 mod rust;
@@ -57,8 +58,9 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
         python::make(&source, &work, &folder)?;
         python::prove(&work, &folder)?;
     }
+    contents::make(&source, &work, &folder, packages)?;
     write_sums(&folder)?;
-    println!("\n{FOLDER} has {}", contents(&folder)?);
+    println!("\n{FOLDER} has {}", count(&folder)?);
     for missing in addresses.missing() {
         println!("publishing still needs: {missing}, in addresses.toml");
     }
@@ -127,7 +129,7 @@ fn files_ending(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-fn contents(folder: &Path) -> Result<String, String> {
+fn count(folder: &Path) -> Result<String, String> {
     let files = files(folder)?;
     let bytes: u64 = files.iter().filter_map(|file| file.metadata().ok()).map(|of| of.len()).sum();
     Ok(format!("{} files, {} KiB", files.len(), bytes >> 10))

@@ -1,0 +1,78 @@
+//! What a compiled artefact is made of: each crate with its version and licence, as a CycloneDX
+//! list beside the artefact.
+
+use std::fs;
+use std::path::Path;
+
+use super::Packages;
+use crate::shell;
+
+/// What writes the lists. Pinned, so that two runs make the same bytes.
+const TOOL: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
+/// The name of each list until it is put beside its artefact.
+const LIST: &str = "contents-of-artefact";
+
+/// A compiled artefact: its package's folder, its features, and the name of its list.
+struct Artefact {
+    folder: &'static str,
+    features: &'static str,
+    list: &'static str,
+}
+
+const LIBRARY: Artefact = Artefact {
+    folder: "crates/arrow-device-capi",
+    features: super::c::FEATURES,
+    list: "arrow-device-c.cdx.json",
+};
+const WHEEL: Artefact =
+    Artefact { folder: "python", features: "", list: "arrow_device-python.cdx.json" };
+
+/// Writes the lists of the artefacts that were made.
+pub(super) fn make(
+    source: &Path,
+    work: &Path,
+    folder: &Path,
+    packages: Packages,
+) -> Result<(), String> {
+    let artefacts: &[Artefact] = match packages {
+        Packages::All => &[LIBRARY, WHEEL],
+        Packages::C => &[LIBRARY],
+        Packages::Python => &[WHEEL],
+        Packages::Rust => &[],
+    };
+    if artefacts.is_empty() {
+        return Ok(());
+    }
+    let tools = work.join("cargo-tools");
+    let (name, version) = TOOL;
+    let root = tools.display().to_string();
+    shell::run(
+        &["cargo", "install", "--quiet", "--locked", "--root", &root, name, "--version", version],
+        &[],
+    )?;
+    let program = tools.join("bin").join(name).display().to_string();
+    artefacts.iter().try_for_each(|artefact| list(artefact, &program, source, folder))
+}
+
+fn list(artefact: &Artefact, program: &str, source: &Path, folder: &Path) -> Result<(), String> {
+    let package = source.join(artefact.folder);
+    let manifest = package.join("Cargo.toml").display().to_string();
+    let words = [program, "cyclonedx", "--manifest-path", &manifest, "--format", "json"];
+    let which = ["--spec-version", "1.5", "--no-build-deps", "--override-filename", LIST];
+    let features = ["--features", artefact.features];
+    let variables = [("SOURCE_DATE_EPOCH", "0")];
+    shell::run(&[&words[..], &which, &features].concat(), &variables)?;
+    let written = package.join(format!("{LIST}.json"));
+    let text = fs::read_to_string(&written).map_err(|error| shell::said(&written, &error))?;
+    // The tool names crates of a checkout by where the checkout lies.
+    let here = format!("{}/", source.display());
+    let text = text.replace(&format!("path+file://{here}"), "arrow-device/").replace(&here, "");
+    if text.contains(&*source.to_string_lossy()) {
+        return Err(format!("{} names a path of this machine", artefact.list));
+    }
+    if !text.contains("\"arrow-device-abi\"") {
+        return Err(format!("{} has not all crates", artefact.list));
+    }
+    let to = folder.join(artefact.list);
+    fs::write(&to, text).map_err(|error| shell::said(&to, &error))
+}
