@@ -157,7 +157,9 @@ impl Cuda {
     }
 }
 
-impl Api for Cuda {
+// SAFETY: each operation calls the vendor's function of that purpose and returns its code (DRV-1 to
+// DRV-31).
+unsafe impl Api for Cuda {
     type Saved = ();
 
     fn loaded(&self) -> &Loaded {

@@ -13,7 +13,12 @@ use crate::{Code, CopyList, Functions, Handle, Loaded, ReadyDevice, Vendor};
 ///
 /// Functions that work on a device are called between [`enter`](Self::enter) and
 /// [`leave`](Self::leave).
-pub trait Api: fmt::Debug + Send + Sync + 'static {
+///
+/// # Safety
+/// [`GpuDriver`](crate::GpuDriver) relies on each operation for what it owes as a driver (DRV-1 to
+/// DRV-31 of `docs/safety.md`): the operation calls the vendor's function, does what its
+/// documentation says, and returns the code of the call.
+pub unsafe trait Api: fmt::Debug + Send + Sync + 'static {
     /// The state that [`enter`](Self::enter) found, for [`leave`](Self::leave) to restore.
     type Saved;
 

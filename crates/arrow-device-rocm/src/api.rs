@@ -157,7 +157,9 @@ impl Hip {
     }
 }
 
-impl Api for Hip {
+// SAFETY: each operation calls the vendor's function of that purpose and returns its code (DRV-1 to
+// DRV-31).
+unsafe impl Api for Hip {
     /// The device that was current before, if it was another one.
     type Saved = Option<i32>;
 

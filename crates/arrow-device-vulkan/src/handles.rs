@@ -74,7 +74,8 @@ pub struct SharedQueue {
 /// A [`Mutex`] is such a lock. A thread that holds it must not call into this library or drop
 /// values of this library.
 pub trait SubmitLock: Send + Sync {
-    /// Calls `submit` once, while nobody else submits to the queue. Does not panic.
+    /// Calls `submit` once, while nobody else submits to the queue. Does not panic. A further call
+    /// of `submit` does nothing, and without a call the submission is an error.
     fn while_locked(&self, submit: &mut dyn FnMut());
 }
 

@@ -168,14 +168,18 @@ impl Lane {
             .command_buffers(&commands)
             .signal_semaphores(&signal)
             .push_next(&mut values)];
-        let mut result = Err(vk::Result::ERROR_UNKNOWN);
+        let mut result = None;
         self.lock.while_locked(&mut || {
-            // SAFETY: the handles are alive and everybody who submits to the queue holds its lock
-            // ("Host access to queue must be externally synchronized"); the commands are promised
-            // by the caller.
-            result = unsafe { device.queue_submit(self.queue, &batch, vk::Fence::null()) };
+            // A lock that calls this again submits nothing again: the commands are in flight, and
+            // the timeline may have reached the value.
+            result.get_or_insert_with(|| {
+                // SAFETY: the handles are alive and everybody who submits to the queue holds its
+                // lock ("Host access to queue must be externally synchronized"); the commands are
+                // promised by the caller, and submitted once.
+                unsafe { device.queue_submit(self.queue, &batch, vk::Fence::null()) }
+            });
         });
-        result
+        result.unwrap_or(Err(vk::Result::ERROR_UNKNOWN))
     }
 
     /// Returns the value that the timeline has reached.

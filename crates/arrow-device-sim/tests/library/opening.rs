@@ -6,16 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use arrow_device::abi::dlpack::DLManagedTensorVersioned;
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
 use arrow_device::copy::Options;
-use arrow_device::dlpack::Conversion;
+use arrow_device::dlpack::{Conversion, CopyPolicy, Managed, Order, Tensor};
 use arrow_device::driver::{
     Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting, Watched,
     WatchedPlace,
 };
 use arrow_device::{
-    Array, Batch, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue,
-    Result, Schema,
+    Array, Batch, Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory,
+    Queue, Ready, Result, Schema,
 };
 use arrow_device_sim::{Call, KernelMemory, Kind, Schedule, Sim};
 
@@ -247,6 +248,89 @@ fn what_was_built_of_an_array_is_waited_for_when_its_device_is_opened_later() {
     let column = host.child(0).unwrap().child(0).unwrap();
     assert_eq!(*column.buffer(1).unwrap(), *[7_i64; 8].map(i64::to_ne_bytes).concat());
     drop((column, host, nested, batch, device));
+}
+
+/// Numbers that are complete, in memory of a device that is not open, with an event behind the work
+/// that was submitted to this queue.
+#[cfg(not(miri))]
+fn behind(queue: &Queue, sim: &Sim, id: DeviceId) -> Array {
+    let mut memory = sim.device().allocate(64).unwrap();
+    let own = sim.device().open_queue().unwrap();
+    memory.write(&own, &[0; 64]).unwrap();
+    let memory = memory.into_buffer();
+    let base = memory.on(&own).unwrap().location().address();
+    // SAFETY: the memory is complete, and the owner keeps it.
+    let buffer = unsafe { Buffer::foreign(id, base, 64, memory) }.written_on(queue);
+    Array::builder(DataType::Int64).len(8).buffers([None, Some(buffer)]).finish_ready().unwrap()
+}
+
+// Requirement: SAF-6, SAF-9, SAF-10
+#[cfg(not(miri))]
+#[test]
+fn an_event_beside_an_array_does_not_hide_in_whose_order_the_array_is() {
+    // Other tests open devices by ids that are ambiguous.
+    arrow_device_testkit::process::alone(|| {
+        let sim = late(Kind::OneQueueReadable);
+        let (queue, events) = (sim.device().open_queue().unwrap(), late(Kind::Discrete));
+        let other = events.device().open_queue().unwrap();
+        let id = DeviceId::new(DeviceType::EXT_DEV, 77_007);
+        let columns = [("with", behind(&other, &sim, id)), ("without", produced(&sim, &queue, id))];
+        let batch = Batch::from_columns(columns).unwrap();
+        // The event of the one column would tell nothing of the other one.
+        let mut c_array = ArrowDeviceArray::empty();
+        let mut export = || batch.as_array().export(&mut c_array).unwrap_err().kind();
+        assert_eq!(export(), ErrorKind::DeviceMissing);
+        let device = Device::new(Renamed::new(sim.device().driver().clone(), id));
+        assert_eq!(export(), ErrorKind::NotReady);
+        assert_eq!(batch.as_array().ready(), Ready::AfterEvents(2));
+        assert!(!batch.as_array().is_ready().unwrap());
+        let host = batch.as_array().host().unwrap();
+        let column = host.child(1).unwrap();
+        assert_eq!(*column.buffer(1).unwrap(), *[7_i64; 8].map(i64::to_ne_bytes).concat());
+        drop((column, host, batch, device, queue, other));
+    });
+}
+
+// Requirement: SAF-6, SAF-9
+#[test]
+fn an_array_of_a_tensor_is_waited_for_when_its_device_is_opened_later() {
+    let sim = late(Kind::OneQueueReadable);
+    let queue = sim.device().open_queue().unwrap();
+    let id = DeviceId::new(DeviceType::EXT_DEV, 77_008);
+    let tensor = produced(&sim, &queue, id).to_tensor(&Conversion::new()).unwrap();
+    let part = tensor.sliced(0, 1, 4, 1).unwrap().to_array(&Conversion::new()).unwrap();
+    let device = Device::new(Renamed::new(sim.device().driver().clone(), id));
+    assert!(!part.is_ready().unwrap());
+    let host = part.host().unwrap();
+    assert_eq!(host.value(0).unwrap().to_string(), "7");
+    drop((host, part, tensor, device, queue));
+}
+
+// Requirement: SAF-6, SAF-36
+#[test]
+fn a_tensor_is_not_handed_over_as_complete_where_nobody_knows_in_whose_order_it_is() {
+    let sim = late(Kind::OneQueueReadable);
+    let queue = sim.device().open_queue().unwrap();
+    let id = DeviceId::new(DeviceType::EXT_DEV, 77_009);
+    let tensor = produced(&sim, &queue, id).to_tensor(&Conversion::new()).unwrap();
+    let export = |tensor: &Tensor, order: Order<'_>| -> Result<Managed<DLManagedTensorVersioned>> {
+        tensor.clone().export(order, CopyPolicy::Never)
+    };
+    assert_eq!(export(&tensor, Order::Host).unwrap_err().kind(), ErrorKind::DeviceMissing);
+    let device = Device::new(Renamed::new(sim.device().driver().clone(), id));
+    drop(export(&tensor, Order::Host).unwrap());
+    assert!(queue.is_idle().unwrap(), "and was waited for");
+    drop((tensor, device));
+
+    // Of a tensor that came by DLPack its producer says that it is complete.
+    let id = DeviceId::new(DeviceType::EXT_DEV, 77_010);
+    let other = produced(&sim, &queue, id).to_tensor(&Conversion::new()).unwrap();
+    let exported = export(&other, Order::Unordered).unwrap();
+    queue.synchronize().unwrap();
+    // SAFETY: exported just now.
+    let came = unsafe { Tensor::import(exported.into_raw(), Order::Host) }.unwrap();
+    let part = came.sliced(0, 1, 4, 1).unwrap().to_array(&Conversion::new()).unwrap();
+    drop((export(&came, Order::Host).unwrap(), part, came, other, queue));
 }
 
 // Requirement: SAF-7

@@ -516,7 +516,7 @@ fn arrays_of_the_parent_are_refused_in_a_child_though_no_device_was_open_before(
         let array = foreign(id, 8, values, std::ptr::null_mut());
         let tensor = array.to_tensor(&Conversion::new()).unwrap();
         let managed: Managed<DLManagedTensorVersioned> =
-            tensor.clone().export(Order::Host, CopyPolicy::Never).unwrap();
+            tensor.clone().export(Order::Unordered, CopyPolicy::Never).unwrap();
         let imported = unsafe { Tensor::import(managed.into_raw(), Order::Host) }.unwrap();
         forked(|| {
             let new = Sim::builder().build();

@@ -177,6 +177,23 @@ fn every_submission_is_made_under_the_lock_of_the_queue() {
     });
 }
 
+/// A lock is safe code, whose mistakes must not reach Vulkan's functions.
+// Requirement: SAF-33
+#[test]
+fn a_lock_that_submits_twice_makes_no_second_submission_of_the_same_work() {
+    process::alone(|| {
+        let count_of = |times: usize| {
+            let handles = |handles| hooks::repeating(times, handles);
+            let bench = Bench::by(Placement::DeviceOnly, handles)?;
+            hooks::submissions();
+            everything(&bench).unwrap();
+            Some(hooks::submissions())
+        };
+        let (Some(once), Some(twice)) = (count_of(1), count_of(2)) else { return };
+        assert!(once > 0 && once == twice, "{once} and {twice} submissions");
+    });
+}
+
 /// A driver for the processor runs all in order by itself, so that a barrier is not missed there.
 // Requirement: ARR-20
 #[test]

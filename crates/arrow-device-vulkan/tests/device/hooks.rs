@@ -30,6 +30,8 @@ static WAITS: AtomicU64 = AtomicU64::new(0);
 /// Whether a watched lock is held, and how many submissions came without it.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 static UNLOCKED: AtomicU64 = AtomicU64::new(0);
+/// How many submissions were made.
+static SUBMISSIONS: AtomicU64 = AtomicU64::new(0);
 /// How many allocations were made, and how large the largest was.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 static LARGEST: AtomicU64 = AtomicU64::new(0);
@@ -109,6 +111,28 @@ pub(crate) fn watched(mut handles: Handles) -> Handles {
         queue.lock = Arc::new(Watched(queue.lock.clone()));
     }
     hooked(handles)
+}
+
+/// A lock that does several times what it is to do.
+struct Repeating(usize, Arc<dyn SubmitLock>);
+
+impl SubmitLock for Repeating {
+    fn while_locked(&self, submit: &mut dyn FnMut()) {
+        self.1.while_locked(&mut || (0..self.0).for_each(|_| submit()));
+    }
+}
+
+/// The same device, whose queue's lock submits so many times.
+pub(crate) fn repeating(times: usize, mut handles: Handles) -> Handles {
+    for queue in &mut handles.queues {
+        queue.lock = Arc::new(Repeating(times, queue.lock.clone()));
+    }
+    hooked(handles)
+}
+
+/// How many submissions were made since the last time.
+pub(crate) fn submissions() -> u64 {
+    SUBMISSIONS.swap(0, SeqCst)
 }
 
 fn failure() -> Option<vk::Result> {
@@ -330,6 +354,7 @@ unsafe extern "system" fn submit(
     batches: *const vk::SubmitInfo<'_>,
     fence: vk::Fence,
 ) -> vk::Result {
+    SUBMISSIONS.fetch_add(1, SeqCst);
     use ash::vk::Handle;
     if !IS_HELD.load(SeqCst) {
         UNLOCKED.fetch_add(1, SeqCst);

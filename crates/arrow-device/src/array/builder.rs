@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
 use super::readiness::{Pending, ReadyWhen, distinct_pending};
+use super::sole::owned_tree;
 use super::tree::{Built, Tree};
 use super::{Array, Window};
 use crate::convention;
@@ -135,12 +136,11 @@ impl ArrayBuilder {
     pub fn finish_on(mut self, queue: &Queue) -> Result<Array> {
         let finished = self.finish(|parts| {
             parts.require_reach(queue)?;
-            let in_order = parts.pending_in_order()?;
             let pending = parts.sources.iter().flat_map(|source| {
                 let tree = source.tree();
                 tree.ready.pending().iter().map(move |one| (tree, one))
             });
-            distinct_pending(pending.chain(in_order.iter().map(|(tree, one)| (*tree, one))))
+            distinct_pending(pending.chain(parts.in_order.iter().map(|(tree, one)| (*tree, one))))
                 .into_iter()
                 .try_for_each(|(tree, one)| tree.wait_for(queue, one))?;
             let others = parts.in_flight.iter().filter(|other| other.number() != queue.number());
@@ -167,7 +167,7 @@ impl ArrayBuilder {
     /// all.)
     pub unsafe fn finish_after(mut self, event: Event) -> Result<Array> {
         let finished = self.finish(|parts| {
-            let pending = parts.pending()?.chain([Pending::Event(event.clone())]);
+            let pending = parts.pending().chain([Pending::Event(event.clone())]);
             Ok(ReadyWhen::join(pending))
         });
         if finished.is_err() {
@@ -187,7 +187,7 @@ impl ArrayBuilder {
             for queue in parts.in_flight {
                 after.extend(parts.after(queue)?);
             }
-            Ok(ReadyWhen::join(parts.pending()?.chain(others).chain(after)))
+            Ok(ReadyWhen::join(parts.pending().chain(others).chain(after)))
         })
     }
 
@@ -260,9 +260,10 @@ impl ArrayBuilder {
         }
         let memory = self.buffers.iter().flatten().find(|buffer| !buffer.is_null());
         let memory = memory.map(Buffer::claimed);
-        let parts = ArrayParts { device, memory, sources, in_flight: &in_flight };
+        let (in_order, came_without_event) = self.order_of_parts(device, sources)?;
+        let parts = ArrayParts { device, memory, sources, in_order, in_flight: &in_flight };
         let ready = ready(&parts)?.shown_on(|event| parts.may_show(event));
-        let tree = self.assemble(schema, device, ready, sources)?;
+        let tree = self.assemble(schema, device, (ready, came_without_event), sources)?;
         Ok(Array::from_tree(Shared::new(tree)?))
     }
 
@@ -492,13 +493,35 @@ impl ArrayBuilder {
         Ok(())
     }
 
+    /// The events of those parts that came without an event and are ready in the order of a queue.
+    /// Also tells whether there is a part for which no event is found: its device is not open.
+    fn order_of_parts<'parts>(
+        &'parts self,
+        device: DeviceId,
+        sources: &'parts [Array],
+    ) -> Result<(EventsInOrder<'parts>, bool)> {
+        let (mut events, mut is_left) = (Vec::new(), false);
+        if device.device_type == DeviceType::CPU {
+            return Ok((events, is_left));
+        }
+        let owners = self.buffers.iter().flatten().filter_map(Buffer::owner);
+        let trees = sources.iter().map(Array::tree).chain(owners.filter_map(owned_tree));
+        for tree in trees.filter(|tree| tree.came_without_event()) {
+            match tree.event_in_order()? {
+                Some(event) => events.push((tree, Pending::Event(event))),
+                None => is_left = true,
+            }
+        }
+        Ok((events, is_left))
+    }
+
     /// Builds the tree. The root is made of the buffers, and everything below the root of the given
     /// arrays, whose tables are shared.
     fn assemble(
         &mut self,
         schema: Schema,
         device: DeviceId,
-        ready: ReadyWhen,
+        (ready, came_without_event): (ReadyWhen, bool),
         sources: &mut Vec<Array>,
     ) -> Result<Tree> {
         self.buffers.iter_mut().flatten().try_for_each(Buffer::name_part)?;
@@ -539,7 +562,7 @@ impl ArrayBuilder {
         }
         let tables = Tables { extents: extents.into(), _pointers: pointers };
         let owners = self.take_owners().collect();
-        let built = Built { nodes: Nodes::from(nodes), owners, below, tables };
+        let built = Built { nodes: Nodes::from(nodes), owners, below, came_without_event, tables };
         let mut tree = Tree::built(schema, device, ready, built);
         tree.set_parts(came, is_of_parts);
         Ok(tree)
@@ -566,6 +589,9 @@ impl ArrayBuilder {
     }
 }
 
+/// Events behind the work in whose order trees are ready, each with such a tree.
+type EventsInOrder<'parts> = Vec<(&'parts Shared<Tree>, Pending)>;
+
 /// The parts of an array that decide when the array is ready.
 struct ArrayParts<'builder> {
     device: DeviceId,
@@ -573,28 +599,17 @@ struct ArrayParts<'builder> {
     memory: Option<ClaimedMemory>,
     /// The arrays below.
     sources: &'builder [Array],
+    /// The events of parts that came without an event and are ready in the order of a queue.
+    in_order: EventsInOrder<'builder>,
     /// The queues that may still write the buffers.
     in_flight: &'builder [Queue],
 }
 
 impl ArrayParts<'_> {
-    /// The events that the arrays below wait for.
-    fn pending(&self) -> Result<impl Iterator<Item = Pending>> {
-        let in_order = self.pending_in_order()?;
+    /// The events that the parts wait for.
+    fn pending(&self) -> impl Iterator<Item = Pending> {
         let all = self.sources.iter().flat_map(|source| source.tree().ready.pending());
-        Ok(all.cloned().chain(in_order.into_iter().map(|(_, one)| one)))
-    }
-
-    /// The events of those arrays below that came without an event and are ready in the order of a
-    /// queue.
-    fn pending_in_order(&self) -> Result<Vec<(&Shared<Tree>, Pending)>> {
-        if !Device::any_is_in_queue_order() {
-            return Ok(Vec::new());
-        }
-        let trees = self.sources.iter().map(Array::tree);
-        let events =
-            trees.map(|tree| Ok(tree.event_in_order()?.map(|event| (tree, Pending::Event(event)))));
-        events.filter_map(Result::transpose).collect()
+        all.chain(self.in_order.iter().map(|(_, one)| one)).cloned()
     }
 
     /// Refuses a queue whose work cannot have written the memory. Queues of all devices write to

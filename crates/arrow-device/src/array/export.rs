@@ -176,7 +176,9 @@ impl Array {
                 self.wait()?;
                 None
             }
-            ReadyWhen::AfterAll(all) => {
+            _ if self.tree().has_unknown_order() => return Err(self.unknown_order()),
+            ReadyWhen::After(pending) if !self.tree().is_in_queue_order() => Some(pending.clone()),
+            _ => {
                 self.tree().require_reach(queue)?;
                 let shows_its_event = queue.device().properties().readiness == Readiness::Event
                     && convention::have_same_events(
@@ -184,13 +186,13 @@ impl Array {
                         self.device().device_type,
                     );
                 if shows_its_event {
-                    Some(Pending::Event(self.tree().joined(queue, all)?))
+                    let all = self.tree().pending()?;
+                    Some(Pending::Event(self.tree().joined(queue, &all)?))
                 } else {
                     self.wait()?;
                     None
                 }
             }
-            _ => self.single_pending()?,
         };
         self.export_with(pending, || self.tree().clone(), out)
     }
@@ -222,7 +224,12 @@ impl Array {
         match &self.tree().ready {
             ReadyWhen::Now => Ok(None),
             _ if Device::any_is_in_queue_order() && self.is_in_queue_order() => Ok(None),
-            ReadyWhen::After(pending) if self.may_show_events() => Ok(Some(pending.clone())),
+            _ if self.tree().has_unknown_order() => Err(self.unknown_order()),
+            ReadyWhen::After(pending)
+                if self.may_show_events() && !self.tree().is_in_queue_order() =>
+            {
+                Ok(Some(pending.clone()))
+            }
             _ => Err(self.no_single_event()),
         }
     }
@@ -235,16 +242,21 @@ impl Array {
     }
 
     #[cold]
+    fn unknown_order(&self) -> Error {
+        let message = "a part came without an event, and its device is not open, so that the event of another part does not tell when all is ready; open the device";
+        let error = Error::new(ErrorKind::DeviceMissing, message);
+        error.during("export").on_device(self.device())
+    }
+
+    #[cold]
     fn no_single_event(&self) -> Error {
-        let message = match &self.tree().ready {
-            ReadyWhen::AfterAll(all) if self.may_show_events() && all.len() == 1 => {
-                "the data is ready after an event of a kind that arrays on this device do not show; name a queue, or settle the array first".to_owned()
-            }
-            ReadyWhen::AfterAll(all) if self.may_show_events() => format!(
-                "the columns are ready after {} different events, and there is room for one; name a queue to join them",
-                all.len()
+        let in_order = usize::from(self.tree().is_in_queue_order());
+        let message = match self.tree().ready.pending().len() + in_order {
+            _ if !self.may_show_events() => "the data is not ready, and this type of device has no events to say so; settle it first".to_owned(),
+            1 => "the data is ready after an event of a kind that arrays on this device do not show; name a queue, or settle the array first".to_owned(),
+            count => format!(
+                "the columns are ready after {count} different events, and there is room for one; name a queue to join them"
             ),
-            _ => "the data is not ready, and this type of device has no events to say so; settle it first".to_owned(),
         };
         Error::new(ErrorKind::NotReady, message).during("export").on_device(self.device())
     }

@@ -84,7 +84,7 @@ fn structs<'a>(tree: &'a Shared<Tree>, visit: &mut dyn FnMut(&'a ArrowArray)) {
 }
 
 /// The tree that an owner of bytes keeps, where the bytes are those of one.
-fn owned_tree(owner: &BytesOwner) -> Option<&Shared<Tree>> {
+pub(super) fn owned_tree(owner: &BytesOwner) -> Option<&Shared<Tree>> {
     let owner: &dyn Any = &**owner;
     owner.downcast_ref()
 }

@@ -36,6 +36,9 @@ pub(crate) struct Tree {
     came: Moment,
     /// Whether the tree was put together of several, here or before it was exported and came back.
     is_of_parts: bool,
+    /// Whether the producer said that the data is complete. An event that is missing then stands
+    /// for no work.
+    pub(super) is_complete: bool,
     pub(super) storage: ManuallyDrop<Storage>,
     /// What is noted after the tree was made. Most trees are used without any note.
     pub(super) notes: PerFork<Notes>,
@@ -82,6 +85,9 @@ pub(crate) struct Built {
     pub(crate) owners: Box<[BytesOwner]>,
     /// The arrays right below the root. The dictionary comes last.
     pub(crate) below: Box<[Array]>,
+    /// Whether a part of the data came without an event, and no event of this tree stands for the
+    /// work in whose order that part may be ready: the device of the part was not open.
+    pub(crate) came_without_event: bool,
     pub(crate) tables: Tables,
 }
 
@@ -149,7 +155,8 @@ impl Tree {
     ) -> Self {
         let MemoryAge { made_in, came, is_of_parts } = age;
         let (storage, notes) = (ManuallyDrop::new(storage), PerFork::new());
-        Self { schema, device, ready, made_in, came, is_of_parts, storage, notes }
+        let is_complete = false;
+        Self { schema, device, ready, made_in, came, is_of_parts, is_complete, storage, notes }
     }
 
     /// Where the memory of the tree came from, for whoever imports the tree's structs.
@@ -162,6 +169,13 @@ impl Tree {
     /// Records that the data is older than the tree, and perhaps came into another process.
     pub(crate) fn set_made(&mut self, made_in: MadeIn, came: Moment) {
         (self.made_in, self.came) = (made_in, came);
+    }
+
+    /// This tree, whose producer said that the data is complete.
+    pub(crate) fn complete(self) -> Self {
+        let mut tree = self;
+        tree.is_complete = true;
+        tree
     }
 
     /// Which process the memory came into, and when.

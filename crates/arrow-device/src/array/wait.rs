@@ -30,11 +30,11 @@ pub enum Ready {
 impl Array {
     /// When the data may be used. Asks no device.
     pub fn ready(&self) -> Ready {
-        match self.tree.ready.pending() {
-            [] if self.tree.is_in_queue_order() => Ready::AfterEvent,
-            [] => Ready::Now,
-            [_] => Ready::AfterEvent,
-            several => Ready::AfterEvents(several.len()),
+        let in_order = usize::from(self.tree.is_in_queue_order());
+        match self.tree.ready.pending().len() + in_order {
+            0 => Ready::Now,
+            1 => Ready::AfterEvent,
+            several => Ready::AfterEvents(several),
         }
     }
 
@@ -124,16 +124,11 @@ impl Tree {
         self.require_reach(queue)?;
         self.check_process()?;
         self.require_known_order(queue)?;
-        let in_order = if Device::any_is_in_queue_order() {
-            self.event_in_order_for(queue)?.map(Pending::Event)
-        } else {
-            None
-        };
-        let pending = in_order.as_ref().map_or(self.ready.pending(), std::slice::from_ref);
+        let pending = self.pending_for(queue)?;
         if pending.is_empty() || self.notes.lock(|notes| &notes.waited).contains(&queue.number()) {
             return Ok(());
         }
-        self.wait_for_all(queue, pending)?;
+        self.wait_for_all(queue, &pending)?;
         self.note_waiting(queue);
         Ok(())
     }
@@ -144,8 +139,7 @@ impl Tree {
     pub(crate) fn is_ordered(&self, queue: &Queue, seen_to: &mut usize) -> Result<bool> {
         self.require_reach(queue)?;
         self.check_process()?;
-        let in_order = self.event_in_order_for(queue)?.map(Pending::Event);
-        let pending = in_order.as_ref().map_or(self.ready.pending(), std::slice::from_ref);
+        let pending = self.pending_for(queue)?;
         if pending.is_empty() || self.notes.lock(|notes| &notes.waited).contains(&queue.number()) {
             return Ok(true);
         }
@@ -166,8 +160,12 @@ impl Tree {
         ordered
     }
 
-    /// Notes that this queue waits for the data.
+    /// Notes that this queue waits for the data. As long as the device is not open of a part that
+    /// may be ready in the order of a queue, one more event may come.
     fn note_waiting(&self, queue: &Queue) {
+        if self.has_unknown_order() {
+            return;
+        }
         let mut waited = self.notes.lock(|notes| &notes.waited);
         if !waited.contains(&queue.number()) {
             // A queue that is forgotten waits once more.
@@ -209,12 +207,29 @@ impl Tree {
 
     /// The events that have to pass before the data may be used.
     pub(crate) fn pending(&self) -> Result<Cow<'_, [Pending]>> {
-        if Device::any_is_in_queue_order()
-            && let Some(event) = self.event_in_order()?
-        {
-            return Ok(Cow::Owned(vec![Pending::Event(event)]));
+        let in_order = if Device::any_is_in_queue_order() { self.event_in_order()? } else { None };
+        Ok(self.pending_and(in_order))
+    }
+
+    /// The events that this queue has to wait for. The queue in whose order the data is ready needs
+    /// no event for that order (DRV-4).
+    fn pending_for(&self, queue: &Queue) -> Result<Cow<'_, [Pending]>> {
+        let device = queue.device();
+        let is_in_order = || device.is_in_queue_order() && device.id() == self.device;
+        let in_order = if Device::any_is_in_queue_order() && !is_in_order() {
+            self.event_in_order()?
+        } else {
+            None
+        };
+        Ok(self.pending_and(in_order))
+    }
+
+    fn pending_and(&self, in_order: Option<Event>) -> Cow<'_, [Pending]> {
+        let told = self.ready.pending();
+        match in_order {
+            None => Cow::Borrowed(told),
+            Some(event) => told.iter().cloned().chain([Pending::Event(event)]).collect(),
         }
-        Ok(Cow::Borrowed(self.ready.pending()))
     }
 
     /// An event behind the work that makes the data, for an array without an event on a device
@@ -238,17 +253,6 @@ impl Tree {
         Ok(Some(event))
     }
 
-    /// [`event_in_order`](Self::event_in_order), where the queue needs the event. The queue whose
-    /// order it is needs none (DRV-4).
-    #[cold]
-    fn event_in_order_for(&self, queue: &Queue) -> Result<Option<Event>> {
-        let device = queue.device();
-        if device.is_in_queue_order() && device.id() == self.device {
-            return Ok(None);
-        }
-        self.event_in_order()
-    }
-
     /// The device, where only the order of its queue says when the data is complete.
     fn device_in_order(&self) -> Option<Device> {
         let is_told = || self.open_device().filter(Device::is_in_queue_order);
@@ -258,7 +262,7 @@ impl Tree {
     /// Whether only the order of a queue says when the data is complete, as far as can be told
     /// here. In a child of `fork` nothing can be told of data on a device of the parent.
     #[cold]
-    fn is_in_queue_order(&self) -> bool {
+    pub(super) fn is_in_queue_order(&self) -> bool {
         self.may_be_in_queue_order()
             && (self.is_of_the_parents_device() || self.device_in_order().is_some())
     }
@@ -273,13 +277,11 @@ impl Tree {
             && self.came_without_event()
     }
 
-    fn came_without_event(&self) -> bool {
-        match (&self.ready, &*self.storage) {
-            (ReadyWhen::Now, Storage::Foreign(_)) => true,
-            (ReadyWhen::Now, Storage::Built(built)) => {
-                built.below.iter().any(|array| array.tree().came_without_event())
-            }
-            _ => false,
+    /// Whether the data, or a part of it, came without an event, and no event here stands for it.
+    pub(super) fn came_without_event(&self) -> bool {
+        match &*self.storage {
+            Storage::Foreign(_) => matches!(self.ready, ReadyWhen::Now) && !self.is_complete,
+            Storage::Built(built) => built.came_without_event,
         }
     }
 

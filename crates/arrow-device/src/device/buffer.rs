@@ -356,6 +356,11 @@ impl Buffer {
         Ok(location(self.base, self.offset).address())
     }
 
+    /// The owner of the bytes.
+    pub(crate) fn owner(&self) -> Option<&BytesOwner> {
+        self.owner.as_ref()
+    }
+
     pub(crate) fn into_owner(self) -> Option<BytesOwner> {
         self.owner
     }

@@ -42,7 +42,10 @@ impl Tensor {
     /// See also [`export_legacy_shared`](Self::export_legacy_shared).
     ///
     /// `order` says how the consumer knows that the data is complete: [`Order::On`] makes its queue
-    /// wait, and no host blocks; [`Order::Host`] waits here. A queue of another runtime that is
+    /// wait, and no host blocks; [`Order::Host`] waits here, and is
+    /// [`DeviceMissing`](ErrorKind::DeviceMissing) where the data may be ready in the order of a
+    /// queue ([`QueueOrder`](crate::driver::Readiness::QueueOrder)) of a device that is not open:
+    /// it came without an event as an array, not as a tensor. A queue of another runtime that is
     /// open by the id of the tensor's device is [`NotReachable`](ErrorKind::NotReachable).
     ///
     /// `order` also says on which queue the consumer works. [`Order::On`] names the queue, which is
@@ -109,6 +112,11 @@ impl Tensor {
     fn settle(&self, order: Order<'_>) -> Result<()> {
         // Memory that was never an array was ready when it was imported.
         let Some(memory) = self.shared_memory() else { return Ok(()) };
+        if matches!(order, Order::Host) && memory.tree().has_unknown_order() {
+            let message =
+                "the data came without an event from a device that is not open; open the device";
+            return Err(Error::new(ErrorKind::DeviceMissing, message).on_device(self.device()));
+        }
         // Data that is ready needs no queue that reaches it.
         if memory.tree().waits_for_nothing() {
             return Ok(());

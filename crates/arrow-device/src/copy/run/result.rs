@@ -76,7 +76,13 @@ fn one_tree(
     let nodes: Vec<ArrayNode> = walked.items.iter().map(node).collect();
     let tables = Tables { extents, _pointers: pointers };
     let nodes = Nodes::from(nodes);
-    let built = Built { nodes, owners: owners.into(), below: Box::default(), tables };
+    let built = Built {
+        nodes,
+        owners: owners.into(),
+        below: Box::default(),
+        came_without_event: false,
+        tables,
+    };
     let device = plan.queue.device().id();
     let tree = Tree::built(walked.schema.clone(), device, readiness, built);
     Ok(Array::from_tree(Shared::new(tree)?))
