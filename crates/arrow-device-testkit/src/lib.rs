@@ -155,6 +155,7 @@
 //! | [`faulty`] | real devices whose drivers have one fault, and whether the suite finds it |
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
 //! | [`process`] | tests in processes of their own |
+//! | `system_calls` | counting what a thread asks the system for, on Linux |
 //! | [`golden`] | where the Arrow project's own reference files are |
 //! | [`trips`] | building what is sent somewhere, and looking at what came back |
 //! | [`oracle`], [`shape`] | the values of an array, read the naive way, and whether two arrays are equal |
@@ -212,6 +213,8 @@ pub mod shape;
 pub mod shared_memory;
 pub mod stream;
 pub mod suite;
+#[cfg(target_os = "linux")]
+pub mod system_calls;
 pub mod tally;
 pub mod targets;
 pub mod tensors;
