@@ -200,13 +200,14 @@ unsafe impl<A: Api> Sharing for GpuDriver<A> {
         Ok(MemoryHandle::from_descriptor(copy).with_note(note))
     }
 
-    unsafe fn open(&self, handle: MemoryHandle, len: u64) -> Result<OpenedMemory> {
+    unsafe fn open(&self, mut handle: MemoryHandle, len: u64) -> Result<OpenedMemory> {
         const OPERATION: &str = "open memory";
         let refused = |message: String| {
             Error::new(ErrorKind::Malformed, message).during(OPERATION).on_device(self.id)
         };
+        let descriptor = handle.take_descriptor().map_err(|error| refused(error.to_string()))?;
         let noted = <[u8; 8]>::try_from(handle.note).map(u64::from_le_bytes);
-        let (Some(descriptor), Ok(noted)) = (handle.descriptor, noted) else {
+        let (Some(descriptor), Ok(noted)) = (descriptor, noted) else {
             let name = self.api.vendor().name;
             return Err(refused(format!(
                 "memory of {name} is shared by a descriptor and a note of 8 bytes"

@@ -74,7 +74,7 @@ struct Table {
     blocks: HashMap<usize, Block>,
 }
 
-/// An allocation that can be exported.
+/// An allocation that can be exported: one that was made here, or that was opened to be passed on.
 struct Made {
     file: SealedFile,
     mapping: Mapping,
@@ -214,12 +214,12 @@ unsafe impl Sharing for OpenClDriver {
                 .map_err(|error| error.during("fix memory").on_device(self.id))?;
             made.is_fixed = true;
         }
-        let handle = made.file.handle();
-        handle.map_err(|error| error.during("export memory").on_device(self.id))
+        Ok(made.file.handle())
     }
 
     unsafe fn open(&self, handle: MemoryHandle, len: u64) -> Result<OpenedMemory> {
         let about = |error: Error| error.during("open memory").on_device(self.id);
+        let is_passed_on = handle.is_passed_on;
         let Some(file) = handle.descriptor.filter(|_| handle.note.is_empty()) else {
             let message = "this memory is shared by a descriptor without a note";
             return Err(about(Error::new(ErrorKind::Malformed, message)));
@@ -227,9 +227,15 @@ unsafe impl Sharing for OpenClDriver {
         let file = SealedFile::received(file, len).map_err(about)?;
         let is_fixed = file.is_fixed().map_err(about)?;
         let memory = self.over(&file, len, false, "open memory")?;
-        let (handle, _) = memory.parts();
+        let (handle, mapping) = memory.parts();
+        let mut table = table();
+        let table = table.get_or_insert_default();
         if let Home::Svm(block) = memory {
-            table().get_or_insert_default().blocks.insert(handle.addr(), block);
+            table.blocks.insert(handle.addr(), block);
+        }
+        if is_fixed && is_passed_on {
+            let opened = Made { file, mapping, len, used: SharedUse::Once, is_fixed };
+            table.made.insert(handle.addr(), opened);
         }
         Ok(OpenedMemory { memory: Raw::from_ptr(handle), is_fixed })
     }

@@ -19,7 +19,8 @@ use arrow_device::{
     Array, Buffer, Device, Error, ErrorKind, Extent, Layout, Memory, NodeView, Result, View,
 };
 
-use crate::problem::{limited, malformed};
+use crate::frames;
+use crate::problem::{limited, malformed, shortened};
 use crate::shape::Shape;
 use crate::wire::{Reader, Writer};
 
@@ -42,11 +43,15 @@ pub(crate) struct Described {
 }
 
 impl Described {
-    /// Describes the array of a view. The device is that of the array.
+    /// Describes the array of a view. The device is that of the array. An error where there are
+    /// more allocations than a message has room for.
     pub(crate) fn new(view: &View, device: &Device) -> Result<Self> {
         let mut described =
             Self { nodes: Writer::default(), allocations: Vec::new(), numbers: HashMap::new() };
         described.node(&view.root(), device, "")?;
+        let count = described.allocations.len();
+        let most = count.saturating_mul(LEAST_ALLOCATION + MemoryHandle::MAX_NOTE);
+        frames::require_room(BEFORE_ALLOCATIONS + most + described.nodes.0.len(), count)?;
         Ok(described)
     }
 
@@ -91,7 +96,7 @@ impl Described {
         }
         let (number, offset, left) = self.find(place.location().spot().base, device).ok_or_else(|| {
             let message = format!(
-                "buffer {index} does not lie in memory that other processes can open; copy the array to a device of `Device::shareable` first"
+                "buffer {index} does not lie in memory that other processes can open; copy the array by `to_shareable`, or to a device of `Device::shareable`, first. Fixed memory of another process can be sent on where it was received by `Receiver::passing_on`"
             );
             Error::new(ErrorKind::Unsupported, message).during("share").on_device(device.id())
         })?;
@@ -153,6 +158,9 @@ impl Described {
     }
 }
 
+/// The number of the array and that of its allocations.
+const BEFORE_ALLOCATIONS: usize = 8 + 4;
+
 /// The fewest bytes that an allocation takes in a message.
 const LEAST_ALLOCATION: usize = 8 + 1 + 2;
 
@@ -163,6 +171,8 @@ pub(crate) struct Opening<'a> {
     /// Whether the sender is trusted: with memory of the host that the sender can still write to,
     /// and with descriptors of which the runtime cannot tell what they are of.
     pub(crate) trusts: bool,
+    /// Whether the memory is to be exported again.
+    pub(crate) passes_on: bool,
     /// The most bytes that one allocation may have.
     pub(crate) largest: u64,
 }
@@ -197,8 +207,9 @@ pub(crate) fn opened<O: Send + Sync + 'static>(
             return Err(malformed("the note of a handle is too long"));
         }
         let mut handle = MemoryHandle::default().with_note(from.raw(note_len)?);
+        handle.is_passed_on = opening.passes_on;
         if has_descriptor {
-            handle.descriptor = descriptors.next();
+            handle.descriptor = descriptors.next().map(Arc::new);
             if handle.descriptor.is_none() {
                 return Err(malformed(format!("allocation {number} has no descriptor")));
             }
@@ -304,7 +315,7 @@ fn within(error: Error, name: &str) -> Error {
     if name.is_empty() {
         return error;
     }
-    let message = format!("`{name}`: {}", error.message());
+    let message = format!("`{}`: {}", shortened(name), error.message());
     let named = Error::new(error.kind(), message).during("share");
     match error.device() {
         Some(device) => named.on_device(device),

@@ -47,6 +47,9 @@ const PER_CALL: usize = 200;
 /// How many descriptors a frame has at most. They fit into as many calls as a header has bytes.
 pub(crate) const MOST_DESCRIPTORS: usize = 2000;
 
+/// How long a body is at most.
+pub(crate) const LONGEST_BODY: usize = 64 << 20;
+
 /// How many bytes are asked for with one call.
 const AT_ONCE: usize = 16 << 10;
 
@@ -165,6 +168,21 @@ fn header(out: &mut Vec<u8>, kind: Kind, flags: u8, descriptors: usize, len: usi
     out.extend([0; 4]);
 }
 
+/// Refuses a frame that no receiver takes. Nothing of such a frame is sent.
+pub(crate) fn require_room(body: usize, descriptors: usize) -> Result<()> {
+    let message = if descriptors > MOST_DESCRIPTORS {
+        format!(
+            "the array lies in {descriptors} allocations, and {MOST_DESCRIPTORS} are the limit of \
+             one message; copy the array into one, by `to_shareable`"
+        )
+    } else if body > LONGEST_BODY {
+        format!("a message of {body} bytes, and {LONGEST_BODY} are the limit")
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::LimitExceeded, message).during("send"))
+}
+
 /// Sends a frame. An error where the other side has gone, or, without patience, where the system
 /// has no room for the frame.
 pub(crate) fn send(
@@ -176,10 +194,7 @@ pub(crate) fn send(
 ) -> Result<()> {
     let is_long = body.len() > LONGEST_INLINE;
     let count = descriptors.len() + usize::from(is_long);
-    if descriptors.len() > MOST_DESCRIPTORS || u32::try_from(body.len()).is_err() {
-        let message = "an array lies in too many allocations for one message; copy it into one";
-        return Err(Error::new(ErrorKind::LimitExceeded, message).during("send"));
-    }
+    require_room(body.len(), descriptors.len())?;
     let mut bytes = Vec::with_capacity(HEADER + body.len().min(LONGEST_INLINE));
     if !is_long {
         header(&mut bytes, kind, 0, count, body.len());
@@ -371,8 +386,10 @@ impl FrameReader {
             let message = format!("{descriptors} descriptors are announced, and {there} came");
             return Err(malformed(message));
         }
-        self.bytes.drain(..HEADER);
-        let mut body: Vec<u8> = self.bytes.drain(..inline).collect();
+        // Copied as a whole, and not byte by byte.
+        let came = self.bytes.make_contiguous().get(HEADER..HEADER + inline);
+        let mut body = came.unwrap_or_default().to_vec();
+        self.bytes.drain(..HEADER + inline);
         let mut descriptors: Vec<OwnedFd> = self.descriptors.drain(..descriptors).collect();
         if is_aside {
             let most = if self.only_begins { size_of::<u64>() } else { len };

@@ -6,6 +6,7 @@
 //! | share one array, and get a descriptor that stands for it | [`share`], [`open`] |
 //! | send many arrays over a socket | [`Sender`], [`Receiver`] |
 //! | send a stream over a socket | [`Sender::serve`], [`Receiver::into_stream`] |
+//! | send on what was received | [`Receiver::passing_on`] |
 //!
 //! What crosses to the other process are descriptors of memory and a short message that says which
 //! array lies there. The bytes stay where they are, and both processes see the same pages. The
@@ -96,6 +97,7 @@ mod described;
 mod frames;
 mod keeper;
 mod problem;
+mod process;
 mod receiver;
 mod releases;
 mod schemas;
@@ -107,3 +109,8 @@ mod wire;
 pub use receiver::Receiver;
 pub use sender::{Sender, to_shareable};
 pub use ticket::{open, share};
+
+/// The snippets of the page about processes.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/processes.md")]
+struct Page;

@@ -2,6 +2,14 @@
 
 use arrow_device::{Error, ErrorKind};
 
+/// How many characters of a text that somebody else chose are a part of an error.
+const MAX_TEXT: usize = 2000;
+
+/// The beginning of a text that somebody else chose.
+pub(crate) fn shortened(text: &str) -> &str {
+    text.char_indices().nth(MAX_TEXT).map_or(text, |(end, _)| text.get(..end).unwrap_or(text))
+}
+
 /// A message breaks a rule of the protocol.
 #[cold]
 pub(crate) fn malformed(message: impl Into<String>) -> Error {

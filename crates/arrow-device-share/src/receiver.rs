@@ -10,8 +10,10 @@ use arrow_device::{Array, ArrayStream, Device, Error, ErrorKind, Result, Schema}
 use rustix::net::Shutdown;
 
 use crate::described::{self, Opening};
-use crate::frames::{Came, Frame, FrameReader, Kind, Limits, MOST_DESCRIPTORS, Patience};
-use crate::problem::{malformed, of_parent, of_peer};
+use crate::frames::{
+    Came, Frame, FrameReader, Kind, LONGEST_BODY, Limits, MOST_DESCRIPTORS, Patience,
+};
+use crate::problem::{malformed, of_parent, of_peer, shortened};
 use crate::releases::{Backchannel, Borrowed};
 use crate::schemas::{self, Domain};
 use crate::shape::Shape;
@@ -32,6 +34,8 @@ pub struct Receiver {
     /// What the arrays that come now are.
     shape: Option<(Shape, Domain)>,
     trusts: bool,
+    /// Whether what comes can be sent to a third process.
+    passes_on: bool,
     largest: u64,
     /// Whether nothing more comes, or nothing more of the stream.
     is_over: bool,
@@ -43,7 +47,7 @@ pub struct Receiver {
 const SCHEMAS_AT_ONCE: usize = 16;
 
 /// What a message may have at most, unless it is told otherwise.
-const LIMITS: Limits = Limits { body: 64 << 20, descriptors: MOST_DESCRIPTORS };
+const LIMITS: Limits = Limits { body: LONGEST_BODY, descriptors: MOST_DESCRIPTORS };
 
 impl Receiver {
     /// A receiver on one end of a connected socket. Memory is opened by the first of the devices
@@ -55,6 +59,7 @@ impl Receiver {
             devices: devices.into_iter().collect(),
             shape: None,
             trusts: false,
+            passes_on: false,
             largest: u64::MAX,
             is_over: false,
             is_closed: false,
@@ -71,6 +76,19 @@ impl Receiver {
     #[must_use]
     pub unsafe fn trusting(mut self) -> Self {
         self.trusts = true;
+        self
+    }
+
+    /// This receiver, whose arrays can be sent to a third process without a copy, as those of this
+    /// process: each allocation that comes costs a descriptor as long as the array is used.
+    ///
+    /// That goes for memory that is fixed, which no process can change any more. Other memory is
+    /// received as always, and is copied ([`to_shareable`](crate::to_shareable)) to be sent: the
+    /// process that made it may write there as soon as this process has ended, also while the third
+    /// one reads.
+    #[must_use]
+    pub fn passing_on(mut self) -> Self {
+        self.passes_on = true;
         self
     }
 
@@ -156,7 +174,7 @@ impl Receiver {
             }
             Kind::Failed => {
                 let text = String::from_utf8_lossy(&frame.body);
-                Err(of_peer(format!("the sender says: {text}")))
+                Err(of_peer(format!("the sender says: {}", shortened(&text))))
             }
             kind => Err(malformed(format!("a sender sends no message of the kind {kind:?}"))),
         }
@@ -177,7 +195,8 @@ impl Receiver {
             );
             Error::new(ErrorKind::DeviceMissing, message).during("receive")
         })?;
-        let opening = Opening { device, trusts: self.trusts, largest: self.largest };
+        let Self { trusts, passes_on, largest, .. } = *self;
+        let opening = Opening { device, trusts, passes_on, largest };
         described::opened(&frame.body, frame.descriptors, shape, opening, &owner)
     }
 

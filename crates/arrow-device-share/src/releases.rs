@@ -12,6 +12,7 @@ use arrow_device::driver::ForkMutex;
 
 use crate::frames::{Kind, append, send_some};
 use crate::keeper::{self, Kept};
+use crate::process::Process;
 use crate::wire::Writer;
 
 /// The way back to the sender. The connection stays open as long as an array of it is used.
@@ -20,7 +21,7 @@ pub(crate) struct Backchannel {
     socket: UnixStream,
     to_tell: ForkMutex<ToTell>,
     /// The process that the connection belongs to: a child of `fork` tells nothing.
-    process: u32,
+    process: Process,
 }
 
 #[derive(Debug, Default)]
@@ -72,13 +73,13 @@ impl ToTell {
 
 impl Backchannel {
     pub(crate) fn new(socket: UnixStream) -> Arc<Self> {
-        let process = std::process::id();
-        Arc::new(Self { socket, to_tell: ForkMutex::new(ToTell::default()), process })
+        let to_tell = ForkMutex::new(ToTell::default());
+        Arc::new(Self { socket, to_tell, process: Process::this() })
     }
 
     /// Whether the connection is one of this process, and not of a parent.
     pub(crate) fn is_of_this_process(&self) -> bool {
-        std::process::id() == self.process
+        self.process.is_this()
     }
 
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {

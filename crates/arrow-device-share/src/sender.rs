@@ -8,14 +8,17 @@ use std::time::Duration;
 
 use arrow_device::copy::Options;
 use arrow_device::driver::ForkMutex;
-use arrow_device::{Array, ArrayStream, Device, DeviceId, Error, ErrorKind, Queue, Result, Schema};
+use arrow_device::{
+    Array, ArrayStream, Device, DeviceId, Error, ErrorKind, Queue, Result, Schema, View,
+};
 
 use rustix::event::EventfdFlags;
 
 use crate::described::Described;
 use crate::frames::{self, Came, Frame, FrameReader, Kind, Limits, Patience};
 use crate::keeper::{self, Kept};
-use crate::problem::{malformed, of_parent, of_peer};
+use crate::problem::{malformed, of_parent, of_peer, shortened};
+use crate::process::Process;
 use crate::schemas::{self, Domain};
 use crate::wire::Reader;
 
@@ -63,7 +66,7 @@ pub(crate) struct Outgoing {
     /// Wakes the watching thread where another one took in what the receiver told.
     bell: Bell,
     /// The process that the connection belongs to.
-    process: u32,
+    process: Process,
     /// How long a call waits for a receiver that does not read.
     patience: Option<Duration>,
 }
@@ -92,6 +95,10 @@ struct State {
     is_over: bool,
     /// Whether a thread watches the socket, so that others need not.
     is_watched: bool,
+    /// Whether the bell was rung for that thread.
+    is_rung: bool,
+    /// How many threads wait until they are told that the state has changed.
+    waiting: usize,
 }
 
 /// Receivers send short messages without descriptors.
@@ -103,14 +110,23 @@ impl Sender {
         let reader = FrameReader::new(LIMITS);
         let writing = Writing { next: 0, sent: None, queue: None, fixes: true, trusts: false };
         let held = BTreeMap::new();
-        let state = State { held, wanted: 0, reader, is_over: false, is_watched: false };
+        let state = State {
+            held,
+            wanted: 0,
+            reader,
+            is_over: false,
+            is_watched: false,
+            is_rung: false,
+            waiting: 0,
+        };
         let outgoing = Outgoing {
             socket,
             writing: ForkMutex::new(writing),
             state: ForkMutex::new(state),
             changed: Condvar::new(),
             bell: Bell::default(),
-            process: std::process::id(),
+            // After the locks, from which on forks are counted.
+            process: Process::this(),
             patience: None,
         };
         Self { outgoing: Some(Box::new(outgoing)) }
@@ -210,7 +226,7 @@ impl Drop for Sender {
     fn drop(&mut self) {
         let Some(outgoing) = self.outgoing.take() else { return };
         // In a child of `fork` the connection and the arrays are the parent's.
-        if outgoing.process != std::process::id() {
+        if !outgoing.process.is_this() {
             return;
         }
         // The receiver comes to its end now, and not when it has released all that it holds. What
@@ -242,10 +258,11 @@ impl Outgoing {
         // too.
         self.require_receiver()?;
         array.wait()?;
-        let queue = self.queue_for(array)?;
+        let (queue, view) = self.viewed(array)?;
         let device = queue.device();
         let domain = device.sharing_domain().ok_or_else(|| not_shared(device))?;
-        let described = Described::new(&array.on(&queue)?, device)?;
+        let described = Described::new(&view, device)?;
+        drop(view);
         let (fixes, trusts) = {
             let writing = self.writing.lock()?;
             (writing.fixes, writing.trusts)
@@ -291,22 +308,25 @@ impl Outgoing {
         sent
     }
 
-    /// A queue on the device of the array.
-    fn queue_for(&self, array: &Array) -> Result<Queue> {
+    /// A queue on the device of the array, and a view of the array for it.
+    fn viewed(&self, array: &Array) -> Result<(Queue, View)> {
         let id = array.device();
         let known = self.writing.lock()?.queue.clone();
         if let Some(queue) = known.filter(|queue| queue.device().id() == id) {
-            return Ok(queue);
+            match array.on(&queue) {
+                Ok(view) => return Ok((queue, view)),
+                // Another runtime that is open by the same id has the data.
+                Err(error) if error.kind() == ErrorKind::NotReachable => {}
+                Err(error) => return Err(error),
+            }
         }
-        let device = Device::find(id).ok_or_else(|| {
-            let message = "the device of the array is not open in this process";
-            Error::new(ErrorKind::DeviceMissing, message).during("send").on_device(id)
-        })?;
+        let device = array.open_device().map_err(|error| error.during("send"))?;
         let queue = device.open_queue()?;
         let before = self.writing.lock()?.queue.replace(queue.clone());
         // A queue is closed without the lock.
         drop(before);
-        Ok(queue)
+        let view = array.on(&queue)?;
+        Ok((queue, view))
     }
 
     /// Takes in what the receiver has told, and refuses to send to a receiver that tells no more.
@@ -319,7 +339,7 @@ impl Outgoing {
 
     /// Refuses the connection of a parent in a child of `fork`.
     fn require_process(&self) -> Result<()> {
-        if self.process == std::process::id() {
+        if self.process.is_this() {
             return Ok(());
         }
         Err(of_parent())
@@ -327,9 +347,9 @@ impl Outgoing {
 
     fn serve(&self, stream: ArrayStream) -> Result<()> {
         if let Err(error) = self.send_stream(stream) {
-            let text: String = error.to_string().chars().take(MAX_TEXT).collect();
+            let text = error.to_string();
             // A receiver that has gone is told nothing.
-            let _ = self.send_frame(Kind::Failed, text.as_bytes());
+            let _ = self.send_frame(Kind::Failed, shortened(&text).as_bytes());
             return Err(error);
         }
         self.send_frame(Kind::End, &[])?;
@@ -390,18 +410,24 @@ impl Outgoing {
                 let Some(left) = patience.left() else { return Ok(false) };
                 // A wait without an end is one that is begun again and again.
                 let left = left.unwrap_or(Duration::from_secs(3600));
+                state.waiting += 1;
                 let waited = self.changed.wait_timeout(state, left);
-                drop(waited.unwrap_or_else(PoisonError::into_inner));
+                waited.unwrap_or_else(PoisonError::into_inner).0.waiting -= 1;
                 continue;
             }
             let bell = self.bell.get()?;
             state.is_watched = true;
             drop(state);
             let is_there = patience.wait_for_either(self.socket(), bell);
-            self.state.lock()?.is_watched = false;
-            self.bell.silence();
+            let mut state = self.state.lock()?;
+            // Under the lock: the next thread that watches is to hear what is rung for it.
+            if std::mem::take(&mut state.is_rung) {
+                self.bell.silence();
+            }
+            state.is_watched = false;
             // Another thread watches from now on, if this one is at its end.
-            self.changed.notify_all();
+            self.tell_waiting(&state);
+            drop(state);
             if !is_there.map_err(|error| crate::problem::failed("wait", error))? {
                 return Ok(false);
             }
@@ -413,6 +439,13 @@ impl Outgoing {
         Ok(state.held.len())
     }
 
+    /// Tells the threads that wait, if there are any: telling nobody is a call of the system too.
+    fn tell_waiting(&self, state: &State) {
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
+    }
+
     /// Takes in what the receiver has told, and lets go of what it released. Returns the state, and
     /// whether something holds of it.
     fn looked(&self, holds: impl FnOnce(&State) -> bool) -> Result<(MutexGuard<'_, State>, bool)> {
@@ -422,8 +455,8 @@ impl Outgoing {
         let looked = state.take_in(self.socket(), &mut released);
         let has_changed = !matches!(looked, Ok(false));
         if has_changed {
-            self.changed.notify_all();
-            if state.is_watched {
+            self.tell_waiting(&state);
+            if state.is_watched && !std::mem::replace(&mut state.is_rung, true) {
                 self.bell.ring();
             }
         }
@@ -478,9 +511,6 @@ const GONE: &str = "the receiver has gone";
 /// How many frames are taken in with one look at least, where they are there. The system keeps
 /// fewer for a reader, so only a receiver that talks without end has more.
 const FRAMES_AT_ONCE: usize = 1 << 14;
-
-/// How many characters of the text of an error are sent.
-const MAX_TEXT: usize = 2000;
 
 impl State {
     /// Takes in what the receiver has told. Returns whether that was anything. A receiver that

@@ -31,7 +31,7 @@ pub(crate) enum Source {
     Shareable,
     /// Another process shared them.
     #[cfg(all(target_os = "linux", not(miri)))]
-    Opened(std::os::fd::OwnedFd),
+    Opened(std::sync::Arc<std::os::fd::OwnedFd>),
 }
 
 impl Source {

@@ -5,7 +5,7 @@
 //! What the other process does with its memory is judged there and not here.
 
 use arrow_device::driver::{
-    MemoryHandle, OpenedMemory, Raw, SealedFile, SharedPlace, SharedUse, Sharing, SharingDomain,
+    MemoryHandle, OpenedMemory, Raw, SharedPlace, SharedUse, Sharing, SharingDomain,
 };
 use arrow_device::{Error, ErrorKind, Memory, Queue, Result};
 
@@ -96,6 +96,6 @@ impl State {
     fn handle_of(&self, memory: Raw<Memory>) -> Option<Result<MemoryHandle>> {
         let number = self.by_address.get(&memory.bits())?;
         let block = self.allocations[*number].block.as_ref()?;
-        block.file().map(SealedFile::handle)
+        block.file().map(|file| Ok(file.handle()))
     }
 }

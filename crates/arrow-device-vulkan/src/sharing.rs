@@ -120,12 +120,13 @@ unsafe impl Sharing for VulkanDriver {
         Ok(MemoryHandle::from_descriptor(descriptor).with_note(note.to_bytes()))
     }
 
-    unsafe fn open(&self, handle: MemoryHandle, len: u64) -> Result<OpenedMemory> {
+    unsafe fn open(&self, mut handle: MemoryHandle, len: u64) -> Result<OpenedMemory> {
         let external = self.external()?;
         let refused = |message: String| {
             self.logical.error(ErrorKind::Malformed, message).during("open memory")
         };
-        let (Some(descriptor), Some(note)) = (handle.descriptor, Note::of(&handle.note)) else {
+        let descriptor = handle.take_descriptor().map_err(|error| refused(error.to_string()))?;
+        let (Some(descriptor), Some(note)) = (descriptor, Note::of(&handle.note)) else {
             return Err(refused("memory of Vulkan is shared by a descriptor and a note".into()));
         };
         let memory_type = self.logical.types.with_index(note.memory_type);

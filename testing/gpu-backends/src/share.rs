@@ -159,7 +159,7 @@ pub fn peers_reach_what_is_shared(machine: &Machine) {
 /// Puts other things in place of the descriptor and of the note.
 fn refused(device: &Device, descriptor: Option<OwnedFd>, note: &[u8], len: u64) -> ErrorKind {
     let mut handle = MemoryHandle::default().with_note(note);
-    handle.descriptor = descriptor;
+    handle.descriptor = descriptor.map(Into::into);
     opened(device, handle, len).unwrap_err().kind()
 }
 

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Weak};
 
@@ -237,7 +237,8 @@ impl Machine {
         let file = borrowed.try_clone_to_owned().map_err(|_| Code::OPERATING_SYSTEM)?;
         let file = File::from(file);
         let len = file.metadata().map_err(|_| Code::INVALID_VALUE)?.len();
-        let file = SealedFile::received(file.into(), len).map_err(|_| Code::INVALID_VALUE)?;
+        let file =
+            SealedFile::received(OwnedFd::from(file), len).map_err(|_| Code::INVALID_VALUE)?;
         Ok(self.add_handle(Arc::new(Physical { device, len, file }), DESCRIPTOR))
     }
 

@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_device::{
-    Allocator, Array, ArrayStream, DataType, Device, DeviceType, ErrorKind, Field, Recycler, Schema,
+    Allocator, Array, ArrayStream, Batch, DataType, Device, DeviceType, ErrorKind, Field, Recycler,
+    Schema,
 };
 use arrow_device_share::{Receiver, Sender, open, share, to_shareable};
+use arrow_device_sim::Sim;
 use arrow_device_testkit::process::{alone, forked};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::process::{Resource, Rlimit};
@@ -255,6 +257,10 @@ fn memory_that_a_child_can_write_to_is_not_fixed_and_the_error_says_why() {
         begun.read_exact(&mut [0]).unwrap();
         let error = share(&array).unwrap_err();
         assert!(error.to_string().contains("a child of `fork`"), "{error}");
+        assert!(error.to_string().contains("share a copy of the array"), "{error}");
+        let copy = to_shareable(&array, &Device::host()).unwrap();
+        let (ticket, _sender) = share(&copy).unwrap();
+        assert!(open(ticket, [Device::host()]).unwrap().equals(&array).unwrap());
         end.write_all(&[1]).unwrap();
         child.join().unwrap();
         let (ticket, _sender) = share(&array).unwrap();
@@ -306,6 +312,76 @@ fn no_more_is_sent_than_is_wanted_where_several_threads_serve() {
         drop(stream);
         for thread in threads {
             assert_eq!(thread.join().unwrap().unwrap_err().kind(), ErrorKind::Peer);
+        }
+    });
+}
+
+/// A batch of so many columns of no more than one number, each in an allocation of its own.
+fn of_allocations(count: usize) -> Array {
+    let host = Device::host();
+    let one = || Array::from_values(DataType::Int8, [Some(1_i8)]).unwrap();
+    let columns = (0..count).map(|at| (at.to_string(), to_shareable(&one(), &host).unwrap()));
+    Batch::from_columns(columns.collect::<Vec<_>>()).unwrap().as_array().clone()
+}
+
+#[test]
+fn as_many_allocations_are_sent_as_a_message_has_room_for_and_one_more_is_refused_before() {
+    alone(|| {
+        let limit = rustix::process::getrlimit(Resource::Nofile);
+        let most = Rlimit { current: limit.maximum, ..limit };
+        rustix::process::setrlimit(Resource::Nofile, most).unwrap();
+        if limit.maximum.is_some_and(|most| most < 5000) {
+            return println!("skipped: the process may not have 5,000 descriptors");
+        }
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let sender = Sender::new(one);
+        let array = of_allocations(2001);
+        let error = sender.send(&array).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+        let said = error.to_string();
+        assert!(said.contains("2001 allocations") && said.contains("to_shareable"), "{said}");
+        other.set_nonblocking(true).unwrap();
+        let nothing = other.read(&mut [0]).unwrap_err();
+        assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock, "the schema was sent");
+        other.set_nonblocking(false).unwrap();
+        let mut receiver = Receiver::new(other, [Device::host()]);
+        for array in [to_shareable(&array, &Device::host()).unwrap(), of_allocations(2000)] {
+            sender.send(&array).unwrap();
+            assert!(receiver.receive().unwrap().unwrap().equals(&array).unwrap());
+        }
+    });
+}
+
+#[test]
+fn a_receiver_that_may_not_have_so_many_descriptors_says_so() {
+    alone(|| {
+        let array = of_allocations(100);
+        let (sender, mut receiver) = connected([Device::host()]);
+        sender.send(&array).unwrap();
+        let limit = rustix::process::getrlimit(Resource::Nofile);
+        let few = Rlimit { current: Some(150), maximum: limit.maximum };
+        rustix::process::setrlimit(Resource::Nofile, few).unwrap();
+        let error = receiver.receive().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+        assert!(error.to_string().contains("descriptors were lost"), "{error}");
+    });
+}
+
+// Requirement: SAF-12
+#[test]
+fn arrays_of_two_runtimes_that_are_open_by_one_id_are_sent_over_one_connection() {
+    alone(|| {
+        let (first, one) = software();
+        let second = Sim::builder().backtraces(false).ids_of(&first).build();
+        let other = second.device();
+        assert_eq!(one.id(), other.id());
+        let (_third, there) = software();
+        let (sender, mut receiver) = connected([there]);
+        for (rows, device) in [(3, &one), (4, &other), (5, &one), (6, &other)] {
+            let array = to_shareable(batch(rows).as_array(), device).unwrap();
+            sender.send(&array).unwrap();
+            let came = receiver.receive().unwrap().unwrap().to_host().unwrap();
+            assert!(came.equals(batch(rows).as_array()).unwrap());
         }
     });
 }

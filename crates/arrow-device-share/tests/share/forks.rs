@@ -9,9 +9,10 @@ use std::time::Duration;
 use arrow_device::copy::Options;
 use arrow_device::dlpack::{Dtype, Tensor};
 use arrow_device::{Array, Buffer, DataType, Device, ErrorKind, Field, Queue, Recycler, Schema};
+use arrow_device_share::{open, share, to_shareable};
 use arrow_device_testkit::process::{alone, forked, while_threads_work};
 
-use crate::support::said;
+use crate::support::{connected, said};
 
 fn numbers(first: i64) -> Array {
     Array::from_values(DataType::Int64, (first..first + 1000).map(Some)).unwrap()
@@ -165,5 +166,67 @@ fn memory_that_is_being_filled_stays_with_the_process_that_allocated_it() {
             let expected = Array::from_values(DataType::UInt8, expected.into_iter().map(Some));
             assert!(array.equals(&expected.unwrap()).unwrap());
         }
+    });
+}
+
+/// Enters a namespace of processes for the children that are made from now on. Returns whether the
+/// system admits it.
+fn has_new_namespace() -> bool {
+    // SAFETY: a call with a number alone.
+    let is_new = |flags| unsafe { libc::unshare(flags) } == 0;
+    is_new(libc::CLONE_NEWPID) || is_new(libc::CLONE_NEWUSER | libc::CLONE_NEWPID)
+}
+
+/// A parent and a child that have the same number, each in a namespace of its own, as the first
+/// process of a container and a child that is the first process of another one.
+// Requirement: SAF-27, SAF-28
+#[test]
+fn a_child_in_another_namespace_is_told_from_its_parent() {
+    alone(|| {
+        forked(|| {
+            if !has_new_namespace() {
+                println!("skipped: the system admits no namespace of processes");
+                return Ok(());
+            }
+            forked(|| {
+                if std::process::id() != 1 || !has_new_namespace() {
+                    return Err(said("not the first process of a namespace"));
+                }
+                let (sender, mut receiver) = connected([Device::host()]);
+                let array = to_shareable(&numbers(0), &Device::host()).map_err(said)?;
+                sender.send(&array).map_err(said)?;
+                let mut came = Some(receiver.receive().map_err(said)?.ok_or("nothing came")?);
+                let own = &mut came;
+                forked(|| {
+                    if std::process::id() != 1 {
+                        return Err(said("not the first process of a namespace"));
+                    }
+                    let is_refused =
+                        |error: arrow_device::Error| error.kind() == ErrorKind::Unsupported;
+                    if !sender.send(&array).is_err_and(is_refused) {
+                        return Err(said("the child sends"));
+                    }
+                    if !receiver.receive().is_err_and(is_refused) {
+                        return Err(said("the child receives"));
+                    }
+                    let came = own.take().ok_or("taken")?;
+                    if !holds(&came, 0) {
+                        return Err(said("the child reads something else"));
+                    }
+                    // Told to nobody.
+                    drop(came);
+                    // What the child makes is its own.
+                    let made = to_shareable(&numbers(7), &Device::host()).map_err(said)?;
+                    let (ticket, _sender) = share(&made).map_err(said)?;
+                    let opened = open(ticket, [Device::host()]).map_err(said)?;
+                    if holds(&opened, 7) { Ok(()) } else { Err(said("other numbers")) }
+                });
+                match sender.held().map_err(said)? {
+                    1 => Ok(()),
+                    held => Err(format!("the parent holds {held}: its child has released")),
+                }
+            });
+            Ok(())
+        });
     });
 }

@@ -274,3 +274,40 @@ fn a_receiver_waits_no_longer_than_it_is_told() {
     let error = receiver.receive_within(Duration::ZERO).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut, "the connection goes on");
 }
+
+/// A field of a schema, as the protocol has it.
+fn field_of(format: &[u8], name: &[u8], children: u32) -> Vec<u8> {
+    let text = |bytes: &[u8]| [&(bytes.len() as u32).to_le_bytes(), bytes].concat();
+    let mut field = [text(format), text(name), text(&[])].concat();
+    field.extend(0_i64.to_le_bytes());
+    field.extend(children.to_le_bytes());
+    field.push(0);
+    field
+}
+
+/// A text that a peer chose is not repeated without end in an error.
+#[test]
+fn the_text_of_an_error_is_bounded_whatever_a_peer_says() {
+    const LONG: usize = 30_000;
+    let domain = [&[1, 0, 0, 0][..], &[0; 4], &[0; 16]].concat();
+    let schema = |field: &[u8]| frame(1, &[&domain, field].concat());
+    let long = [b'x'; LONG];
+    let zone = [b"tss:", &long[..]].concat();
+    let bad_zone = [b"tss:", &[0xff; LONG][..]].concat();
+    let map = [field_of(b"+m", &long, 1), field_of(b"i", &long, 0)].concat();
+    let frames = [
+        ("a format", schema(&field_of(&long, b"n", 0))),
+        ("a name", schema(&field_of(b"+l", &long, 0))),
+        ("a map", schema(&map)),
+        ("a time zone", schema(&field_of(&zone, b"n", 3))),
+        ("a time zone that is no text", schema(&field_of(&bad_zone, b"n", 0))),
+        ("the sender's own words", frame(4, &long)),
+    ];
+    for (name, bytes) in frames {
+        let mut receiver = Receiver::new(sent(&bytes, &[]), [Device::host()]);
+        let error = receiver.receive().unwrap_err();
+        let said = error.to_string();
+        assert!(said.len() < 4096, "{name}: {} bytes", said.len());
+        assert!(format!("{error:?}").len() < 4096, "{name}, for programmers");
+    }
+}

@@ -7,7 +7,7 @@ use arrow_device_testkit::process::alone;
 use arrow_device_testkit::required::skip;
 
 use crate::devices;
-use crate::support::{batch, connected};
+use crate::support::{SOON, batch, connected};
 
 /// The first device, if its memory can be shared.
 fn device() -> Option<Device> {
@@ -135,4 +135,37 @@ fn memory_that_is_used_again_is_taken_on_trust_only() {
         let opened = receiver.receive().unwrap().unwrap();
         assert!(opened.to_host().unwrap().equals(batch(10).as_array()).unwrap());
     });
+}
+
+fn is_passed_on_to_a_third_process(device: &Device) {
+    let (first, receiver) = connected([device.clone()]);
+    first.send(&to_shareable(batch(10).as_array(), device).unwrap()).unwrap();
+    let came = receiver.passing_on().receive().unwrap().unwrap();
+    let (second, mut third) = connected([device.clone()]);
+    // A column lies in a part of the allocation.
+    let texts = came.child(1).unwrap();
+    second.send(&came).unwrap();
+    second.send(&texts).unwrap();
+    drop((came, texts));
+    let whole = third.receive().unwrap().unwrap();
+    assert!(whole.to_host().unwrap().equals(batch(10).as_array()).unwrap());
+    let texts = third.receive().unwrap().unwrap().to_host().unwrap();
+    assert!(texts.equals(&batch(10).as_array().child(1).unwrap()).unwrap());
+    assert_eq!(first.held().unwrap(), 1);
+    drop(whole);
+    assert!(second.wait_until_released(SOON).unwrap());
+    assert_eq!(second.held().unwrap(), 0);
+    assert!(first.wait_until_released(SOON).unwrap());
+}
+
+// Requirement: SAF-42
+#[test]
+fn what_came_is_passed_on_to_a_third_process() {
+    with_buffers(is_passed_on_to_a_third_process);
+}
+
+// Requirement: SAF-42
+#[test]
+fn what_came_in_shared_virtual_memory_is_passed_on_to_a_third_process() {
+    with_svm(is_passed_on_to_a_third_process);
 }

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow_device::driver::{ForkMutex, PerProcess, SealedFile};
 
@@ -170,10 +170,13 @@ impl Range {
 
     /// Reserves a range for memory that another process shared. `None` where the file is not such
     /// memory, or is shorter than `len`.
-    pub(super) fn opened(file: OwnedFd, len: usize) -> Option<Self> {
-        let range = Self::reserve(len)?;
+    ///
+    /// The descriptor is not kept, so nothing exports the memory again: the other process could
+    /// write there as soon as this one has ended.
+    pub(super) fn opened(file: Arc<OwnedFd>, len: usize) -> Option<Self> {
+        let mut range = Self::reserve(len)?;
         let file = SealedFile::received(file, range.len as u64).ok()?;
-        range.laid_with(file)
+        range.lay_file(&file).then_some(range)
     }
 
     /// Lays a file over both mappings of the range. Its length is sealed and no shorter.

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 #[cfg(all(target_os = "linux", not(miri)))]
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
+#[cfg(all(target_os = "linux", not(miri)))]
+use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use arrow_device::driver::PerProcess;
@@ -79,7 +81,7 @@ impl DeviceBytes {
     /// Reserves memory that other processes can open, or takes such memory of another process.
     /// `None` where there is no memory left, or the descriptor is of something else.
     #[cfg(all(target_os = "linux", not(miri)))]
-    pub(crate) fn shared(len: u64, opened: Option<OwnedFd>) -> Option<Self> {
+    pub(crate) fn shared(len: u64, opened: Option<Arc<OwnedFd>>) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
         let range = match opened {
             Some(file) => guarded::Range::opened(file, len),

@@ -113,7 +113,7 @@ fn an_application_says_whether_its_device_can_share() {
 /// Puts other things in place of the descriptor and of the note.
 fn refused(device: &Device, descriptor: Option<OwnedFd>, note: &[u8], len: u64) -> ErrorKind {
     let mut handle = MemoryHandle::default().with_note(note);
-    handle.descriptor = descriptor;
+    handle.descriptor = descriptor.map(Into::into);
     opened(device, handle, len).unwrap_err().kind()
 }
 
@@ -123,7 +123,7 @@ fn handles_of_other_things_are_refused_and_closed() {
         let Some(pair) = Pair::new(Placement::Automatic) else { return };
         let (_memory, place) = filled(&pair.here, &[7; 5000]);
         let (_small, small) = filled(&pair.here, &[7; 64]);
-        let [right, small] = [place, small].map(|place| exported(&pair.here, place));
+        let [right, mut small] = [place, small].map(|place| exported(&pair.here, place));
         let note = right.note.clone();
         let before = descriptors();
 
@@ -156,10 +156,10 @@ fn handles_of_other_things_are_refused_and_closed() {
             ("a pipe", read.into()),
             ("a pipe's other end", write.into()),
             ("a socket", socket.into()),
-            ("memory of another length", small.descriptor.unwrap()),
+            ("memory of another length", small.take_descriptor().unwrap().unwrap()),
         ];
         // Drivers whose own memory is a file of memory without seals cannot tell it from others.
-        let is_sealed = seals(right.descriptor.as_ref().unwrap()) & libc::F_SEAL_SHRINK != 0;
+        let is_sealed = seals(right.descriptor.as_deref().unwrap()) & libc::F_SEAL_SHRINK != 0;
         let others = [
             ("memory of nobody", file_of_memory(1 << 20, libc::F_SEAL_SHRINK)),
             ("memory that can shrink", file_of_memory(1 << 20, 0)),

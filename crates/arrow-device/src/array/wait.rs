@@ -87,7 +87,13 @@ impl Array {
         }
     }
 
-    pub(crate) fn open_device(&self) -> Result<Device> {
+    /// The open device that has the data. Where several runtimes are open by the id of the array's
+    /// [device](Self::device), the memory tells which one it is.
+    ///
+    /// # Errors
+    /// [`DeviceMissing`](ErrorKind::DeviceMissing): the device is not open in this process, or
+    /// nothing tells which one has the data.
+    pub fn open_device(&self) -> Result<Device> {
         self.tree.check_process()?;
         self.tree.open_device().ok_or_else(|| {
             let message = if Device::find(self.device()).is_some() {

@@ -11,6 +11,7 @@
 //! 5. What comes from another process may be any descriptor. It is mapped only if it is such a file
 //!    (only these have seals), if its length is sealed, if it is long enough, and if all its pages
 //!    are there, of the usual size.
+//! 6. What came and is fixed can be exported again: its descriptor is kept then.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -24,8 +25,9 @@ use super::{Memory, Queue};
 use crate::sync::lock;
 use crate::{DeviceId, Error, ErrorKind, Result, process};
 
-/// The allocations that this process made, by their addresses. A child of `fork` begins without
-/// any: it has the mappings of its parent, and exports none of them.
+/// The allocations that this process made, and those that it opened to pass them on, by their
+/// addresses. A child of `fork` begins without any: it has the mappings of its parent, and exports
+/// none of them.
 static MADE: PerProcess<Mutex<BTreeMap<usize, SharedFile>>> =
     PerProcess::new(Mutex::new(BTreeMap::new()));
 
@@ -106,11 +108,12 @@ unsafe impl Sharing for HostSharing {
                 .map_err(|error| error.during("fix memory").on_device(DeviceId::CPU))?;
             *is_fixed = true;
         }
-        file.handle().map_err(|error| error.during("export memory").on_device(DeviceId::CPU))
+        Ok(file.handle())
     }
 
     unsafe fn open(&self, handle: MemoryHandle, len: u64) -> Result<OpenedMemory> {
         let about = |error: Error| error.during("open memory").on_device(DeviceId::CPU);
+        let is_passed_on = handle.is_passed_on;
         let Some(file) = handle.descriptor.filter(|_| handle.note.is_empty()) else {
             let message = "host memory is shared by a descriptor without a note";
             return Err(about(Error::new(ErrorKind::Malformed, message)));
@@ -119,7 +122,12 @@ unsafe impl Sharing for HostSharing {
         let is_fixed = file.is_fixed().map_err(about)?;
         // SAFETY: a mapping at an address of the system's choice replaces nothing.
         let address = unsafe { file.map(libc::PROT_READ, libc::MAP_PRIVATE, None) };
-        Ok(OpenedMemory { memory: Raw::from_ptr(address.map_err(about)?), is_fixed })
+        let address = address.map_err(about)?;
+        if is_fixed && is_passed_on {
+            let opened = SharedFile { file, used: SharedUse::Once, is_fixed };
+            lock(MADE.get()).insert(address.addr(), opened);
+        }
+        Ok(OpenedMemory { memory: Raw::from_ptr(address), is_fixed })
     }
 
     unsafe fn close(&self, memory: Raw<Memory>, len: u64) {

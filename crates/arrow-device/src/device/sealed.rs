@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
 use super::driver::MemoryHandle;
 use super::host::LARGEST_MEMORY;
@@ -19,11 +20,11 @@ use crate::{Error, ErrorKind, Result};
 /// device.
 #[derive(Debug)]
 pub struct SealedFile {
-    file: OwnedFd,
+    file: Arc<OwnedFd>,
     whole: usize,
-    /// Whether all pages stay there: nobody could write to the file, and take pages away by that,
-    /// when they were counted.
-    keeps_pages: bool,
+    /// Of a file that came: whether nobody could write to the file any more, and take pages away
+    /// by that, before they were counted. A seal is never taken off.
+    is_fixed: Option<bool>,
 }
 
 impl SealedFile {
@@ -33,7 +34,7 @@ impl SealedFile {
         let whole = Self::whole_pages(len)
             .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for")))?;
         let file = new_file(name, whole).map_err(|error| Self::failed(len, &error))?;
-        let sealed = Self { file, whole, keeps_pages: true };
+        let sealed = Self { file: Arc::new(file), whole, is_fixed: None };
         sealed.add_seals(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW, len)?;
         Ok(sealed)
     }
@@ -44,7 +45,8 @@ impl SealedFile {
     /// [`Malformed`](ErrorKind::Malformed): the descriptor is of something else or cannot be
     /// written to, the length is not sealed, the file is shorter, or not all of its pages are there
     /// and of the usual size.
-    pub fn received(file: OwnedFd, len: u64) -> Result<Self> {
+    pub fn received(file: impl Into<Arc<OwnedFd>>, len: u64) -> Result<Self> {
+        let file = file.into();
         let refused = |message: String| Error::new(ErrorKind::Malformed, message);
         let seals = seals(&file).map_err(|error| {
             refused(format!("the descriptor is no file of memory that can be sealed: {error}"))
@@ -54,10 +56,10 @@ impl SealedFile {
             return Err(refused("the length of the memory is not sealed".into()));
         }
         // Asked before the pages are counted: whoever can write to the file can take pages away.
-        let keeps_pages = seals & libc::F_SEAL_WRITE != 0;
-        let there = length(&file).map_err(|error| Self::failed(len, &error))?;
+        let is_fixed = Some(seals & libc::F_SEAL_WRITE != 0);
+        let there = length(&file, len).map_err(|error| Self::failed(len, &error))?;
         match Self::whole_pages(len).filter(|_| len <= there) {
-            Some(whole) => Ok(Self { file, whole, keeps_pages }),
+            Some(whole) => Ok(Self { file, whole, is_fixed }),
             None => Err(refused(format!(
                 "the memory has {there} bytes with pages, and {len} were announced"
             ))),
@@ -106,8 +108,11 @@ impl SealedFile {
     /// Whether nobody can write to the file any more. A file of another process is fixed where that
     /// was so when its pages were counted ([`received`](Self::received)).
     pub fn is_fixed(&self) -> Result<bool> {
+        if let Some(is_fixed) = self.is_fixed {
+            return Ok(is_fixed);
+        }
         let seals = seals(&self.file).map_err(|error| Self::failed(self.whole as u64, &error))?;
-        Ok(self.keeps_pages && seals & libc::F_SEAL_WRITE != 0)
+        Ok(seals & libc::F_SEAL_WRITE != 0)
     }
 
     /// Maps all of the file, at an address that the system chooses, or in place of what is at an
@@ -136,11 +141,9 @@ impl SealedFile {
         Ok(address)
     }
 
-    /// A handle with another descriptor of the file.
-    pub fn handle(&self) -> Result<MemoryHandle> {
-        let copy = self.file.try_clone();
-        let copy = copy.map_err(|error| Self::failed(self.whole as u64, &error))?;
-        Ok(MemoryHandle::from_descriptor(copy))
+    /// A handle with the descriptor of the file, which stays open as long as the handle does.
+    pub fn handle(&self) -> MemoryHandle {
+        MemoryHandle::from_descriptor(self.file.clone())
     }
 
     fn add_seals(&self, seals: c_int, len: u64) -> Result<()> {
@@ -156,7 +159,7 @@ impl SealedFile {
             Some(libc::ENOMEM | libc::ENOSPC | libc::EFBIG) => (ErrorKind::OutOfMemory, ""),
             Some(libc::EMFILE | libc::ENFILE) => (ErrorKind::LimitExceeded, ""),
             Some(libc::EBUSY) => {
-                let why = "; another process can write to it, such as a child of `fork`";
+                let why = "; another process can write to it, such as a child of `fork` until it has ended or called `exec`: share a copy of the array, or share the array before the fork";
                 (ErrorKind::Driver, why)
             }
             _ => (ErrorKind::Driver, ""),
@@ -198,31 +201,50 @@ fn seals(file: &OwnedFd) -> io::Result<c_int> {
 }
 
 /// How many bytes a file has, if all of them have pages of the usual size: otherwise 0. The length
-/// of the file is sealed. A hole would get its page when it is read, which ends the process where
-/// the system has none to give, and huge pages are taken off the address space in other lengths.
+/// of the file is sealed, and was announced to be `len` bytes. A hole would get its page when it is
+/// read, which ends the process where the system has none to give, and huge pages are taken off the
+/// address space in other lengths.
 ///
 /// The system tells how many pages a file has, and not where they are. A file may also have pages
 /// behind its end. The file is therefore cut at its end, which a sealed length admits and which
 /// takes these pages away. Nobody can add new ones there, because the length is sealed in both
 /// directions. As many pages as the file is long are then all pages of the file.
-fn length(file: &OwnedFd) -> io::Result<u64> {
+fn length(file: &OwnedFd, len: u64) -> io::Result<u64> {
+    // Most files have as many pages as were announced, and then the system need not be asked for
+    // the length: a sealed file admits no other one.
+    let is_cut = SealedFile::whole_pages(len).is_some_and(|whole| cut(file, whole as u64));
+    let mut found = status(file)?;
+    let there = u64::try_from(found.st_size).unwrap_or(0);
+    if !is_cut {
+        if !cut(file, there) {
+            // The descriptor cannot be written to, such as one that was opened again by its path.
+            return Ok(0);
+        }
+        found = status(file)?;
+    }
+    // Files of huge pages say so by the size of their blocks. A file of pages of the usual size may
+    // say that, too.
+    if u64::try_from(found.st_blksize) != Ok(SealedFile::page() as u64) && is_of_huge_pages(file)? {
+        return Ok(0);
+    }
+    let with_pages = u64::try_from(found.st_blocks).unwrap_or(0).saturating_mul(512);
+    Ok(if with_pages >= there { there } else { 0 })
+}
+
+/// Cuts a file whose length is sealed at this length. Returns whether that is its length.
+fn cut(file: &OwnedFd, len: u64) -> bool {
+    let Ok(len) = libc::off_t::try_from(len) else { return false };
+    // SAFETY: a call with numbers alone, on an open descriptor.
+    unsafe { libc::ftruncate(file.as_raw_fd(), len) == 0 }
+}
+
+fn is_of_huge_pages(file: &OwnedFd) -> io::Result<bool> {
     let mut system = MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: `system` is valid for writes and aligned.
     succeeded(unsafe { libc::fstatfs(file.as_raw_fd(), system.as_mut_ptr()) })?;
     // SAFETY: a successful `fstatfs` has written all of it.
     let system = unsafe { system.assume_init() };
-    if i128::from(system.f_type) == i128::from(libc::HUGETLBFS_MAGIC) {
-        return Ok(0);
-    }
-    let len = status(file)?.st_size;
-    // SAFETY: a call with numbers alone, on an open descriptor.
-    if unsafe { libc::ftruncate(file.as_raw_fd(), len) } != 0 {
-        // The descriptor cannot be written to, such as one that was opened again by its path.
-        return Ok(0);
-    }
-    let len = u64::try_from(len).unwrap_or(0);
-    let with_pages = u64::try_from(status(file)?.st_blocks).unwrap_or(0).saturating_mul(512);
-    Ok(if with_pages >= len { len } else { 0 })
+    Ok(i128::from(system.f_type) == i128::from(libc::HUGETLBFS_MAGIC))
 }
 
 fn status(file: &OwnedFd) -> io::Result<libc::stat> {

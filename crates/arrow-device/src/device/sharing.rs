@@ -29,11 +29,15 @@ pub type Descriptor = PlatformDescriptor;
 #[non_exhaustive]
 pub struct MemoryHandle {
     /// The descriptor, where the runtime has one. Whoever has it can open the memory, and the
-    /// memory stays as long as a descriptor of it is open.
-    pub descriptor: Option<Descriptor>,
+    /// memory stays as long as a descriptor of it is open. A driver that has a descriptor of the
+    /// memory shares it with the handle, so that nothing is duplicated to send it.
+    pub descriptor: Option<Arc<Descriptor>>,
     /// What the runtime needs besides the descriptor, or instead of one. Not longer than
     /// [`MAX_NOTE`](Self::MAX_NOTE).
     pub note: Vec<u8>,
+    /// Whether this process wants to export the memory again once it is open, which may cost a
+    /// descriptor as long as the memory is open.
+    pub is_passed_on: bool,
 }
 
 impl MemoryHandle {
@@ -41,14 +45,29 @@ impl MemoryHandle {
     pub const MAX_NOTE: usize = 256;
 
     /// A handle that is a descriptor and nothing else.
-    pub fn from_descriptor(descriptor: Descriptor) -> Self {
-        Self { descriptor: Some(descriptor), note: Vec::new() }
+    pub fn from_descriptor(descriptor: impl Into<Arc<Descriptor>>) -> Self {
+        Self { descriptor: Some(descriptor.into()), ..Self::default() }
+    }
+
+    /// The descriptor, for a runtime that takes one for its own. It is duplicated where something
+    /// else has it too.
+    #[cfg(any(unix, windows))]
+    pub fn take_descriptor(&mut self) -> std::io::Result<Option<Descriptor>> {
+        let Some(descriptor) = self.descriptor.take() else { return Ok(None) };
+        Arc::try_unwrap(descriptor).or_else(|shared| shared.try_clone()).map(Some)
     }
 
     /// This handle, with a note for the runtime that opens it.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<Vec<u8>>) -> Self {
         self.note = note.into();
+        self
+    }
+
+    /// This handle, for a process that wants to [export](Sharing::export) the memory again.
+    #[must_use]
+    pub fn passed_on(mut self) -> Self {
+        self.is_passed_on = true;
         self
     }
 }
@@ -98,7 +117,7 @@ pub enum SharedUse {
 /// Where bytes lie in an allocation that can be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedPlace {
-    /// The allocation, as `allocate` gave it.
+    /// The allocation, as `allocate` or `open` gave it.
     pub memory: Raw<Memory>,
     /// How many bytes of the allocation come before the place.
     pub offset: u64,
@@ -126,8 +145,8 @@ pub struct OpenedMemory {
 /// DRV-3 and DRV-5 for each of these operations.
 ///
 /// * DRV-30: What `allocate` gives is what [`Driver::allocate`](super::driver::Driver::allocate)
-///   would give (DRV-9, DRV-10), until `close`. `find` names the allocation of `allocate` that a
-///   place lies in, and no other.
+///   would give (DRV-9, DRV-10), until `close`. `find` names the allocation of `allocate`, or the
+///   fixed memory of `open` that is passed on, that a place lies in, and no other.
 /// * DRV-31: What `open` gives holds at least `len` bytes until `close`, and they can be read
 ///   whatever the other process does. The answer that memory is fixed is true.
 pub unsafe trait Sharing: fmt::Debug + Send + Sync {
@@ -158,7 +177,7 @@ pub unsafe trait Sharing: fmt::Debug + Send + Sync {
     ) -> Result<Raw<Memory>>;
 
     /// The allocation that a place lies in, which is an address or a handle. `None` for memory that
-    /// `allocate` did not give.
+    /// neither `allocate` gave nor `open` to be exported again.
     fn find(&self, place: Raw<Memory>) -> Option<SharedPlace>;
 
     /// A handle by which another process opens an allocation.
@@ -168,12 +187,17 @@ pub unsafe trait Sharing: fmt::Debug + Send + Sync {
     /// [`ErrorKind::Unsupported`].
     ///
     /// # Safety
-    /// UNS-22; `memory` is one that `allocate` gave. With `fixed`, nobody writes to the memory any
-    /// more.
+    /// UNS-22; `memory` is one that `find` named and that is still there. With `fixed`, nobody
+    /// writes to the memory any more.
     unsafe fn export(&self, memory: Raw<Memory>, fixed: bool) -> Result<MemoryHandle>;
 
     /// Opens memory that another process exported, to be read. The handle may be anything that a
     /// peer made up: what is not memory of this domain, or has fewer bytes than `len`, is an error.
+    ///
+    /// Where the memory is fixed and the handle [is passed on](MemoryHandle::is_passed_on), a
+    /// driver may answer [`find`](Self::find) and [`export`](Self::export) for it as for memory of
+    /// `allocate`. Memory that is not fixed is not exported again: the process that made it may
+    /// write there as soon as this process has ended, while a third one reads.
     ///
     /// # Safety
     /// UNS-22; `len` is not 0. Where the domain [needs trust](Self::needs_trust), `export` of the
