@@ -96,7 +96,7 @@ impl Described {
         }
         let (number, offset, left) = self.find(place.location().spot().base, device).ok_or_else(|| {
             let message = format!(
-                "buffer {index} does not lie in memory that other processes can open; copy the array by `to_shareable`, or to a device of `Device::shareable`, first. Fixed memory of another process can be sent on where it was received by `Receiver::passing_on`"
+                "buffer {index} does not lie in memory that other processes can open; share a copy that `to_shareable` makes. Fixed memory of another process can be sent on where its receiver was told to pass it on"
             );
             Error::new(ErrorKind::Unsupported, message).during("share").on_device(device.id())
         })?;
@@ -239,8 +239,8 @@ impl Opening<'_> {
             return Err(limited(format!("it has {len} bytes, and {largest} are the limit")));
         }
         if self.device.sharing_needs_trust() && !self.trusts {
-            let message = "the runtime takes what a sender says of it for true; accept that with \
-                           `Receiver::trusting`";
+            let message = "the runtime takes what a sender says of it for true; only a receiver that \
+                           trusts its sender opens it";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         // SAFETY: UNS-37: the sender holds the array, and says so by its message, until the owner
@@ -255,8 +255,8 @@ impl Opening<'_> {
         if is_fixed || self.trusts || !is_read_in_place {
             return Ok(buffer);
         }
-        let message = "the sender can still write to it; accept that with `Receiver::trusting`, or \
-                       send memory that no allocator uses again";
+        let message = "the sender can still write to it; send memory that no allocator uses again, \
+                       or let the receiver trust its sender";
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 }

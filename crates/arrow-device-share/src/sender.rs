@@ -268,8 +268,8 @@ impl Outgoing {
             (writing.fixes, writing.trusts)
         };
         if device.sharing_needs_trust() && !trusts && !described.allocations().is_empty() {
-            let message = "whoever gets memory of this device can write to it; accept that with \
-                           `Sender::trusting`";
+            let message = "whoever gets memory of this device can write to it; only a sender that \
+                           trusts its receiver sends it, and no ticket has it";
             let refused = Error::new(ErrorKind::Unsupported, message);
             return Err(refused.during("send").on_device(device.id()));
         }
