@@ -201,7 +201,9 @@ impl<'a> Walk<'a> {
                 self.place()?;
                 buffers.push(None);
             } else {
-                buffers.push(self.buffer(bytes)?);
+                let buffer = self.buffer(bytes)?;
+                let is_left_out = len == 0 && buffer.is_none() && has_one_more(*kind);
+                buffers.push(if is_left_out { Some(vec![0_u64].into()) } else { buffer });
             }
         }
         if layout.is_variadic() {
@@ -231,4 +233,10 @@ impl<'a> Walk<'a> {
             }
         }
     }
+}
+
+/// Whether such a buffer has one entry more than there are elements. Writers leave that entry out
+/// where there are no elements. Consumers of the C structs read the entry.
+fn has_one_more(kind: BufferKind) -> bool {
+    matches!(kind, BufferKind::Offsets32 | BufferKind::Offsets64)
 }

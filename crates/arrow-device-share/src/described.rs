@@ -6,6 +6,11 @@
 //! each buffer the number of the allocation, the place there and the length. The sizes of the data
 //! buffers of views are not written: the receiver makes them anew.
 //!
+//! A node without elements begins at its first element, and has no buffers: no allocation is shared
+//! for the sake of no element. The buffer of offsets, of which consumers of C structs read one entry
+//! all the same, is made by the receiver in memory of the host. In memory of another device the
+//! buffer of offsets is sent.
+//!
 //! Writing walks over a view of the array. For each buffer the device is asked which allocation the
 //! buffer lies in, unless the allocation before has it. Reading walks over the schema. What must
 //! stay true: no number of a message is used before it was checked, and a buffer becomes a part of
@@ -16,7 +21,8 @@ use std::sync::Arc;
 
 use arrow_device::driver::{Addressing, HostAccess, MemoryHandle, OpenedBuffer, Raw, SharedPlace};
 use arrow_device::{
-    Array, Buffer, Device, Error, ErrorKind, Extent, Layout, Memory, NodeView, Result, View,
+    Array, Buffer, BufferKind, Device, DeviceId, Error, ErrorKind, Extent, Layout, Memory,
+    NodeView, Result, View,
 };
 
 use crate::frames;
@@ -57,7 +63,7 @@ impl Described {
 
     fn node(&mut self, node: &NodeView<'_>, device: &Device, name: &str) -> Result<()> {
         self.nodes.i64(node.len());
-        self.nodes.i64(node.offset());
+        self.nodes.i64(if node.is_empty() { 0 } else { node.offset() });
         self.nodes.i64(node.null_count().map_or(UNKNOWN, |count| count as i64));
         let layout = Layout::of(node.data_type());
         let fixed = layout.buffers().len();
@@ -88,13 +94,19 @@ impl Described {
     ) -> Result<()> {
         let place = node.buffer(index);
         let extent = len.map_or(place.extent(), Extent::Exact);
-        if node.is_empty() || place.location().is_null() || extent == Extent::Exact(0) {
-            self.nodes.u32(ABSENT);
-            self.nodes.u64(0);
-            self.nodes.u64(0);
+        let is_needless = node.is_empty()
+            && (is_host(device) || !has_offsets(&Layout::of(node.data_type()), index));
+        if is_needless || place.location().is_null() || extent == Extent::Exact(0) {
+            self.absent();
             return Ok(());
         }
-        let (number, offset, left) = self.find(place.location().spot().base, device).ok_or_else(|| {
+        let found = self.find(place.location().spot().base, device);
+        if found.is_none() && node.is_empty() {
+            // The one offset lies in memory that is not shared.
+            self.absent();
+            return Ok(());
+        }
+        let (number, offset, left) = found.ok_or_else(|| {
             let message = format!(
                 "buffer {index} does not lie in memory that other processes can open; share a copy that `to_shareable` makes. Fixed memory of another process can be sent on where its receiver was told to pass it on"
             );
@@ -113,6 +125,12 @@ impl Described {
         self.nodes.u64(offset);
         self.nodes.u64(len);
         Ok(())
+    }
+
+    fn absent(&mut self) {
+        self.nodes.u32(ABSENT);
+        self.nodes.u64(0);
+        self.nodes.u64(0);
     }
 
     /// The number of the allocation that a place lies in, the offset there, and how many bytes
@@ -272,6 +290,7 @@ fn array(
         return Err(malformed("a message ends before its last column"));
     }
     let (len, offset, nulls) = (from.count()?, from.count()?, from.i64()?);
+    let offset = if len == 0 { 0 } else { offset };
     let count = from.u32()? as usize;
     let fixed = shape.layout.buffers().len();
     if count < fixed || (count > fixed && !shape.layout.is_variadic()) {
@@ -281,7 +300,14 @@ fn array(
     if count.saturating_mul(4 + 8 + 8) > from.left() {
         return Err(malformed(format!("{count} buffers are announced, and are not there")));
     }
-    let buffers = (0..count).map(|_| buffer(from, allocations)).collect::<Result<Vec<_>>>()?;
+    let mut buffers = (0..count).map(|_| buffer(from, allocations)).collect::<Result<Vec<_>>>()?;
+    if len == 0 && is_host(device) {
+        for (index, buffer) in buffers.iter_mut().enumerate() {
+            if buffer.is_none() && has_offsets(&shape.layout, index) {
+                *buffer = Some(Buffer::from(vec![0_u64]));
+            }
+        }
+    }
     let mut builder =
         Array::builder(&shape.schema).device(device.id()).len(len).offset(offset).buffers(buffers);
     if nulls != UNKNOWN {
@@ -297,6 +323,15 @@ fn array(
         builder = builder.dictionary(array(from, dictionary, allocations, device)?);
     }
     builder.finish_ready()
+}
+
+fn is_host(device: &Device) -> bool {
+    device.id() == DeviceId::CPU
+}
+
+/// Whether the buffer has one entry more than there are elements.
+fn has_offsets(layout: &Layout, index: usize) -> bool {
+    matches!(layout.buffers().get(index), Some(BufferKind::Offsets32 | BufferKind::Offsets64))
 }
 
 fn buffer(from: &mut Reader<'_>, allocations: &[Buffer]) -> Result<Option<Buffer>> {

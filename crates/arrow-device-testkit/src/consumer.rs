@@ -11,6 +11,7 @@
 use std::ffi::CStr;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
+use arrow_device::{Array, BufferKind, DataType, Layout};
 
 use crate::{Verdict, require};
 
@@ -81,6 +82,33 @@ impl Seen {
             .zip(schema.dictionary.as_ref())
             .map(|(values, schema)| Box::new(values.with_known_nulls(schema)));
         self
+    }
+
+    /// Checks that a buffer is a null pointer only where its type gives the buffer no bytes, or
+    /// where the buffer says which elements are null. A buffer of offsets has bytes also where there
+    /// are no elements.
+    pub fn require_buffers(&self, data_type: &DataType) -> Verdict {
+        let elements = (self.offset + self.length) as u64;
+        let layout = Layout::of(data_type);
+        for (index, kind) in layout.buffers().iter().enumerate() {
+            let needed = match kind {
+                BufferKind::Validity => 0,
+                _ => kind.byte_len(elements).unwrap_or(0),
+            };
+            require(needed == 0 || self.buffers[index] != 0, || {
+                format!(
+                    "buffer {index} of {data_type} is a null pointer, and has {needed} bytes for {} elements from {} on",
+                    self.length, self.offset
+                )
+            })?;
+        }
+        for (child, field) in self.children.iter().zip(data_type.children()) {
+            child.require_buffers(field.data_type())?;
+        }
+        match (&self.dictionary, data_type.dictionary_values()) {
+            (Some(values), Some(field)) => values.require_buffers(field.data_type()),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that these contents equal others, with buffers at the same addresses.
@@ -168,6 +196,16 @@ impl Releasable for ArrowSchema {
     fn callback(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
         self.release
     }
+}
+
+/// Exports an array, and checks that its structs have all buffers that have bytes: see
+/// [`Seen::require_buffers`].
+pub fn require_buffers_of(array: &Array) -> Verdict {
+    let mut exported = ArrowDeviceArray::empty();
+    array.export(&mut exported).map_err(|error| error.to_string())?;
+    let verdict = Seen::of(&exported.array).require_buffers(array.data_type());
+    release(exported.array)?;
+    verdict
 }
 
 /// Moves a struct as the specification describes it: copies the bytes, then marks the source as

@@ -5,7 +5,11 @@ use arrow_device_arrow::v60::ToArrow as _;
 use arrow_device_ipc::{Compression, StreamWriter, WriteOptions};
 use arrow_device_testkit::generate::{self, for_each};
 use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::plan::{Nulls, Window};
 use arrow_device_testkit::{Verdict, kinds, require};
+
+use arrow_ipc::reader::StreamReader as RsReader;
+use arrow_ipc::writer::StreamWriter as RsWriter;
 
 use crate::support::{read, read_at, read_by_arrow, written};
 
@@ -102,4 +106,36 @@ fn types_of_all_kinds_come_back_as_they_were() {
         }
     }
     assert!(seen > 30, "{seen}");
+}
+
+// Requirement: ARR-17
+#[test]
+fn arrays_without_elements_get_their_offsets_whoever_wrote_them() {
+    let mut seen = 0;
+    for kind in kinds::kinds() {
+        for window in Window::ALL {
+            let array = generate::build(&kind.plan(window, Nulls::None), &Ledger::new()).unwrap();
+            let whole = Batch::from_columns([("a", array)]).unwrap();
+            for batch in [whole.slice(0, 0).unwrap(), whole] {
+                let Ok(theirs) = batch.to_arrow() else { continue };
+                let Ok(mut by_arrow) = RsWriter::try_new(Vec::new(), &theirs.schema()) else {
+                    continue;
+                };
+                if by_arrow.write(&theirs).is_err() {
+                    continue;
+                }
+                let by_arrow = by_arrow.into_inner().unwrap();
+                let ours = written(&batch.schema().unwrap(), &[batch], WriteOptions::new());
+                // `read` checks the buffers.
+                seen += read(&ours).unwrap().1.len();
+                // arrow-rs leaves out buffers of views that it announces below run ends.
+                if RsReader::try_new(&*by_arrow, None)
+                    .is_ok_and(|mut read| matches!(read.next(), Some(Ok(_))))
+                {
+                    seen += read(&by_arrow).unwrap().1.len();
+                }
+            }
+        }
+    }
+    assert!(seen > 1000, "{seen}");
 }

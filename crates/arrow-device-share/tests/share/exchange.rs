@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use arrow_device::{Array, DataType, Device, ErrorKind, Recycler};
 use arrow_device_share::{open, share, to_shareable};
+use arrow_device_testkit::consumer::require_buffers_of;
 use arrow_device_testkit::generate::{self, for_each};
+use arrow_device_testkit::kinds::types;
 use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::plan::{Nulls, Window};
 use arrow_device_testkit::process::{End, alone, descriptors, end_of, forked};
-use arrow_device_testkit::{Verdict, oracle, require};
+use arrow_device_testkit::{Verdict, oracle, release_until, require};
 
 use crate::support::{SOON, batch, connected, said, shareable, software};
 
@@ -20,6 +23,7 @@ fn goes_through(generated: &generate::Generated, here: &Device, there: &Device) 
     require(opened.data_type() == array.data_type(), || format!("{}", opened.data_type()))?;
     require(opened.field() == array.field(), || format!("{:?}", opened.field()))?;
     require(opened.null_count() == array.null_count(), || format!("{:?}", opened.null_count()))?;
+    require_buffers_of(&opened)?;
     let back = opened.to_host().map_err(said)?;
     back.validate().map_err(said)?;
     oracle::require_equal(&generated.plan, &oracle::plan_of(&back)?)?;
@@ -39,6 +43,57 @@ fn arrays_of_a_device_come_to_a_device_of_the_same_kind() {
     let (_one, here) = software();
     let (_other, there) = software();
     for_each(200, 32, |generated| goes_through(generated, &here, &there));
+}
+
+/// Shares and opens an array, and its copy for other processes, and checks the buffers of both.
+fn has_buffers(array: &Array, device: &Device) {
+    let (ticket, sender) = share(array).unwrap();
+    let opened = open(ticket, [device.clone()]).unwrap();
+    require_buffers_of(&opened).unwrap();
+    assert_eq!((opened.len(), opened.data_type()), (array.len(), array.data_type()));
+    let copy = to_shareable(&opened, device).unwrap();
+    drop(opened);
+    let (ticket, again) = share(&copy).unwrap();
+    require_buffers_of(&open(ticket, [device.clone()]).unwrap()).unwrap();
+    drop(copy);
+    assert!(release_until(|| sender.held().unwrap() + again.held().unwrap() == 0));
+}
+
+// Requirement: ARR-17
+#[test]
+fn arrays_without_elements_come_with_the_buffers_that_have_bytes() {
+    let (_sim, software) = software();
+    let mut count = 0;
+    for device in [Device::host(), software] {
+        for kind in types() {
+            for window in Window::ALL {
+                let plan = kind.plan(window, Nulls::Counted);
+                let array = generate::build(&plan, &Ledger::new()).unwrap();
+                let array = to_shareable(&array, &device).unwrap();
+                let len = array.len();
+                for (from, rows) in [(0, len), (0, 0), (len / 2, 0), (len, 0)] {
+                    let part = array.slice(from, rows).unwrap();
+                    has_buffers(&part, &device);
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert!(count > 1000, "{count}");
+}
+
+// Requirement: ARR-17
+#[test]
+fn arrays_without_elements_that_were_never_copied_get_their_offsets() {
+    for kind in types() {
+        for window in [Window::EMPTY, Window::ABSENT] {
+            let plan = kind.plan(window, Nulls::None);
+            let array = generate::build(&plan, &Ledger::new()).unwrap();
+            // Dictionaries may have values, which lie in other memory.
+            let Ok((ticket, _sender)) = share(&array) else { continue };
+            require_buffers_of(&open(ticket, [Device::host()]).unwrap()).unwrap();
+        }
+    }
 }
 
 #[test]

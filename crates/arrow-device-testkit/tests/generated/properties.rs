@@ -15,9 +15,9 @@ use arrow_device_testkit::consumer::{self, Seen};
 use arrow_device_testkit::generate::{self, Choices, Generated, for_each};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::oracle::{self, plan_of, require_equal};
-use arrow_device_testkit::plan::{Content, Plan};
+use arrow_device_testkit::plan::{Content, Nulls, Plan, Window};
 use arrow_device_testkit::relay::{Handwritten, Ours, Relay, RelayFault};
-use arrow_device_testkit::{Verdict, producer, release_until, require};
+use arrow_device_testkit::{Verdict, kinds, producer, release_until, require, trips};
 
 fn said(error: arrow_device::Error) -> String {
     error.to_string()
@@ -325,6 +325,35 @@ fn copies_to_a_device_and_back_are_equal_to_what_was_copied() {
     for kind in Kind::ALL {
         on_the_software_device(kind, 100, check_copies);
     }
+}
+
+// Requirement: ARR-17
+#[test]
+fn copies_have_the_buffers_that_have_bytes_also_without_elements() {
+    let sim = Sim::builder().backtraces(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let mut count = 0;
+    for kind in kinds::types() {
+        for window in Window::ALL {
+            let array = generate::build(&kind.plan(window, Nulls::Counted), &Ledger::new());
+            let array = array.unwrap();
+            let len = array.len();
+            for (from, rows) in [(0, len), (0, 0), (len / 2, 0), (len, 0)] {
+                let part = array.slice(from, rows).unwrap();
+                for way in 0..5 {
+                    let to = if way % 2 == 1 { Queue::host() } else { queue.clone() };
+                    let copy = part.copy_with(&to, &trips::ways_to_copy(way)).unwrap();
+                    consumer::require_buffers_of(&copy)
+                        .unwrap_or_else(|why| panic!("{way}, {window:?}, {from}: {why}"));
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert!(count > 1000, "{count}");
+    drop(queue);
+    let reports = sim.finish();
+    assert!(reports.is_empty(), "{reports:?}");
 }
 
 /// As [`check_parts`], for memory of a device: what each part is, is seen when it is copied back.

@@ -55,9 +55,9 @@ impl Options {
         self
     }
 
-    /// Sets whether only live elements travel, which is the default. Otherwise every node keeps its
-    /// offset, and the elements before it travel too: the result has the shape of the source, node
-    /// by node.
+    /// Sets whether only live elements travel, which is the default. Otherwise every node with
+    /// elements keeps its offset, and the elements before it travel too: the result has the shape of
+    /// the source, node by node.
     pub fn trim(mut self, trim: bool) -> Self {
         self.trim = trim;
         self

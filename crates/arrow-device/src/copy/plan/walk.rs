@@ -268,7 +268,7 @@ impl<'a> Walk<'a> {
             () if has_bits => live.start - live.start % 8,
             () => live.start,
         };
-        let offset = if length == 0 && self.terms.trims { 0 } else { live.start - cut };
+        let offset = if length == 0 { 0 } else { live.start - cut };
         let begin = self.new_slots(node.n_buffers)?;
         self.item_mut(number).cut = cut;
         self.set_settled(number, Window { offset, length, null_count }, node.n_buffers, begin);
@@ -528,7 +528,7 @@ impl<'a> Walk<'a> {
             node.layout.buffers().get(1),
             Some(BufferKind::Offsets32 | BufferKind::Offsets64)
         );
-        if has_offsets && self.item(number).window.offset == 0 {
+        if has_offsets {
             let nowhere = Spot { base: Raw::NULL, offset: 0 };
             self.add(number, 1, Span { spot: nowhere, len: ZEROS.len() as u64 }, Change::Zeros);
         }
