@@ -252,6 +252,42 @@ def test_data_stays_on_its_device(cluster, name, shareable, request):
     settles([maker, other])
 
 
+class OnVulkan:
+    """Makes data in memory of Vulkan, and looks at data."""
+
+    def make(self, kind):
+        x = np.arange(1000, dtype="float64").reshape(10, 100)
+        made = {"": ad.record_batch({"x": x[0]}), "_array": ad.array(x[0]), "_tensor": ad.from_dlpack(x)}[kind]
+        return share.to_shareable(made, "vulkan:0")
+
+    def look(self, data):
+        """The type, the device, how many bytes were allocated for a copy there, and the last value."""
+        array = data.to_array() if isinstance(data, ad.Tensor) else data
+        allocated = ad.device("vulkan:0").held["allocated"]
+        return type(data).__name__, str(array.device), allocated, array.to_host().to_pylist()[-1]
+
+
+@pytest.mark.parametrize("kind, name, last", [
+    ("", "RecordBatch", {"x": 99.0}),
+    ("_array", "Array", 99.0),
+    ("_tensor", "Tensor", list(np.arange(900.0, 1000.0))),
+])
+@pytest.mark.parametrize("trusting", ["_trusting", ""])
+def test_actors_that_trust_each_other_pass_memory_of_vulkan_by_handle(cluster, vulkan, trusting, kind, name, last):
+    @ray.method(tensor_transport=f"arrow_device{kind}{trusting}")
+    def make(self):
+        return OnVulkan.make(self, kind)
+
+    made = type("Maker", (OnVulkan,), {"make": make})
+    maker = ray.remote(num_cpus=0.1)(made).remote()
+    other = ray.remote(num_cpus=0.1, enable_tensor_transport=True)(OnVulkan).remote()
+    got_name, device, allocated, got_last = get(other.look.remote(maker.make.remote()))
+    assert (got_name, device, got_last) == (name, "vulkan:0", last)
+    assert (allocated == 0) == bool(trusting)
+    for each in (maker, other):
+        ray.kill(each)
+
+
 def test_what_a_driver_puts_is_passed(two):
     put = ray.put(batch(), _tensor_transport="arrow_device")
     for each in two:
