@@ -60,6 +60,7 @@ fn class(kind: ErrorKind) -> &'static str {
         | ErrorKind::LimitExceeded => "data",
         ErrorKind::Unsupported => "unsupported",
         ErrorKind::OutOfMemory => "memory",
+        ErrorKind::TimedOut => "timeout",
         ErrorKind::Peer | ErrorKind::Panicked => "producer",
         _ => "device",
     }

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_device::driver::Turns;
-use arrow_device::{Array, Device, Error, ErrorKind, Result};
+use arrow_device::{Array, Device, DeviceId, Error, ErrorKind, Result};
 use arrow_device_share as share;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -49,7 +50,11 @@ fn closed(what: &str) -> PyErr {
 fn own(object: &Bound<'_, PyAny>) -> PyResult<OwnedFd> {
     let fd: i32 = match object.extract() {
         Ok(number) => number,
-        Err(_) => object.call_method0("detach")?.extract()?,
+        Err(_) if object.hasattr("detach")? => object.call_method0("detach")?.extract()?,
+        Err(_) => {
+            let message = "a socket or a descriptor is wanted, or an object that gives its descriptor up by `detach()`";
+            return Err(PyTypeError::new_err(message));
+        }
     };
     if fd < 0 {
         return Err(invalid(format!("{fd} is no descriptor")));
@@ -175,9 +180,10 @@ fn not_pickled(what: &str) -> PyErr {
 ///
 /// With ``trust_receiver``, memory is sent to which the receiving process could write, too: that
 /// of Vulkan devices. The program then answers for the receiving process, and for every process to
-/// which that one gives the memory: none of them writes to it. With ``fix=False`` memory of the
-/// host is sent as it is, without a change that keeps everybody from writing to it; the receiver
-/// has to say ``trust_sender`` then. ``patience`` limits for how many seconds a call waits for a
+/// which that one gives the memory: none of them writes to it. Memory of a processor is fixed when
+/// it is sent: nobody can write to it any more. ``to_shareable`` fixes memory of the host before.
+/// With ``fix=False`` memory is sent as it is; where it was not fixed before, the receiver has to
+/// say ``trust_sender``. ``patience`` limits for how many seconds a call waits for a
 /// receiver that does not read; the connection cannot be used any more after that.
 ///
 /// >>> import arrow_device as ad, socket
@@ -463,6 +469,9 @@ pub(crate) fn as_array(py: Python<'_>, array: &Bound<'_, PyArray>) -> PyResult<P
 }
 
 /// A copy in memory of a device that other processes can open.
+///
+/// Memory of the host is fixed at once, and not when it is sent: where a child of `fork` has it, too,
+/// it cannot be fixed any more.
 #[pyfunction(name = "_to_shareable")]
 pub(crate) fn to_shareable(
     array: &Bound<'_, PyArray>,
@@ -474,6 +483,13 @@ pub(crate) fn to_shareable(
     let to = device.map_or_else(|| Ok(backends::called(source.device())), device::named)?;
     device::open(py, source.device())?;
     let device = device::open(py, to)?.device;
-    let copied = interrupt::interruptible(py, move || share::to_shareable(&source, &device))?;
+    let copied = interrupt::interruptible(py, move || {
+        let copied = share::to_shareable(&source, &device)?;
+        if copied.device() == DeviceId::CPU {
+            // Where that fails, because another thread forks, whoever sends the memory is told.
+            drop(share::share(&copied));
+        }
+        Ok(copied)
+    })?;
     array::like(array, copied)
 }

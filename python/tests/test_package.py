@@ -140,8 +140,24 @@ def test_errors_are_pythons_own_too():
     assert issubclass(ad.NotSupportedError, NotImplementedError)
     assert issubclass(ad.DeviceError, RuntimeError)
     assert issubclass(ad.OutOfMemoryError, MemoryError) and issubclass(ad.OutOfMemoryError, ad.DeviceError)
+    assert issubclass(ad.TimedOutError, TimeoutError) and issubclass(ad.TimedOutError, ad.DeviceError)
     for name in ad.__all__:
         assert getattr(getattr(ad, name), "__module__", "arrow_device") in ("arrow_device", "arrow_device._native", "arrow_device._devices")
+
+
+PROCESSES = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "processes.md")
+with open(PROCESSES) as file:
+    PROGRAMS = [part.split("```")[0] for part in file.read().split("```python\n")[1:]]
+
+
+@pytest.mark.parametrize("number, method", [(0, "fork"), (0, "spawn"), (0, "forkserver"), (1, None), (2, None)])
+def test_the_programs_of_the_page_on_processes_run(number, method, tmp_path):
+    assert len(PROGRAMS) == 3
+    program = tmp_path / "program.py"
+    start = f"import multiprocessing\nmultiprocessing.set_start_method({method!r}, force=True)\n" if method else ""
+    program.write_text(start + PROGRAMS[number])
+    outcome = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120)
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "", "")
 
 
 README = os.path.join(os.path.dirname(__file__), "..", "README.md")

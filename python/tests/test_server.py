@@ -50,6 +50,15 @@ print(sum(row["x"] for array in arrays for row in array.to_host()), flush=True)
 # ---- servers
 
 
+def test_one_array_is_offered_as_it_is_and_what_is_none_is_refused():
+    with share.Server() as server:
+        [array] = share.fetch(server.address, server.offer(batch()))
+        assert array == batch()
+        for wrong in ([1], [pa.array([1])], pa.record_batch({"x": [1]}), [ad.from_dlpack(np.arange(3))]):
+            with pytest.raises(TypeError, match="an array or a record batch of arrow_device is wanted"):
+                server.offer(wrong)
+
+
 def test_arrays_are_fetched_as_often_as_they_are_asked_for():
     structs = share.to_shareable(ad.array([{"x": 1}, {"x": 2}]))
     with share.Server() as server:
@@ -281,12 +290,13 @@ def pair(devices=None, *, sender=None, receiver=None):
     return share.Sender(here, **(sender or {})), share.Receiver(there, devices, **(receiver or {}))
 
 
-def test_memory_that_is_not_fixed_is_opened_by_those_that_trust_the_sender():
+def test_memory_that_is_not_fixed_is_opened_by_those_that_trust_the_sender(opencl):
     for trusts in (False, True):
-        sender, receiver = pair(sender={"fix": False}, receiver={"trust_sender": trusts})
-        sender.send(batch())
+        # Memory of the host is fixed by `to_shareable`. The device is a processor, whose memory is fixed when it is sent.
+        sender, receiver = pair([opencl], sender={"fix": False}, receiver={"trust_sender": trusts})
+        sender.send(share.to_shareable(batch(), opencl))
         if trusts:
-            assert receiver.receive() == batch()
+            assert receiver.receive().to_host() == batch()
         else:
             with pytest.raises(ad.ArrowDeviceError, match="trust"):
                 receiver.receive()

@@ -64,6 +64,8 @@ def test_arrays_of_every_type_are_opened_as_they_were(kind, values):
         assert there.schema == whole.schema and (type(there) is type(whole) or pa.types.is_struct(kind))
         assert there.to_pylist() == whole.to_pylist()
         there.validate(full=True)
+        # Libraries refuse a null pointer for a buffer that has bytes: offsets do without elements.
+        (pa.record_batch if isinstance(there, ad.RecordBatch) else pa.array)(there).validate(full=True)
 
 
 def test_what_no_process_can_open_is_refused_with_what_to_do():
@@ -73,6 +75,62 @@ def test_what_no_process_can_open_is_refused_with_what_to_do():
     with share.Sender(here) as sender, pytest.raises(ad.NotSupportedError, match="`x`.*shareable"):
         sender.send(ad.record_batch({"x": [1, 2]}))
     there.close()
+
+
+@pytest.mark.parametrize("make", [
+    lambda kind: pa.array([], pa.list_(kind)),
+    lambda kind: pa.array([[]], pa.list_(kind)),
+    lambda kind: pa.array([None], pa.list_(pa.list_(kind))),
+    lambda kind: pa.StructArray.from_arrays([pa.array([], kind)], ["x"]),
+    lambda kind: pa.array([], pa.large_list(pa.struct([("x", pa.int32()), ("y", kind)]))),
+])
+@pytest.mark.parametrize("kind", list(dict.fromkeys(kind for kind, _ in CASES)), ids=str)
+def test_what_has_no_elements_comes_as_other_libraries_take_it(kind, make):
+    try:
+        theirs = make(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        pytest.skip(f"pyarrow makes no such array: {error}")
+    made = share.to_shareable(ad.array(theirs))
+    for array in (made, made[:0], made[1:]):
+        there = pa.array(share.open(share.Ticket(array)))
+        there.validate(full=True)
+        assert there.to_pylist() == array.to_pylist()
+
+
+def test_what_is_of_another_library_is_refused_with_what_to_do():
+    for thing in (pa.array([1]), pa.table({"x": [1]}), np.arange(3), [1]):
+        with pytest.raises(TypeError, match="arrow_device is wanted, and not .*; make one of it first, by .*record_batch"):
+            share.to_shareable(thing)
+    for take in (share.open, share.Sender, share.Receiver):
+        with pytest.raises(TypeError, match="a socket or a descriptor is wanted"):
+            take("x")
+
+
+def test_errors_name_nothing_of_rust(vulkan):
+    here, there = socket.socketpair()
+    a = share.to_shareable(ad.array([1, 2]), vulkan)
+    with share.Sender(here) as sender, pytest.raises(ad.NotSupportedError, match="a sender that trusts its receiver") as untrusted:
+        sender.send(a)
+    here, there = socket.socketpair()
+    sender = share.Sender(here, trust_receiver=True)
+    sender.send(a)
+    with pytest.raises(ad.NotSupportedError, match="a receiver that trusts its sender") as untrusting:
+        share.Receiver(there, [vulkan]).receive()
+    here, there = socket.socketpair()
+    sender = share.Sender(here, fix=False)
+    host = ad.concat([ad.array([1, 2])])
+    with pytest.raises(ad.NotSupportedError, match="to_shareable") as plain:
+        sender.send(host)
+    for error in (untrusted, untrusting, plain):
+        assert "::" not in str(error.value)
+
+
+def test_a_wait_that_is_over_is_an_error_of_its_own():
+    here, there = socket.socketpair()
+    with share.Sender(here), share.Receiver(there) as receiver:
+        with pytest.raises(TimeoutError) as error:
+            receiver.receive(timeout=0)
+    assert type(error.value) is ad.TimedOutError and error.value.kind == "timed out"
 
 
 def test_plain_pickles_have_the_bytes_and_no_descriptor():
@@ -322,6 +380,110 @@ def test_memory_of_the_software_device_is_passed_too(software):
     assert a.device == software
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(where, [a]) == ("ext_dev:0", [1, None, 3])
+
+
+def produced_and_killed(queue):
+    """Runs in another process, which ends before anybody receives."""
+    queue.put(batch())
+    queue.close()
+    queue.join_thread()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("method", ["fork", *METHODS])
+def test_what_was_sent_by_a_process_that_has_ended_is_an_error_that_says_so(method):
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    process = context.Process(target=produced_and_killed, args=(queue,))
+    process.start()
+    process.join()
+    with pytest.raises(ad.ProducerError, match="the process that sent the array has ended.*wait_until_received"):
+        queue.get(timeout=60)
+
+
+def test_what_was_received_before_is_an_error_that_says_so(capfd):
+    sent = ForkingPickler.dumps(batch())
+    assert ForkingPickler.loads(sent) == batch()
+    with pytest.raises(ad.ProducerError, match="was received before"):
+        ForkingPickler.loads(sent)
+
+
+def test_a_program_of_another_family_is_told_what_to_use(monkeypatch):
+    sent = ForkingPickler.dumps(batch())
+    monkeypatch.setattr(multiprocessing.process.current_process(), "authkey", b"of another family")
+    with pytest.raises(ad.ProducerError, match="another key of multiprocessing.*share.Server"):
+        ForkingPickler.loads(sent)
+
+
+def produced(queue, count):
+    """Runs in another process, which waits at its end until all was received."""
+    for _ in range(count):
+        queue.put(batch())
+
+
+@pytest.mark.parametrize("method", ["fork", *METHODS])
+def test_a_process_ends_when_all_was_received_that_it_sent(method):
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    process = context.Process(target=produced, args=(queue, 5))
+    process.start()
+    # It would have ended by now.
+    process.join(1)
+    for _ in range(5):
+        assert process.is_alive() and queue.get(timeout=60) == batch()
+    process.join()
+    assert process.exitcode == 0
+
+
+def test_a_process_whose_arrays_nobody_receives_gives_up(monkeypatch):
+    monkeypatch.setattr(share, "_PATIENCE", 0.1)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=produced, args=(queue, 5))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+
+@pytest.mark.parametrize("method", ["fork", *METHODS])
+def test_workers_that_end_after_each_task_give_their_results(method):
+    with multiprocessing.get_context(method).Pool(2, maxtasksperchild=1) as pool:
+        results = [pool.apply_async(batch, (rows,)) for rows in range(0, 20, 2)]
+        assert [len(result.get(timeout=100)) for result in results] == list(range(0, 20, 2))
+
+
+def test_a_program_waits_until_what_it_sent_was_received(monkeypatch):
+    monkeypatch.setattr(share, "_sent", share._Sent())
+    share.wait_until_received()
+    sent = ForkingPickler.dumps(batch())
+    with pytest.raises(TimeoutError, match="1 arrays that were sent by multiprocessing were not received"):
+        share.wait_until_received(timeout=0)
+    thread = threading.Timer(0.1, ForkingPickler.loads, [sent])
+    thread.start()
+    share.wait_until_received(timeout=60)
+    thread.join()
+
+
+def test_memory_that_a_child_of_fork_inherited_is_shared_with_the_child_without_its_bytes():
+    context = multiprocessing.get_context("fork")
+    before = batch()
+    here, there = context.Pipe()
+    process = context.Process(target=hold, args=(before, there))
+    process.start()
+    assert len(ForkingPickler.dumps(before)) < 1000
+    here.send(before)
+    assert here.recv() == 2 * 499500
+    process.kill()
+    process.join()
+
+
+def test_memory_that_cannot_be_fixed_is_passed_by_its_bytes(monkeypatch):
+    def busy(array):
+        raise ad.DeviceError("another process can write to it")
+
+    monkeypatch.setattr(share, "Ticket", busy)
+    data = ForkingPickler.dumps(batch())
+    assert len(data) > 8000 and ForkingPickler.loads(data) == batch()
 
 
 def test_what_a_child_of_fork_inherited_is_passed_by_its_bytes():

@@ -20,6 +20,7 @@ from arrow_device._errors import (
     NotSupportedError,
     OutOfMemoryError,
     ProducerError,
+    TimedOutError,
 )
 from arrow_device._native import (
     Array,
@@ -63,6 +64,7 @@ __all__ = [
     "Schema",
     "Stream",
     "Tensor",
+    "TimedOutError",
     "__version__",
     "array",
     "concat",

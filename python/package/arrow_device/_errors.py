@@ -19,6 +19,7 @@ __all__ = [
     "NotSupportedError",
     "OutOfMemoryError",
     "ProducerError",
+    "TimedOutError",
 ]
 
 
@@ -68,6 +69,10 @@ class OutOfMemoryError(DeviceError, MemoryError):
     """A device, or the host, has no memory left."""
 
 
+class TimedOutError(DeviceError, TimeoutError):
+    """What was waited for did not come in the time that was given."""
+
+
 class ProducerError(ArrowDeviceError, RuntimeError):
     """An error that another library reported."""
 
@@ -78,6 +83,7 @@ _CLASSES: dict[str, type[ArrowDeviceError]] = {
     "exchange": ExchangeError,
     "memory": OutOfMemoryError,
     "producer": ProducerError,
+    "timeout": TimedOutError,
     "unsupported": NotSupportedError,
 }
 

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from arrow_device import _native
-from arrow_device._errors import ArrowDeviceError, DataError, DeviceError, ProducerError
+from arrow_device._errors import ArrowDeviceError, DataError, ProducerError, TimedOutError
 from arrow_device._native import Array, Receiver, RecordBatch, Sender
 
 if TYPE_CHECKING:
@@ -120,13 +120,14 @@ class Server:
         """What ``fetch`` takes. It is no secret."""
         return self._name
 
-    def offer(self, arrays: Iterable[Array]) -> bytes:
-        """Offers arrays together. Whoever has the key that this returns, and is of the same user, can fetch them.
+    def offer(self, arrays: Array | Iterable[Array]) -> bytes:
+        """Offers arrays together, or one array. Whoever has the key that this returns, and is of the same user, can fetch them.
 
         Waits until the arrays are ready. Raises ``NotSupportedError`` for an array in memory that other processes cannot open
         (see ``to_shareable``).
         """
-        held = list(arrays)
+        held = [arrays] if isinstance(arrays, Array) else list(arrays)
+        require_data(held, Array)
         self._require_open()
         for array in held:
             require_shareable(array, trust_receiver=self._state.trust_receivers)
@@ -174,6 +175,17 @@ def _close_all() -> None:
 
 
 os.register_at_fork(after_in_child=_close_all)
+
+
+def require_data(values: Iterable[object], *types: type) -> None:
+    """Raises where something is of none of these types, such as an array of another library."""
+    for value in values:
+        if not isinstance(value, types):
+            name = f"{type(value).__module__}.{type(value).__qualname__}"
+            raise TypeError(
+                f"an array or a record batch of arrow_device is wanted, and not {name}; make one of it first, by "
+                "arrow_device.array(x) or arrow_device.record_batch(x)"
+            )
 
 
 def require_shareable(array: Array, *, trust_receiver: bool) -> None:
@@ -268,7 +280,7 @@ def fetch(
 
     The process at the ``address`` has to be of the same user. What it sends is checked as by a ``Receiver``, which explains
     ``devices``, ``trust_sender`` and ``largest_allocation``. Raises ``ProducerError`` where the server has gone or has no such
-    key (any more), and ``DeviceError`` where the ``timeout``, in seconds, is over.
+    key (any more), and ``TimedOutError`` where the ``timeout``, in seconds, is over.
     """
     return fetch_from(address, key, devices, timeout, trust_sender, largest_allocation, lambda _: None)
 
@@ -289,7 +301,7 @@ def fetch_from(
     try:
         connection = _connected(address, end)
     except TimeoutError:
-        raise DeviceError("timed out: the server does not answer") from None
+        raise TimedOutError("timed out: the server does not answer") from None
     except OSError as error:
         raise ProducerError(f"the server has gone, or was never there: {error}") from error
     with connection:
@@ -303,7 +315,7 @@ def fetch_from(
             [count] = _COUNT.unpack(_read(connection, _COUNT.size, end))
             kinds = _read(connection, count, end)
         except TimeoutError:
-            raise DeviceError("timed out: the server does not answer") from None
+            raise TimedOutError("timed out: the server does not answer") from None
         except OSError as error:
             raise ProducerError(f"the server has gone: {error}") from error
         connection.settimeout(None)

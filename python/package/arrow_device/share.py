@@ -14,35 +14,41 @@ A program that has imported this module passes arrays, record batches and tensor
 >>> there.recv() == batch            # in another process
 True
 
-What was sent in this way is received once, as long as the process that sent it runs. The memory is held until the receiving
-process has finished with it or has ended, and for a message that nobody receives, until the sending process ends. The data is
-not validated: ``Array.validate`` does that.
+What was sent in this way is received once, as long as the process that sent it runs. A process that ``multiprocessing`` started
+waits at its end until all was received (``wait_until_received``), so that receive before you ``join``; it gives up where nothing
+was received for a minute. The memory is held until the receiving process has finished with it or has ended, and for a message
+that nobody receives, until the sending process ends. The data is not validated: ``Array.validate`` does that.
 
 Without ``multiprocessing``, a ``Ticket`` is a descriptor that stands for one array; ``Sender`` and ``Receiver`` are the two ends
 of a Unix socket; a ``Server`` is a socket at which any process of the same user can ``fetch`` what it has the key of.
-``arrow_device.ray`` passes arrays between actors of Ray in this way. ``pickle`` itself copies the bytes, as ever: a pickle cannot carry a descriptor.
+``arrow_device.ray`` passes arrays between actors of Ray in this way. ``pickle`` itself copies the bytes, as ever: a pickle cannot
+carry a descriptor.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import threading
+import time
 from collections.abc import Iterable
-from multiprocessing import reduction, resource_sharer
+from multiprocessing import AuthenticationError, reduction, resource_sharer, util
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from arrow_device import _native
-from arrow_device._errors import NotSupportedError
+from arrow_device._errors import DeviceError, NotSupportedError, ProducerError, TimedOutError
 from arrow_device._native import Array, RecordBatch, Tensor
 
 if not TYPE_CHECKING and not hasattr(_native, "Ticket"):
     raise ImportError("arrow_device.share works on Linux alone")
 
 from arrow_device._native import Receiver, Sender, Ticket
-from arrow_device._server import Server, fetch
+from arrow_device._server import Server, fetch, require_data
 
 if TYPE_CHECKING:
     from arrow_device._native import _Detachable, _Device
 
-__all__ = ["Receiver", "Sender", "Server", "Ticket", "fetch", "open", "to_shareable"]
+__all__ = ["Receiver", "Sender", "Server", "Ticket", "fetch", "open", "to_shareable", "wait_until_received"]
 
 _Data = TypeVar("_Data", Array, RecordBatch, Tensor)
 
@@ -57,6 +63,7 @@ def to_shareable(data: _Data, device: _Device | None = None) -> _Data:
     >>> share.to_shareable(ad.array(["some", None, "words"])).to_pylist()
     ['some', None, 'words']
     """
+    require_data([data], Array, Tensor)
     if isinstance(data, Tensor):
         made = _native._to_shareable(data.to_array(), device).to_tensor()
         if made.shape != data.shape:
@@ -80,6 +87,95 @@ def open(ticket: int | _Detachable, devices: Iterable[_Device] | None = None) ->
     return _native._open(ticket, devices)
 
 
+class _Sent:
+    """What this process has sent by ``multiprocessing``: the keys under which its descriptors wait to be fetched."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """In a new process."""
+        self.lock = threading.Lock()
+        self.keys: set[int] = set()
+
+    def add(self, descriptor: resource_sharer.DupFd) -> None:
+        """Counts a descriptor, until it has been sent to the process that fetches it."""
+        # Python has no other way to learn of that than by the function that closes what was sent.
+        key: int = getattr(descriptor, "_id", ("", -1))[1]
+        unfetched = getattr(getattr(resource_sharer, "_resource_sharer", None), "_cache", {})
+        if key not in unfetched:
+            return
+        send, close = unfetched[key]
+
+        def closed() -> None:
+            close()
+            with self.lock:
+                self.keys.discard(key)
+
+        with self.lock:
+            self.keys.add(key)
+        unfetched[key] = send, closed
+
+    def waiting(self) -> int:
+        """How many were not received."""
+        with self.lock:
+            return len(self.keys)
+
+
+_sent = _Sent()
+os.register_at_fork(after_in_child=_sent.begin)
+
+#: At its end, a process waits for so many seconds while nothing is received.
+_PATIENCE = 60.0
+
+
+def wait_until_received(timeout: float | None = None) -> None:
+    """Waits until other processes have received what this one sent by ``multiprocessing``, at most so many seconds.
+
+    Raises ``TimedOutError`` after that. Processes that ``multiprocessing`` started wait by themselves when they end.
+
+    >>> import arrow_device as ad, multiprocessing
+    >>> from arrow_device import share
+    >>> here, there = multiprocessing.Pipe()
+    >>> here.send(share.to_shareable(ad.array([1, 2])))
+    >>> there.recv().to_pylist()         # in another process
+    [1, 2]
+    >>> share.wait_until_received()
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while waiting := _sent.waiting():
+        if end is not None and time.monotonic() >= end:
+            raise TimedOutError(f"timed out: {waiting} arrays that were sent by multiprocessing were not received")
+        time.sleep(0.002)
+
+
+def _wait_at_end() -> None:
+    """Waits as long as something is received from time to time, and the process that started this one runs, if there is one."""
+    parent = multiprocessing.parent_process()
+    before, end = None, 0.0
+    # What is in a queue is sent by a thread of the queue.
+    while (now := (_sent.waiting(), _queues_that_send())) != (0, 0):
+        if now != before:
+            before, end = now, time.monotonic() + _PATIENCE
+        if time.monotonic() >= end or parent is None or not parent.is_alive():
+            return
+        time.sleep(0.002)
+
+
+def _queues_that_send() -> int:
+    return sum(thread.name == "QueueFeederThread" for thread in threading.enumerate())
+
+
+def _will_wait(_sent: _Sent) -> None:
+    """Also in a process that begins with a copy of this module: what is to be done at the end begins anew there."""
+    # After the threads of queues were told to end (10), before nobody can fetch any more (0).
+    util.Finalize(None, _wait_at_end, exitpriority=5)
+
+
+util.register_after_fork(_sent, _will_wait)
+_will_wait(_sent)
+
+
 # How bytes are pickled here: without buffers beside the pickle, which nobody would carry.
 _PROTOCOL: SupportsIndex = 4
 
@@ -87,13 +183,16 @@ _PROTOCOL: SupportsIndex = 4
 def _reduce_array(array: Array) -> tuple[Any, ...]:
     try:
         ticket = Ticket(array)
-    except NotSupportedError:
+    except (DeviceError, NotSupportedError):
+        # Also where the memory can be written to by a child of `fork`, or no descriptor is left.
         return array.__reduce_ex__(_PROTOCOL)
     # The descriptor is fetched from this process by whoever opens the array. It is not inherited
     # where a process begins: this process would have to keep it open until then, and nobody would
     # see that the other one has ended.
     with ticket:
-        return _opened, (resource_sharer.DupFd(ticket.fileno()), str(array.device), isinstance(array, RecordBatch))
+        descriptor = resource_sharer.DupFd(ticket.fileno())
+    _sent.add(descriptor)
+    return _opened, (descriptor, str(array.device), isinstance(array, RecordBatch))
 
 
 def _reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
@@ -109,7 +208,19 @@ def _reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def _opened(ticket: resource_sharer.DupFd, device: str, as_batch: bool) -> Array:
-    return _native._open(ticket.detach(), [device], as_batch)
+    try:
+        descriptor = ticket.detach()
+    except AuthenticationError as error:
+        raise ProducerError(
+            "the process that sent the array has another key of multiprocessing; between programs that did not start one "
+            "another, use a share.Server"
+        ) from error
+    except (EOFError, OSError) as error:
+        raise ProducerError(
+            "the process that sent the array has ended, or the array was received before; a process has to run until what it "
+            "sent was received, as arrow_device.share.wait_until_received() waits for"
+        ) from error
+    return _native._open(descriptor, [device], as_batch)
 
 
 def _tensor_of(function: Any, *arguments: Any) -> Tensor:

@@ -73,7 +73,7 @@ fn what_was_not_received_for_it_is_refused_and_the_error_names_the_remedy() {
     let error = connected([]).0.send(&came).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let said = error.to_string();
-    assert!(said.contains("to_shareable") && said.contains("Receiver::passing_on"), "{said}");
+    assert!(said.contains("to_shareable") && said.contains("told to pass it on"), "{said}");
     let copy = to_shareable(&came, &Device::host()).unwrap();
     connected([]).0.send(&copy).unwrap();
 }
