@@ -150,7 +150,7 @@ mod values;
 
 pub use array::{
     Array, ArrayBuilder, ArrayReady, Batch, BufferPlace, HostArray, HostBytes, NodeView, Ready,
-    View,
+    View, WithinBuilder,
 };
 pub use device::{
     Allocator, AwaitedEvent, Buffer, BufferView, Device, Event, Extent, Held, KeepAlive, Location,

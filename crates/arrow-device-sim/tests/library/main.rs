@@ -34,3 +34,4 @@ mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 mod whole_units;
+mod within;

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 
 use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
+use super::node_checks::{
+    UNTOLD, check_buffer_count, check_buffers, check_child_length, check_end, check_run_ends,
+    check_run_values, mismatch, refused, settled_null_count,
+};
 use super::readiness::{Pending, ReadyWhen, distinct_pending};
 use super::sole::owned_tree;
-use super::tree::{Built, Tree};
+use super::tree::{Below, Built, Tree};
 use super::{Array, Window};
 use crate::convention;
 use crate::device::deferred::{self, QueueUse};
 use crate::device::driver::{Readiness, Runtime};
 use crate::device::{BytesOwner, ClaimedMemory, Moment};
 use crate::pool::shared::Shared;
-use crate::schema::{Schema, can_be_absent};
+use crate::schema::Schema;
 use crate::{
     Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, NodePath,
     Queue, Result, Step,
@@ -62,6 +66,18 @@ impl ArrayBuilder {
             dictionary: None,
             device: None,
         }
+    }
+
+    /// A builder that only checks what an array is put together of: see
+    /// [`settle_parts`](Self::settle_parts).
+    pub(super) fn of_parts(memory: Buffer, children: Vec<Array>) -> Self {
+        let schema = Err(Error::new(ErrorKind::InvalidArgument, "taken"));
+        Self { buffers: vec![Some(memory)], children, ..Self::new(schema) }
+    }
+
+    /// The memory and the children of [`of_parts`](Self::of_parts).
+    pub(super) fn into_parts(self) -> (Option<Buffer>, Vec<Array>) {
+        (self.buffers.into_iter().next().flatten(), self.children)
     }
 
     /// Sets the number of elements. By default, a struct or a sparse union has as many elements as
@@ -182,13 +198,7 @@ impl ArrayBuilder {
         mut self,
         others: impl IntoIterator<Item = Pending>,
     ) -> Result<Array> {
-        self.finish(|parts| {
-            let mut after = Vec::new();
-            for queue in parts.in_flight {
-                after.extend(parts.after(queue)?);
-            }
-            Ok(ReadyWhen::join(parts.pending().chain(others).chain(after)))
-        })
+        self.finish(|parts| parts.ready(others))
     }
 
     /// After a refusal, keeps the remaining parts until the use ends that may write to them or wait
@@ -252,6 +262,18 @@ impl ArrayBuilder {
 
         *sources = std::mem::take(&mut self.children);
         sources.extend(self.dictionary.take());
+        let settled = self.readiness(device, sources, ready)?;
+        let tree = self.assemble(schema, device, settled, sources)?;
+        Ok(Array::from_tree(Shared::new(tree)?))
+    }
+
+    /// When an array of the buffers, and of the arrays below, is ready.
+    fn readiness(
+        &self,
+        device: DeviceId,
+        sources: &[Array],
+        ready: impl FnOnce(&ArrayParts<'_>) -> Result<ReadyWhen>,
+    ) -> Result<Settled> {
         let mut in_flight: Vec<Queue> = Vec::new();
         for queue in self.buffers.iter().flatten().flat_map(Buffer::in_flight) {
             if in_flight.iter().all(|known| known.number() != queue.number()) {
@@ -263,8 +285,18 @@ impl ArrayBuilder {
         let (in_order, came_without_event) = self.order_of_parts(device, sources)?;
         let parts = ArrayParts { device, memory, sources, in_order, in_flight: &in_flight };
         let ready = ready(&parts)?.shown_on(|event| parts.may_show(event));
-        let tree = self.assemble(schema, device, (ready, came_without_event), sources)?;
-        Ok(Array::from_tree(Shared::new(tree)?))
+        Ok(Settled { ready, came_without_event })
+    }
+
+    /// Checks that the buffers and the children can be parts of one array, and says which device
+    /// the array is on, when it is ready, as [`finish_ready`](Self::finish_ready) decides, and when
+    /// its memory came.
+    pub(super) fn settle_parts(&self) -> Result<(DeviceId, Settled, Moment)> {
+        let device = self.common_device()?;
+        self.check_process()?;
+        self.check_runtime(device)?;
+        let settled = self.readiness(device, &self.children, |parts| parts.ready([]))?;
+        Ok((device, settled, self.came(device, &self.children)))
     }
 
     /// The device that all given parts are on. An error where they are on different devices.
@@ -355,14 +387,7 @@ impl ArrayBuilder {
     fn check_counts(&self, schema: &Schema) -> Result<()> {
         let node = schema.root();
         let data_type = schema.data_type();
-        let buffers = node.layout.buffers().len();
-        let (given, at_least) =
-            (self.buffers.len(), if node.layout.is_variadic() { "at least " } else { "" });
-        if given < buffers || (given > buffers && !node.layout.is_variadic()) {
-            return Err(mismatch(format!(
-                "{data_type} has {at_least}{buffers} buffers, not {given}"
-            )));
-        }
+        check_buffer_count(data_type, &node.layout, self.buffers.len())?;
         let children = node.children().len();
         if self.children.len() != children {
             return Err(mismatch(format!(
@@ -374,15 +399,7 @@ impl ArrayBuilder {
             let has = if self.dictionary.is_some() { "no dictionary" } else { "a dictionary" };
             return Err(mismatch(format!("{data_type} has {has}")));
         }
-        let end = self.window.offset.checked_add(self.window.length);
-        let largest = schema.rule(0).largest_end;
-        if end.is_none_or(|end| end > largest) {
-            return Err(refused(format!(
-                "{} elements are more than any memory holds",
-                self.window.length
-            )));
-        }
-        Ok(())
+        check_end(schema.rule(0), self.window)
     }
 
     /// Adds the buffer with the sizes of the data buffers of views. The interface wants this last
@@ -407,36 +424,15 @@ impl ArrayBuilder {
     }
 
     fn check_buffers(&self, schema: &Schema) -> Result<()> {
-        let elements = u64::try_from(self.window.end()).unwrap_or(0);
-        for (index, (kind, buffer)) in
-            schema.root().layout.buffers().iter().zip(&self.buffers).enumerate()
-        {
-            let needed = kind.byte_len(elements).unwrap_or(0);
-            match buffer.as_ref().filter(|buffer| !buffer.is_null()) {
-                None if self.window.length == 0 || can_be_absent(*kind) => {}
-                None => {
-                    let length = self.window.length;
-                    return Err(refused(format!(
-                        "buffer {index} is missing but length is {length}"
-                    )));
-                }
-                Some(buffer)
-                    if matches!(buffer.extent(), Extent::Exact(len) if len < needed)
-                        && elements > 0 =>
-                {
-                    let message =
-                        format!("buffer {index} has {} and needs {needed}", buffer.extent());
-                    return Err(refused(message));
-                }
-                Some(_) => {}
-            }
-        }
-        Ok(())
+        let extents = self
+            .buffers
+            .iter()
+            .map(|buffer| buffer.as_ref().filter(|buffer| !buffer.is_null()).map(Buffer::extent));
+        check_buffers(&schema.root().layout, self.window, extents)
     }
 
     fn check_children(&self, schema: &Schema) -> Result<()> {
         let root = schema.root();
-        let end = self.window.end();
         for (index, (number, child)) in root.children().zip(&self.children).enumerate() {
             let place = NodePath::new([Step::Child(index)]);
             let expected = schema.node(number).field.data_type();
@@ -444,17 +440,16 @@ impl ArrayBuilder {
                 return Err(mismatch(format!("the type is {}, not {expected}", child.data_type()))
                     .at(place));
             }
-            let elements = i64::from(schema.rule(0).elements_in_child);
-            if child.window().length < end.saturating_mul(elements) {
-                let message =
-                    format!("{} elements do not cover the {end} of the array above", child.len());
-                return Err(refused(message).at(place));
-            }
+            check_child_length(schema.rule(0), self.window, child.window())
+                .map_err(|error| error.at(place))?;
         }
         if let (DataType::RunEndEncoded { .. }, [run_ends, values]) =
             (schema.data_type(), &*self.children)
         {
-            check_run_ends(self.window, run_ends, values)?;
+            let (run_ends, values) = (run_ends.window(), values.window());
+            let at = |index| move |error: Error| error.at(NodePath::new([Step::Child(index)]));
+            check_run_ends(self.window, run_ends).map_err(at(0))?;
+            check_run_values(run_ends, values).map_err(at(1))?;
         }
         if let (Some(number), Some(dictionary)) = (root.dictionary(), &self.dictionary) {
             let expected = schema.node(number).field.data_type();
@@ -468,28 +463,9 @@ impl ArrayBuilder {
 
     fn settle_null_count(&mut self, schema: &Schema) -> Result<()> {
         let layout = &schema.root().layout;
-        let length = self.window.length;
-        let has_bitmap = layout.has_validity()
-            && self
-                .buffers
-                .first()
-                .is_some_and(|first| first.as_ref().is_some_and(|bitmap| !bitmap.is_null()));
-        let is_null_type = matches!(schema.data_type(), DataType::Null);
-        let known = match self.window.null_count {
-            _ if is_null_type => length,
-            UNTOLD if has_bitmap && length > 0 => -1,
-            UNTOLD => 0,
-            told if told > length => {
-                return Err(refused(format!("null count is {told} for length {length}")));
-            }
-            told if told > 0 && !has_bitmap => {
-                return Err(refused(format!(
-                    "null count is {told} and there is no validity bitmap"
-                )));
-            }
-            told => told,
-        };
-        self.window.null_count = known;
+        let bitmap = self.buffers.first().and_then(Option::as_ref);
+        let has_bitmap = layout.has_validity() && bitmap.is_some_and(|bitmap| !bitmap.is_null());
+        self.window = settled_null_count(schema.data_type(), self.window, has_bitmap)?;
         Ok(())
     }
 
@@ -521,7 +497,7 @@ impl ArrayBuilder {
         &mut self,
         schema: Schema,
         device: DeviceId,
-        (ready, came_without_event): (ReadyWhen, bool),
+        settled: Settled,
         sources: &mut Vec<Array>,
     ) -> Result<Tree> {
         self.buffers.iter_mut().flatten().try_for_each(Buffer::name_part)?;
@@ -562,6 +538,8 @@ impl ArrayBuilder {
         }
         let tables = Tables { extents: extents.into(), _pointers: pointers };
         let owners = self.take_owners().collect();
+        let Settled { ready, came_without_event } = settled;
+        let below = Below::in_order(below);
         let built = Built { nodes: Nodes::from(nodes), owners, below, came_without_event, tables };
         let mut tree = Tree::built(schema, device, ready, built);
         tree.set_parts(came, is_of_parts);
@@ -589,6 +567,13 @@ impl ArrayBuilder {
     }
 }
 
+/// When an array of parts is ready.
+pub(super) struct Settled {
+    pub(super) ready: ReadyWhen,
+    /// Whether there is a part that came without an event, for which `ready` has none either.
+    pub(super) came_without_event: bool,
+}
+
 /// Events behind the work in whose order trees are ready, each with such a tree.
 type EventsInOrder<'parts> = Vec<(&'parts Shared<Tree>, Pending)>;
 
@@ -610,6 +595,16 @@ impl ArrayParts<'_> {
     fn pending(&self) -> impl Iterator<Item = Pending> {
         let all = self.sources.iter().flat_map(|source| source.tree().ready.pending());
         all.chain(self.in_order.iter().map(|(_, one)| one)).cloned()
+    }
+
+    /// The array is ready after these, after the parts, and after what was submitted to the queues
+    /// that may still write the buffers.
+    fn ready(&self, others: impl IntoIterator<Item = Pending>) -> Result<ReadyWhen> {
+        let mut after = Vec::new();
+        for queue in self.in_flight {
+            after.extend(self.after(queue)?);
+        }
+        Ok(ReadyWhen::join(self.pending().chain(others).chain(after)))
     }
 
     /// Refuses a queue whose work cannot have written the memory. Queues of all devices write to
@@ -668,33 +663,7 @@ impl ArrayParts<'_> {
     }
 }
 
-fn check_run_ends(window: Window, run_ends: &Array, values: &Array) -> Result<()> {
-    let of_run_ends = |message: String| Err(refused(message).at(NodePath::new([Step::Child(0)])));
-    if run_ends.null_count().is_some_and(|nulls| nulls > 0) {
-        return of_run_ends("run ends are null, and none may be".into());
-    }
-    if window.length > 0 && run_ends.is_empty() {
-        return of_run_ends(format!("there are no run ends for {} elements", window.length));
-    }
-    if values.len() < run_ends.len() {
-        let message = format!("there are {} run ends and {} values", run_ends.len(), values.len());
-        return Err(refused(message).at(NodePath::new([Step::Child(1)])));
-    }
-    Ok(())
-}
-
-/// The null count of a builder to which no null count was given.
-const UNTOLD: i64 = -2;
-
 /// Whether two ids name one device. All ids of host memory do.
 fn is_same_device(one: DeviceId, other: DeviceId) -> bool {
     one == other || (one.device_type == DeviceType::CPU && other.device_type == DeviceType::CPU)
-}
-
-fn refused(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message).during("build")
-}
-
-fn mismatch(message: String) -> Error {
-    Error::new(ErrorKind::SchemaMismatch, message).during("build")
 }

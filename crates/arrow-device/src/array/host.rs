@@ -55,11 +55,8 @@ impl Array {
         if is_known || !has_bitmap || !is_here {
             return Ok(());
         }
-        let valid = {
-            let host = HostArray { array: self.clone(), device: None };
-            count_ones(&host.buffer(0)?, self.offset(), self.len())
-        };
-        self.window.null_count = (self.len() - valid) as i64;
+        let host = HostArray { array: self.clone(), device: None };
+        self.window.null_count = host.null_count()? as i64;
         Ok(())
     }
 
@@ -114,6 +111,30 @@ impl HostArray {
     /// The type.
     pub fn data_type(&self) -> &DataType {
         self.array.data_type()
+    }
+
+    /// How many elements are null. They are counted by the bitmap where the array does not know
+    /// ([`Array::null_count`]). Bits that the bitmap does not have count as null elements.
+    ///
+    /// ```
+    /// use arrow_device::{Array, Buffer, DataType};
+    ///
+    /// let numbers = Array::builder(DataType::Int8)
+    ///     .len(3)
+    ///     .buffers([Some(vec![0b101_u8].into()), Some(vec![1_i8, 2, 3].into())])
+    ///     .finish_ready()?;
+    /// assert_eq!((numbers.null_count(), numbers.host()?.null_count()?), (None, 1));
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn null_count(&self) -> Result<usize> {
+        match self.array.null_count() {
+            Some(known) => Ok(known),
+            None if self.array.buffer_kind(0) != Some(BufferKind::Validity) => Ok(0),
+            None => {
+                let (offset, len) = (self.array.offset(), self.len());
+                Ok(len - count_ones(&self.buffer(0)?, offset, len))
+            }
+        }
     }
 
     /// A part of the array: see [`Array::slice`].

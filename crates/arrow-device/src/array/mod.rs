@@ -13,6 +13,7 @@ mod export;
 pub(crate) mod host;
 mod import;
 mod node;
+mod node_checks;
 mod readiness;
 mod release;
 mod sizes;
@@ -23,6 +24,7 @@ mod view;
 mod wait;
 mod watch;
 mod window;
+mod within;
 
 use crate::numbered::numbered;
 use std::fmt;
@@ -42,9 +44,10 @@ use crate::{
 pub(crate) use node::{ArrayNode, BufferPointer, Nodes, Tables};
 pub(crate) use readiness::{Pending, ReadyWhen};
 pub(crate) use sizes::SizesOnDevice;
-pub(crate) use tree::{Built, Storage, Tree};
+pub(crate) use tree::{Below, Built, Storage, Tree};
 pub use wait::Ready;
 pub(crate) use window::Window;
+pub use within::WithinBuilder;
 
 /// An Arrow array on a device: immutable, shared, ready now or after an event.
 ///
@@ -298,10 +301,7 @@ impl Array {
     pub(crate) fn at_its_source(self) -> Self {
         let Storage::Built(Built { below, .. }) = self.tree.storage() else { return self };
         let schema = &self.tree.schema;
-        let top = schema.column_of(self.node);
-        // The nodes right below the root have the numbers from 1 on.
-        let source = (top as usize).checked_sub(1).and_then(|index| below.get(index));
-        let Some(source) = source else { return self };
+        let Some((top, source)) = below.source_of(schema, self.node) else { return self };
         match source.descend(&schema.steps_between(top, self.node)) {
             Ok(source) => {
                 let (schema, node) = self.naming();

@@ -59,7 +59,7 @@ impl ArrayNode {
         }
         // SAFETY: the table has `n_buffers` entries: UNS-3 of an import (the C data interface says
         // "the number of pointers is given by `n_buffers`"), and of a node that was built here, its
-        // own table.
+        // own part of the table that its tree keeps.
         unsafe { self.buffers.wrapping_add(index).read() }
     }
 }

@@ -62,7 +62,7 @@ fn is_sole(tree: &Shared<Tree>, levels: usize) -> bool {
         Arc::strong_count(owner) == own
             && owned_tree(owner).is_none_or(|tree| is_sole(tree, levels - 1))
     };
-    owners.iter().all(is_own) && below.iter().all(|part| is_sole(part.tree(), levels - 1))
+    owners.iter().all(is_own) && below.arrays().iter().all(|part| is_sole(part.tree(), levels - 1))
 }
 
 /// The base structs of a tree that is nobody else's, and of those that it keeps.
@@ -76,7 +76,7 @@ fn structs<'a>(tree: &'a Shared<Tree>, visit: &mut dyn FnMut(&'a ArrowArray)) {
                     structs(tree, visit);
                 }
             }
-            for part in below {
+            for part in below.arrays() {
                 structs(part.tree(), visit);
             }
         }

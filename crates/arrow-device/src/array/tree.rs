@@ -83,12 +83,60 @@ pub(crate) struct Built {
     pub(crate) nodes: Nodes,
     /// The owners of the root's buffers.
     pub(crate) owners: Box<[BytesOwner]>,
-    /// The arrays right below the root. The dictionary comes last.
-    pub(crate) below: Box<[Array]>,
+    pub(crate) below: Below,
     /// Whether a part of the data came without an event, and no event of this tree stands for the
     /// work in whose order that part may be ready: the device of the part was not open.
     pub(crate) came_without_event: bool,
     pub(crate) tables: Tables,
+}
+
+/// The arrays that a tree was put together of, with the nodes that they became.
+#[derive(Default)]
+pub(crate) struct Below {
+    arrays: Box<[Array]>,
+    /// The number of the node that each array became, in ascending order. Empty where the arrays
+    /// are those right below the root, the dictionary last, which have the numbers from 1 on.
+    numbers: Box<[u32]>,
+}
+
+impl Below {
+    /// The arrays right below the root.
+    pub(super) fn in_order(arrays: Box<[Array]>) -> Self {
+        Self { arrays, numbers: Box::default() }
+    }
+
+    /// Arrays that became the nodes with these numbers.
+    pub(super) fn numbered(arrays: Vec<Array>, numbers: Vec<u32>) -> Self {
+        let mut all: Vec<(u32, Array)> = numbers.into_iter().zip(arrays).collect();
+        all.sort_by_key(|(number, _)| *number);
+        let (numbers, arrays): (Vec<u32>, Vec<Array>) = all.into_iter().unzip();
+        Self { arrays: arrays.into(), numbers: numbers.into() }
+    }
+
+    pub(crate) fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    /// The array that a node came from, and the number of the node that the root of that array
+    /// became.
+    pub(super) fn source_of(&self, schema: &Schema, node: u32) -> Option<(u32, &Array)> {
+        if self.arrays.is_empty() {
+            return None;
+        }
+        let mut top = node;
+        while top > 0 {
+            let index = match &*self.numbers {
+                [] if schema.node(top).parent() == 0 => (top as usize).checked_sub(1),
+                [] => None,
+                numbers => numbers.binary_search(&top).ok(),
+            };
+            match index {
+                Some(index) => return self.arrays.get(index).map(|array| (top, array)),
+                None => top = schema.node(top).parent(),
+            }
+        }
+        None
+    }
 }
 
 // SAFETY: the raw pointers in here are structs and tables in host memory that nobody writes to

@@ -8,6 +8,7 @@ use super::run::staged::SMALLEST;
 use super::source::{at_address, host_len};
 use super::step;
 use crate::array::{check_last_offset, read_i32, read_i64};
+use crate::bits::count_ones;
 use crate::device::ReadsTo;
 use crate::device::driver::{Raw, Region, Spot};
 use crate::device::staging::{Staging, StagingBlock};
@@ -198,6 +199,35 @@ impl BufferReader {
         let on_its_way = submitted.map_err(|error| error.at_step(step::READ))?;
         Ok(Reading { len: total, on_its_way: Some(on_its_way) })
     }
+
+    /// Counts how many bits of a range of a buffer are set, through windows of so many bytes of
+    /// host memory. One window is counted while the device fills the next one.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    pub fn count_ones(
+        &self,
+        buffer: &ReadableBuffer,
+        bits: Range<u64>,
+        window: u64,
+    ) -> Result<u64> {
+        let (window, end) = (window.max(1), bits.end.div_ceil(8));
+        let read = |start: u64| {
+            let behind = start.saturating_add(window).min(end);
+            (start < end).then(|| self.read(&[(buffer, start..behind)])).transpose()
+        };
+        let (mut start, mut ones) = (bits.start / 8, 0);
+        let mut reading = if bits.is_empty() { None } else { read(start)? };
+        while let Some(this) = reading {
+            let behind = start.saturating_add(window).min(end);
+            reading = read(behind)?;
+            let first = bits.start.saturating_sub(start * 8);
+            let last = bits.end.min(behind.saturating_mul(8)) - start * 8;
+            ones += count_ones(&this.wait()?, host_len(first), host_len(last - first)) as u64;
+            start = behind;
+        }
+        Ok(ones)
+    }
 }
 
 fn invalid(array: &Array, message: String) -> Error {
@@ -262,5 +292,31 @@ impl fmt::Debug for Reading {
 impl fmt::Debug for ReadBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ReadBytes({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DataType;
+
+    #[test]
+    fn bits_are_counted_the_same_through_windows_of_all_sizes() {
+        let bytes: Vec<u8> = (0..40_u8).map(|byte| byte.wrapping_mul(37) ^ 0x5a).collect();
+        let array = Array::builder(DataType::UInt8).len(40);
+        let array = array.buffers([None, Some(bytes.clone().into())]).finish_ready().unwrap();
+        let reader = BufferReader::new(&array).unwrap();
+        let buffer = reader.buffer(&array, 1).unwrap();
+        for (start, end) in [(0, 320), (3, 311), (8, 16), (13, 14), (7, 9), (160, 160), (319, 320)]
+        {
+            let expected = count_ones(&bytes, start, end - start) as u64;
+            for window in [0, 1, 2, 7, 39, 40, u64::MAX] {
+                let bits = start as u64..end as u64;
+                let found = reader.count_ones(&buffer, bits, window).unwrap();
+                assert_eq!(found, expected, "{start}..{end} through {window}");
+            }
+        }
+        let error = reader.count_ones(&buffer, 0..321, 8).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
 }

@@ -270,15 +270,20 @@ impl Buffer {
     ///
     /// [handles for parts]: crate::driver::Properties::parts
     pub fn slice(&self, offset: u64, len: u64) -> Result<Self> {
+        self.check_part(offset, len)?;
+        // No overflow: both numbers lie inside one allocation.
+        let offset = self.offset + offset;
+        Ok(Self { offset, extent: Extent::Exact(len), ..self.clone() })
+    }
+
+    fn check_part(&self, offset: u64, len: u64) -> Result<()> {
         let end = offset.checked_add(len).filter(|end| *end <= self.extent.at_least());
         if end.is_none() {
             let message =
                 format!("bytes {offset}+{len} are not inside a buffer of {}", self.extent);
             return Err(Error::new(ErrorKind::InvalidArgument, message).on_device(self.device));
         }
-        // No overflow: both numbers lie inside one allocation.
-        let offset = self.offset + offset;
-        Ok(Self { offset, extent: Extent::Exact(len), ..self.clone() })
+        Ok(())
     }
 
     /// Tells where the bytes are, for work on this queue. The bytes stay allocated until the queue
@@ -359,6 +364,24 @@ impl Buffer {
     /// The owner of the bytes.
     pub(crate) fn owner(&self) -> Option<&BytesOwner> {
         self.owner.as_ref()
+    }
+
+    /// The value for `buffers[i]` of a C struct, for a part of this buffer. Where the driver makes
+    /// a handle for the part, also what keeps the handle.
+    pub(crate) fn part_pointer(
+        &self,
+        offset: u64,
+        len: u64,
+    ) -> Result<(*const c_void, Option<BytesOwner>)> {
+        if self.device.device_type == DeviceType::CPU && self.divides().is_none() {
+            self.check_part(offset, len)?;
+            // No overflow: both numbers lie inside one allocation.
+            return Ok((location(self.base, self.offset + offset).address(), None));
+        }
+        let mut part = self.slice(offset, len)?;
+        part.name_part()?;
+        let pointer = part.c_pointer()?;
+        Ok((pointer, part.divides().is_some().then_some(part.owner).flatten()))
     }
 
     pub(crate) fn into_owner(self) -> Option<BytesOwner> {

@@ -16,6 +16,11 @@ pub(crate) struct SchemaNode {
 }
 
 impl SchemaNode {
+    /// The number of the node above; 0 for the root.
+    pub(crate) fn parent(&self) -> u32 {
+        self.parent
+    }
+
     /// The numbers of the children, without the dictionary.
     pub(crate) fn children(&self) -> std::ops::Range<u32> {
         let regular = self.children - u32::from(self.has_dictionary);

@@ -222,15 +222,6 @@ impl Schema {
         if number == 0 { Ok(self.clone()) } else { Self::flatten(self.node(number).field.clone()) }
     }
 
-    /// The column that a node is, or lies in: the number of a node right below the root; 0 for the
-    /// root.
-    pub(crate) fn column_of(&self, mut node: u32) -> u32 {
-        while node > 0 && self.node(node).parent > 0 {
-            node = self.node(node).parent;
-        }
-        node
-    }
-
     /// The path to a node.
     pub(crate) fn place(&self, node: u32) -> NodePath {
         NodePath::new(self.steps_between(0, node))

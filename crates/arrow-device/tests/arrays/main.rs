@@ -24,3 +24,4 @@ mod schemas;
 mod threads;
 mod validate_data;
 mod validate_structs;
+mod within;

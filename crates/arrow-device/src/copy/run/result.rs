@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::target::{PackedParts, Target};
-use crate::array::{ArrayNode, BufferPointer, Built, Nodes, ReadyWhen, Tables, Tree};
+use crate::array::{ArrayNode, Below, BufferPointer, Built, Nodes, ReadyWhen, Tables, Tree};
 use crate::copy::plan::Plan;
 use crate::copy::plan::walk::{Item, Walked};
 use crate::copy::step;
@@ -79,7 +79,7 @@ fn one_tree(
     let built = Built {
         nodes,
         owners: owners.into(),
-        below: Box::default(),
+        below: Below::default(),
         came_without_event: false,
         tables,
     };

@@ -1,0 +1,123 @@
+//! What can be told of a node without a look at its data: whether it has the buffers and elements
+//! that its type and the node above need. Both builders of arrays check by these.
+
+use super::Window;
+use crate::schema::{BufferKind, Layout, Rule, can_be_absent};
+use crate::{DataType, Error, ErrorKind, Extent, Result};
+
+/// The null count of a builder to which no null count was given.
+pub(super) const UNTOLD: i64 = -2;
+
+/// Checks the number of buffers, without the sizes of the data buffers of views.
+pub(super) fn check_buffer_count(
+    data_type: &DataType,
+    layout: &Layout,
+    given: usize,
+) -> Result<()> {
+    let buffers = layout.buffers().len();
+    if given < buffers || (given > buffers && !layout.is_variadic()) {
+        let at_least = if layout.is_variadic() { "at least " } else { "" };
+        return Err(mismatch(format!("{data_type} has {at_least}{buffers} buffers, not {given}")));
+    }
+    Ok(())
+}
+
+/// Checks that the elements can be in memory.
+pub(super) fn check_end(rule: &Rule, window: Window) -> Result<()> {
+    let end = window.offset.checked_add(window.length);
+    if end.is_none_or(|end| end > rule.largest_end) {
+        let length = window.length;
+        return Err(refused(format!("{length} elements are more than any memory holds")));
+    }
+    Ok(())
+}
+
+/// Checks that the buffers have the bytes that the elements need, and that none is missing. `None`
+/// stands for a buffer that is absent.
+pub(super) fn check_buffers(
+    layout: &Layout,
+    window: Window,
+    extents: impl Iterator<Item = Option<Extent>>,
+) -> Result<()> {
+    let elements = u64::try_from(window.end()).unwrap_or(0);
+    for (index, (kind, extent)) in layout.buffers().iter().zip(extents).enumerate() {
+        match extent {
+            None if window.length == 0 || can_be_absent(*kind) => {}
+            None => {
+                let length = window.length;
+                return Err(refused(format!("buffer {index} is missing but length is {length}")));
+            }
+            Some(extent) => check_extent(index, *kind, extent, elements)?,
+        }
+    }
+    Ok(())
+}
+
+fn check_extent(index: usize, kind: BufferKind, extent: Extent, elements: u64) -> Result<()> {
+    let needed = kind.byte_len(elements).unwrap_or(0);
+    if elements > 0 && matches!(extent, Extent::Exact(len) if len < needed) {
+        return Err(refused(format!("buffer {index} has {extent} and needs {needed}")));
+    }
+    Ok(())
+}
+
+/// Checks that a child has the elements that the node above needs.
+pub(super) fn check_child_length(parent_rule: &Rule, parent: Window, child: Window) -> Result<()> {
+    let (end, elements) = (parent.end(), i64::from(parent_rule.elements_in_child));
+    if child.length < end.saturating_mul(elements) {
+        let length = child.length;
+        let message = format!("{length} elements do not cover the {end} of the array above");
+        return Err(refused(message));
+    }
+    Ok(())
+}
+
+/// Checks the run ends of an array.
+pub(super) fn check_run_ends(array: Window, run_ends: Window) -> Result<()> {
+    if run_ends.null_count > 0 {
+        return Err(refused("run ends are null, and none may be".into()));
+    }
+    if array.length > 0 && run_ends.length == 0 {
+        return Err(refused(format!("there are no run ends for {} elements", array.length)));
+    }
+    Ok(())
+}
+
+/// Checks that there is a value for each run end.
+pub(super) fn check_run_values(run_ends: Window, values: Window) -> Result<()> {
+    if values.length < run_ends.length {
+        let (ends, values) = (run_ends.length, values.length);
+        return Err(refused(format!("there are {ends} run ends and {values} values")));
+    }
+    Ok(())
+}
+
+/// The window with the null count that is known.
+pub(super) fn settled_null_count(
+    data_type: &DataType,
+    window: Window,
+    has_bitmap: bool,
+) -> Result<Window> {
+    let length = window.length;
+    let null_count = match window.null_count {
+        _ if matches!(data_type, DataType::Null) => length,
+        UNTOLD if has_bitmap && length > 0 => -1,
+        UNTOLD => 0,
+        told if told > length => {
+            return Err(refused(format!("null count is {told} for length {length}")));
+        }
+        told if told > 0 && !has_bitmap => {
+            return Err(refused(format!("null count is {told} and there is no validity bitmap")));
+        }
+        told => told,
+    };
+    Ok(Window { null_count, ..window })
+}
+
+pub(super) fn refused(message: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message).during("build")
+}
+
+pub(super) fn mismatch(message: String) -> Error {
+    Error::new(ErrorKind::SchemaMismatch, message).during("build")
+}

@@ -1,0 +1,279 @@
+//! [`WithinBuilder`]: an array with all that is below it, put together as one tree over the bytes of
+//! one buffer.
+//!
+//! [`ArrayBuilder`] makes a tree of each array, so a batch of a thousand columns takes a thousand
+//! and one trees, with tables and owners of their own. Here the columns of a message, whose buffers
+//! are parts of one body, become the nodes of one tree: one table of nodes, one of pointers, one of
+//! lengths, one owner. Nodes are given in the order of the schema, each before those below it. The
+//! numbers of the nodes that are still missing stand on a stack; each call takes the topmost one.
+//!
+//! What is checked of a node is what [`ArrayBuilder`] checks of an array, by the functions of
+//! `node_checks`. The types need no check, because they are those of the schema. Dictionaries are
+//! arrays that were made before: their nodes are copied into the tables, and the tree keeps them.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::builder::{ArrayBuilder, Settled};
+use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
+use super::node_checks::{
+    UNTOLD, check_buffer_count, check_buffers, check_child_length, check_end, check_run_ends,
+    check_run_values, mismatch, refused, settled_null_count,
+};
+use super::tree::{Below, Built, Tree};
+use super::{Array, Window};
+use crate::device::BytesOwner;
+use crate::numbered::numbered;
+use crate::pool::shared::Shared;
+use crate::schema::Schema;
+use crate::{Buffer, Error, Extent, NodePath, Result, Step};
+
+/// An array that is being put together with all that is below it, of parts of one buffer; see
+/// [`Array::builder_within`].
+#[must_use]
+pub struct WithinBuilder {
+    schema: Schema,
+    memory: Buffer,
+    /// The numbers of the nodes that are still missing, the next one last.
+    missing: Vec<u32>,
+    nodes: Vec<ArrayNode>,
+    /// The tables of all nodes that were given, one after the other.
+    pointers: Vec<BufferPointer>,
+    extents: Vec<Extent>,
+    /// What keeps single buffers: sizes of views, and handles of parts.
+    owners: Vec<BytesOwner>,
+    /// The dictionaries, and the numbers of their nodes.
+    dictionaries: Vec<Array>,
+    numbers: Vec<u32>,
+}
+
+impl Array {
+    /// Begins an array whose buffers, and the buffers of all that is below it, are parts of one
+    /// buffer. A message with many columns becomes an array by a few allocations in all, and not by
+    /// a few for each column.
+    ///
+    /// The nodes are given one after the other in the order of the schema, each before those below
+    /// it: the array itself, its first child, what is below that child, its second child. A child
+    /// of the finished array keeps all of the array alive.
+    ///
+    /// ```
+    /// use arrow_device::{Array, Buffer, DataType, Field, Schema};
+    ///
+    /// let schema = Schema::batch([
+    ///     Field::new("x", DataType::Int32, true),
+    ///     Field::new("y", DataType::Int32, true),
+    /// ])?;
+    /// let body = Buffer::from(vec![1, 2, 3, 4]);
+    /// let mut builder = Array::builder_within(&schema, body);
+    /// builder.node(2, 0, [None])?;
+    /// builder.node(2, 0, [None, Some(0..8)])?;
+    /// builder.node(2, 0, [None, Some(8..16)])?;
+    /// let rows = builder.finish_ready()?;
+    /// assert_eq!((rows.len(), rows.child_count()), (2, 2));
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn builder_within(schema: &Schema, memory: Buffer) -> WithinBuilder {
+        let count = schema.checks().len();
+        // Most nodes have a bitmap and one more buffer.
+        let buffers = 2 * count;
+        WithinBuilder {
+            schema: schema.clone(),
+            memory,
+            missing: vec![0],
+            nodes: vec![ArrayNode::EMPTY; count],
+            pointers: Vec::with_capacity(buffers),
+            extents: Vec::with_capacity(buffers),
+            owners: Vec::new(),
+            dictionaries: Vec::new(),
+            numbers: Vec::new(),
+        }
+    }
+}
+
+impl WithinBuilder {
+    /// Gives the next node: its length, how many of its elements are null, and where its buffers
+    /// lie, in the order of the C data interface. `None` stands for a buffer that is absent. View
+    /// types take their data buffers after the views.
+    ///
+    /// # Errors
+    /// The same as those of [`ArrayBuilder`] for a node that its type, or the node above, does not
+    /// allow, and [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a part that is not
+    /// inside the buffer. The builder is of no more use then.
+    pub fn node(
+        &mut self,
+        length: usize,
+        null_count: usize,
+        buffers: impl IntoIterator<Item = Option<Range<u64>>>,
+    ) -> Result<()> {
+        let Self { schema, memory, missing, nodes, pointers, extents, owners, .. } = self;
+        let number = missing.pop().ok_or_else(too_many)?;
+        if is_dictionary(schema, number) {
+            return Err(mismatch("the values of a dictionary are an array of their own".into()));
+        }
+        let (node, first) = (schema.node(number), extents.len());
+        for place in buffers {
+            let (pointer, extent) = match place {
+                Some(place) => {
+                    let len = place.end.saturating_sub(place.start);
+                    let (pointer, owner) = memory.part_pointer(place.start, len)?;
+                    owners.extend(owner);
+                    (pointer, Extent::Exact(len))
+                }
+                None => (std::ptr::null(), Extent::Exact(0)),
+            };
+            pointers.push(BufferPointer(pointer));
+            extents.push(extent);
+        }
+        let (data_type, layout) = (node.field.data_type(), &node.layout);
+        check_buffer_count(data_type, layout, extents.len() - first)?;
+        let has_validity = layout.has_validity();
+        let null_count = i64::try_from(null_count).unwrap_or(i64::MAX);
+        let null_count = if has_validity { null_count } else { UNTOLD };
+        let length = i64::try_from(length).unwrap_or(i64::MAX);
+        let window = Window { offset: 0, length, null_count };
+        check_end(schema.rule(number), window)?;
+        if layout.is_variadic() {
+            let data = extents.iter().skip(first + layout.buffers().len());
+            let (pointer, extent, owner) = sizes(data);
+            pointers.push(BufferPointer(pointer));
+            extents.push(extent);
+            owners.extend(owner);
+        }
+        let own = pointers.iter().zip(&*extents).skip(first);
+        let own = own.map(|(pointer, extent)| (!pointer.0.is_null()).then_some(*extent));
+        check_buffers(layout, window, own.clone())?;
+        let has_bitmap = has_validity && own.clone().next().is_some_and(|bitmap| bitmap.is_some());
+        let window = settled_null_count(data_type, window, has_bitmap)?;
+        let n_buffers = (extents.len() - first) as u32;
+        // The table moves while it grows, so its address is filled in at the end.
+        let buffers = std::ptr::null();
+        *numbered(nodes.get_mut(number as usize)) =
+            ArrayNode { window, buffers, n_buffers, extents: first as u32 };
+        check_against_parent(schema, nodes, number)?;
+        missing.extend(node.below().rev());
+        Ok(())
+    }
+
+    /// Gives the values of a dictionary, which are the next node with all that is below it. They
+    /// are an array that was made before, on the same device, and the finished array keeps it.
+    pub fn dictionary(&mut self, values: Array) -> Result<()> {
+        let number = self.missing.pop().ok_or_else(too_many)?;
+        if !is_dictionary(&self.schema, number) {
+            return Err(mismatch("an array is given where no dictionary is missing".into()));
+        }
+        let expected = self.schema.node(number).field.data_type();
+        if !expected.equals_ignoring_metadata(values.data_type()) {
+            let message = format!("the type is {}, not {expected}", values.data_type());
+            return Err(mismatch(message).at(NodePath::new([Step::Dictionary])));
+        }
+        self.dictionaries.push(values);
+        self.numbers.push(number);
+        Ok(())
+    }
+
+    /// Makes the array of data that is complete, or will be after the work that was submitted for
+    /// the data, as [`ArrayBuilder::finish_ready`] does.
+    pub fn finish_ready(self) -> Result<Array> {
+        let Self { schema, memory, missing, mut nodes, pointers, mut extents, .. } = self;
+        if !missing.is_empty() {
+            let message = format!("{} nodes of the schema are not given", missing.len());
+            return Err(mismatch(message));
+        }
+        let pointers: Arc<[BufferPointer]> = pointers.into();
+        for node in &mut nodes {
+            // A node of a dictionary has no table yet.
+            let table = pointers.get(node.extents as usize..).unwrap_or_default();
+            node.buffers = table.as_ptr().cast();
+        }
+        for (number, dictionary) in self.numbers.iter().zip(&self.dictionaries) {
+            add_dictionary(&schema, &mut nodes, &mut extents, *number, dictionary)?;
+        }
+        let parts = ArrayBuilder::of_parts(memory, self.dictionaries);
+        let (device, settled, came) = parts.settle_parts()?;
+        let Settled { ready, came_without_event } = settled;
+        let (memory, dictionaries) = parts.into_parts();
+        let mut owners = self.owners;
+        // The owner of the memory comes last, where a look for the owner of values begins.
+        owners.extend(memory.and_then(Buffer::into_owner));
+        let is_of_parts = !dictionaries.is_empty();
+        let below = Below::numbered(dictionaries, self.numbers);
+        let tables = Tables { extents: extents.into(), _pointers: pointers };
+        let (nodes, owners) = (Nodes::from(nodes), owners.into());
+        let built = Built { nodes, owners, below, came_without_event, tables };
+        let mut tree = Tree::built(schema, device, ready, built);
+        tree.set_parts(came, is_of_parts);
+        Ok(Array::from_tree(Shared::new(tree)?))
+    }
+}
+
+impl fmt::Debug for WithinBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { schema, memory, missing, .. } = self;
+        write!(f, "WithinBuilder({schema} in {memory:?}, {} nodes missing)", missing.len())
+    }
+}
+
+fn is_dictionary(schema: &Schema, number: u32) -> bool {
+    number > 0 && schema.dictionary(schema.node(number).parent()) == Some(number)
+}
+
+/// The sizes of the data buffers of views, in host memory, and what keeps them.
+fn sizes<'a>(
+    data: impl Iterator<Item = &'a Extent>,
+) -> (*const c_void, Extent, Option<BytesOwner>) {
+    // No part of memory has more bytes than an `i64` counts.
+    let sizes: Vec<i64> = data.map(|extent| extent.at_least() as i64).collect();
+    if sizes.is_empty() {
+        return (std::ptr::null(), Extent::Exact(0), None);
+    }
+    let len = size_of_val(sizes.as_slice()) as u64;
+    (sizes.as_ptr().cast(), Extent::Exact(len), Some(Arc::new(sizes)))
+}
+
+/// Checks that a node has the elements that the node above needs.
+fn check_against_parent(schema: &Schema, nodes: &[ArrayNode], number: u32) -> Result<()> {
+    if number == 0 {
+        return Ok(());
+    }
+    let above = schema.node(number).parent();
+    let window = |number: u32| numbered(nodes.get(number as usize)).window;
+    let (parent, own, rule) = (window(above), window(number), schema.rule(above));
+    let index = number.saturating_sub(schema.children(above).start) as usize;
+    let checked = check_child_length(rule, parent, own).and_then(|()| match index {
+        _ if !rule.is_run_ends => Ok(()),
+        0 => check_run_ends(parent, own),
+        _ => check_run_values(window(number - 1), own),
+    });
+    checked.map_err(|error| error.at(NodePath::new([Step::Child(index)])))
+}
+
+/// Copies the nodes of a dictionary, level by level, to the nodes from this number on.
+fn add_dictionary(
+    schema: &Schema,
+    nodes: &mut [ArrayNode],
+    extents: &mut Vec<Extent>,
+    number: u32,
+    dictionary: &Array,
+) -> Result<()> {
+    let mut arrays = vec![(number, dictionary.clone())];
+    while let Some((number, array)) = arrays.pop() {
+        let first = extents.len() as u32;
+        extents.extend((0..array.buffer_count()).map(|index| array.extent(index)));
+        *numbered(nodes.get_mut(number as usize)) =
+            ArrayNode { window: array.window(), extents: first, ..array.node() };
+        for (index, child) in schema.children(number).enumerate() {
+            arrays.push((child, array.node_child(index)?));
+        }
+        if let (Some(below), Some(values)) = (schema.dictionary(number), array.node_dictionary()) {
+            arrays.push((below, values));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn too_many() -> Error {
+    refused("all nodes of the schema were given before".into())
+}
