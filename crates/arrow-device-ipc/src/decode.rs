@@ -4,20 +4,25 @@
 //! parents before their children: the length of the array and its count of nulls. The second has a
 //! place in the body for each buffer, in the order of the nodes. Both lists are walked once, along
 //! the [`Shape`] of the columns. A column that is not asked for is counted and passed over. Buffers
-//! are slices of the body, so nothing is copied unless it was compressed. What must stay true: no
+//! are slices of the body, so nothing is copied unless it was compressed. Columns whose buffers all
+//! lie in one body become one tree, by a [`WithinBuilder`]; of buffers with memory of their own
+//! each column becomes a tree, so that a column keeps only its own memory. What must stay true: no
 //! number of a header is used before it was checked, the place of a buffer against the body, and
 //! the length of an array against its buffers.
 
 use std::ops::Range;
 
-use arrow_device::{Array, Buffer, BufferKind, DataType, Layout, Result};
+use arrow_device::{Array, Buffer, BufferKind, DataType, Error, Layout, Result, WithinBuilder};
 use arrow_ipc as fb;
 
 use crate::compression::Codec;
 use crate::dictionaries::Dictionaries;
 use crate::problem::{malformed, within};
-use crate::ranges::Body;
+use crate::ranges::{Body, outside};
 use crate::shape::{Shape, ShapeKind};
+
+/// The most buffers that an array has by its type.
+const MOST_FIXED: usize = 3;
 
 /// A walk along the nodes and buffers of a record batch.
 pub(crate) struct Walk<'a> {
@@ -38,6 +43,14 @@ pub(crate) struct Bytes<'a> {
     /// How many bytes may still be unpacked.
     pub(crate) left: u64,
     pub(crate) dictionaries: &'a Dictionaries,
+}
+
+/// A place in a record batch up to which a walk has come.
+#[derive(Clone, Copy)]
+pub(crate) struct Stop {
+    node: usize,
+    buffer: usize,
+    variadic: usize,
 }
 
 /// The length of an array and how many of its elements are null.
@@ -78,11 +91,26 @@ impl<'a> Walk<'a> {
         Err(malformed(message))
     }
 
+    /// Checks that there are nodes for the whole schema, which has so many.
+    pub(crate) fn check_node_count(&self, count: usize) -> Result<()> {
+        if self.nodes.len() < count { Err(too_few_nodes(self.nodes.len())) } else { Ok(()) }
+    }
+
+    /// Where the walk has come to.
+    pub(crate) fn stop(&self) -> Stop {
+        Stop { node: self.next_node, buffer: self.next_buffer, variadic: self.next_variadic }
+    }
+
+    /// Continues from a place where this walk was before.
+    pub(crate) fn go_to(&mut self, stop: Stop) {
+        (self.next_node, self.next_buffer, self.next_variadic) =
+            (stop.node, stop.buffer, stop.variadic);
+    }
+
     fn counts(&mut self) -> Result<Counts> {
         let number = self.next_node;
         if number >= self.nodes.len() {
-            let message = format!("the schema has more columns than the batch's {number} nodes");
-            return Err(malformed(message));
+            return Err(too_few_nodes(number));
         }
         self.next_node += 1;
         let node = self.nodes.get(number);
@@ -177,16 +205,78 @@ impl<'a> Walk<'a> {
                 None => Ok(Some(part)),
             }
         };
-        buffer().map_err(|error| within(error, &format!("buffer {number}")))
+        buffer().map_err(|error| in_buffer(error, number))
+    }
+
+    /// Gives the next array, and all that is below it, to a builder over a whole body of so many
+    /// bytes. Returns the length of the array.
+    pub(crate) fn nodes(
+        &mut self,
+        shape: &Shape,
+        (body, dictionaries): (u64, &Dictionaries),
+        builder: &mut WithinBuilder,
+    ) -> Result<usize> {
+        let made = self.unnamed_nodes(shape, (body, dictionaries), builder);
+        made.map_err(|error| named(error, shape))
+    }
+
+    fn unnamed_nodes(
+        &mut self,
+        shape: &Shape,
+        (body, dictionaries): (u64, &Dictionaries),
+        builder: &mut WithinBuilder,
+    ) -> Result<usize> {
+        let Counts { len, nulls } = self.counts()?;
+        let layout = Layout::of(shape.data_type());
+        if self.has_idle_bitmap(shape) {
+            self.place()?;
+        }
+        let kinds = layout.buffers();
+        let mut places = [const { None }; MOST_FIXED];
+        for (place, kind) in places.iter_mut().zip(kinds) {
+            if *kind == BufferKind::Validity && nulls == 0 {
+                self.place()?;
+            } else {
+                *place = self.place_in(body)?;
+            }
+        }
+        let fixed = places.into_iter().take(kinds.len());
+        if layout.is_variadic() {
+            let data = (0..self.variadic_count()?).map(|_| self.place_in(body));
+            let data = data.collect::<Result<Vec<_>>>()?;
+            builder.node(len, nulls, fixed.chain(data))?;
+        } else {
+            builder.node(len, nulls, fixed)?;
+        }
+        match &shape.kind {
+            ShapeKind::Plain(children) => {
+                for child in children {
+                    self.nodes(child, (body, dictionaries), builder)?;
+                }
+            }
+            ShapeKind::Dictionary { id, values } => {
+                builder.dictionary(values_of(*id, values, dictionaries, nulls == len)?)?;
+            }
+        }
+        Ok(len)
+    }
+
+    /// Returns where the next buffer lies in a whole body of so many bytes, `None` where the buffer
+    /// is empty.
+    fn place_in(&mut self, body: u64) -> Result<Option<Range<u64>>> {
+        let number = self.next_buffer;
+        let place = self.place()?;
+        if !place.is_empty() && place.end > body {
+            let error = outside(place.start, place.end - place.start, body);
+            return Err(in_buffer(error, number));
+        }
+        Ok((!place.is_empty()).then_some(place))
     }
 
     /// Makes the next array. Its buffers are parts of the body, or were unpacked from there.
     pub(crate) fn array(&mut self, shape: &Shape, bytes: &mut Bytes<'_>) -> Result<Array> {
         let made = self.unnamed_array(shape, bytes);
-        let name = shape.field().name();
-        made.map_err(
-            |error| if name.is_empty() { error } else { within(error, &format!("`{name}`")) },
-        )
+        made.map_err(|error| named(error, shape))
     }
 
     fn unnamed_array(&mut self, shape: &Shape, bytes: &mut Bytes<'_>) -> Result<Array> {
@@ -211,7 +301,7 @@ impl<'a> Walk<'a> {
                 buffers.push(self.buffer(bytes)?);
             }
         }
-        let mut builder = Array::builder(&shape.schema).len(len).buffers(buffers);
+        let mut builder = Array::builder(shape.schema()?).len(len).buffers(buffers);
         if layout.has_validity() {
             builder = builder.null_count(nulls);
         }
@@ -221,14 +311,7 @@ impl<'a> Walk<'a> {
                 builder.children(children.collect::<Result<Vec<_>>>()?).finish_ready()
             }
             ShapeKind::Dictionary { id, values } => {
-                let known = bytes.dictionaries.get(*id);
-                let dictionary = match known {
-                    Some(dictionary) => dictionary.clone(),
-                    // Where all elements are null, the values of the dictionary may come later, or
-                    // never.
-                    None if nulls == len => Array::empty(&values.schema)?,
-                    None => return Err(malformed(format!("dictionary {id} did not come before"))),
-                };
+                let dictionary = values_of(*id, values, bytes.dictionaries, nulls == len)?;
                 builder.dictionary(dictionary).finish_ready()
             }
         }
@@ -239,4 +322,37 @@ impl<'a> Walk<'a> {
 /// where there are no elements. Consumers of the C structs read the entry.
 fn has_one_more(kind: BufferKind) -> bool {
     matches!(kind, BufferKind::Offsets32 | BufferKind::Offsets64)
+}
+
+/// Returns the values of a dictionary for a column, of which all elements may be null.
+fn values_of(
+    id: i64,
+    values: &Shape,
+    dictionaries: &Dictionaries,
+    are_all_null: bool,
+) -> Result<Array> {
+    match dictionaries.get(id) {
+        Some(dictionary) => Ok(dictionary.clone()),
+        // Where all elements are null, the values of the dictionary may come later, or never.
+        None if are_all_null => Array::empty(values.schema()?),
+        None => Err(malformed(format!("dictionary {id} did not come before"))),
+    }
+}
+
+#[cold]
+fn too_few_nodes(count: usize) -> Error {
+    malformed(format!("the schema has more columns than the batch's {count} nodes"))
+}
+
+/// Adds the number of a buffer to an error.
+#[cold]
+fn in_buffer(error: Error, number: usize) -> Error {
+    within(error, &format!("buffer {number}"))
+}
+
+/// Adds the name of a column to an error.
+#[cold]
+fn named(error: Error, shape: &Shape) -> Error {
+    let name = shape.field().name();
+    if name.is_empty() { error } else { within(error, &format!("`{name}`")) }
 }

@@ -76,6 +76,8 @@ pub(crate) struct Columns {
     /// The schema of the batches that are returned.
     schema: Schema,
     dictionaries: Dictionaries,
+    /// How many nodes the header of a batch has.
+    node_count: usize,
 }
 
 impl Columns {
@@ -93,6 +95,8 @@ impl Columns {
             None => (schema_from::batch_schema(&all, metadata)?, Dictionaries::of(&all, &all)?),
             Some(wanted) => {
                 let columns = wanted.iter().map(known).collect::<Result<Vec<_>>>()?;
+                // The schema of the batches looks at the columns that are asked for.
+                all.iter().try_for_each(|column| column.schema().map(drop))?;
                 let schema = schema_from::batch_schema(columns.iter().copied(), metadata)?;
                 (schema, Dictionaries::of(&all, columns)?)
             }
@@ -103,7 +107,8 @@ impl Columns {
                 *is_wanted = true;
             }
         }
-        Ok(Self { all, wanted, are_wanted, schema, dictionaries })
+        let node_count = all.iter().map(Shape::node_count).sum();
+        Ok(Self { all, wanted, are_wanted, schema, dictionaries, node_count })
     }
 
     pub(crate) fn schema(&self) -> &Schema {
@@ -144,17 +149,58 @@ impl Columns {
         let rows = usize::try_from(rows)
             .map_err(|_| malformed(format!("a record batch has {rows} rows")))?;
         let mut walk = Walk::new(batch, message.version())?;
-        let (codec, left) = (Codec::of(batch)?, options.max_unpacked);
-        let mut bytes = Bytes { body, codec, left, dictionaries: &self.dictionaries };
+        let whole = match (Codec::of(batch)?, body) {
+            (None, Body::Whole(body)) => self.of_one_body(&mut walk, rows, body)?,
+            (codec, _) => {
+                let left = options.max_unpacked;
+                let bytes = Bytes { body, codec, left, dictionaries: &self.dictionaries };
+                self.of_several(&mut walk, rows, bytes)?
+            }
+        };
+        if options.validates {
+            whole.validate()?;
+        }
+        Batch::try_from(whole)
+    }
+
+    /// Makes a batch whose buffers are parts of one body.
+    fn of_one_body(&self, walk: &mut Walk<'_>, rows: usize, body: &Buffer) -> Result<Array> {
+        // Before tables are made for all nodes.
+        walk.check_node_count(self.node_count)?;
+        let (len, dictionaries) = (body.extent().at_least(), &self.dictionaries);
+        let mut builder = Array::builder_within(&self.schema, body.clone());
+        builder.node(rows, 0, [None])?;
+        let mut column = |walk: &mut Walk<'_>, shape| {
+            let found = walk.nodes(shape, (len, dictionaries), &mut builder)?;
+            check_rows(shape, found, rows)
+        };
+        let Some(wanted) = &self.wanted else {
+            self.all.iter().try_for_each(|shape| column(walk, shape))?;
+            walk.finish()?;
+            return builder.finish_ready();
+        };
+        let mut begins = Vec::with_capacity(self.all.len());
+        for shape in &self.all {
+            begins.push(walk.stop());
+            walk.skip(shape, &mut None)?;
+        }
+        walk.finish()?;
+        for number in wanted {
+            if let (Some(shape), Some(begin)) = (self.all.get(*number), begins.get(*number)) {
+                walk.go_to(*begin);
+                column(walk, shape)?;
+            }
+        }
+        builder.finish_ready()
+    }
+
+    /// Makes a batch of columns that are arrays of their own.
+    fn of_several(&self, walk: &mut Walk<'_>, rows: usize, mut bytes: Bytes<'_>) -> Result<Array> {
         let mut columns = Vec::with_capacity(self.all.len());
         for (shape, is_wanted) in self.all.iter().zip(&self.are_wanted) {
             if *is_wanted {
                 let column = walk.array(shape, &mut bytes)?;
-                if column.len() != rows {
-                    let (name, len) = (shape.field().name(), column.len());
-                    let message = format!("`{name}` has {len} rows, and the batch {rows}");
-                    return Err(malformed(message));
-                }
+                check_rows(shape, column.len(), rows)?;
                 columns.push(Some(column));
             } else {
                 walk.skip(shape, &mut None)?;
@@ -170,11 +216,7 @@ impl Columns {
                 .collect::<Vec<_>>(),
         };
         let whole = Array::builder(&self.schema).len(rows).buffers([None]);
-        let whole = whole.children(columns).finish_ready()?;
-        if options.validates {
-            whole.validate()?;
-        }
-        Batch::try_from(whole)
+        whole.children(columns).finish_ready()
     }
 
     pub(crate) fn take_dictionary(
@@ -205,6 +247,14 @@ impl Columns {
     }
 }
 
+fn check_rows(shape: &Shape, len: usize, rows: usize) -> Result<()> {
+    if len == rows {
+        return Ok(());
+    }
+    let name = shape.field().name();
+    Err(malformed(format!("`{name}` has {len} rows, and the batch {rows}")))
+}
+
 impl Decoder {
     /// Returns a decoder that was given no message yet.
     pub fn new(options: ReadOptions) -> Self {
@@ -230,13 +280,32 @@ impl Decoder {
     /// A refused batch does not affect the batches that follow. Where the refused message may have
     /// had values of a dictionary, every later call is an error of the kind `Malformed`.
     pub fn decode(&mut self, header: &[u8], body: Buffer) -> Result<Decoded> {
-        self.decode_body(header, &Body::Whole(body))
+        let decoded = self.decode_next(header, &Body::Whole(body));
+        let decoded = decoded.map_err(|error| self.in_message(error));
+        self.count_message();
+        decoded
     }
 
-    pub(crate) fn decode_body(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {
-        let decoded = self.decode_next(header, body).map_err(|error| self.in_message(error));
+    fn decode_next(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {
+        self.check_whole()?;
+        self.is_broken = true;
+        let message = verified(header)?;
+        self.is_broken = false;
+        self.decode_verified(&message, body)
+    }
+
+    fn check_whole(&self) -> Result<()> {
+        if self.is_broken {
+            let message =
+                "a message before was refused, and the values of a dictionary may be missing";
+            return Err(malformed(message));
+        }
+        Ok(())
+    }
+
+    /// Counts a message that was decoded or refused.
+    pub(crate) fn count_message(&mut self) {
         self.count += 1;
-        decoded
     }
 
     /// Adds the number of the next message to an error.
@@ -244,25 +313,25 @@ impl Decoder {
         within(error, &format!("message {}", self.count))
     }
 
-    fn decode_next(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {
-        if self.is_broken {
-            let message =
-                "a message before was refused, and the values of a dictionary may be missing";
-            return Err(malformed(message));
-        }
-        self.is_broken = true;
-        let decoded = self.decode_known(header, body)?;
+    /// Decodes a message whose header was verified. The errors do not have the number of the
+    /// message.
+    pub(crate) fn decode_verified(
+        &mut self,
+        message: &fb::Message<'_>,
+        body: &Body,
+    ) -> Result<Decoded> {
+        self.check_whole()?;
+        self.is_broken = message.header_type() == fb::MessageHeader::DictionaryBatch;
+        let decoded = self.decode_known(message, body)?;
         self.is_broken = false;
         Ok(decoded)
     }
 
-    fn decode_known(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {
-        let message = verified(header)?;
-        self.is_broken = message.header_type() == fb::MessageHeader::DictionaryBatch;
-        let len = body_len(&message, &self.options)?;
+    fn decode_known(&mut self, message: &fb::Message<'_>, body: &Body) -> Result<Decoded> {
+        let len = body_len(message, &self.options)?;
         if body.len() < len {
             let there = body.len();
-            let place = first_missing(&message, there);
+            let place = first_missing(message, there);
             return Err(malformed(format!("the body has {there} of its {len} bytes{place}")));
         }
         match (message.header_type(), &mut self.known) {
@@ -274,12 +343,12 @@ impl Decoder {
             }
             (fb::MessageHeader::Schema, Some(_)) => Err(malformed("a second schema")),
             (fb::MessageHeader::DictionaryBatch, Some(known)) => {
-                known.take_dictionary(&message, body, &self.options)?;
+                known.take_dictionary(message, body, &self.options)?;
                 Ok(Decoded::Dictionary)
             }
             (fb::MessageHeader::RecordBatch, Some(known)) => {
                 known.put_together()?;
-                let batch = known.batch(&message, body, &self.options)?;
+                let batch = known.batch(message, body, &self.options)?;
                 let metadata = schema_from::metadata(message.custom_metadata())?;
                 Ok(Decoded::Batch { batch, metadata })
             }

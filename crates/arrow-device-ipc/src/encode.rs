@@ -11,7 +11,7 @@
 
 use arrow_device::{BufferKind, DataType, Error, ErrorKind, Layout, Result, UnionMode};
 
-use crate::pieces::{Change, Changed, Input, Piece, write_pieces};
+use crate::pieces::{Change, Changed, Input, Piece};
 use crate::problem::refused;
 use crate::source::{Elements, Node, Source};
 
@@ -140,11 +140,7 @@ impl Pieces {
         let nulls = match known {
             _ if has_none => 0,
             Some(nulls) => nulls,
-            None => {
-                let mut ones = Ones { left: array.len(), count: 0 };
-                write_pieces(std::slice::from_ref(&piece), 1, &mut ones)?;
-                array.len() - ones.count
-            }
+            None => array.count_nulls()?,
         };
         self.buffers.push(if nulls == 0 { Piece::Nothing } else { piece });
         Ok(nulls)
@@ -434,27 +430,4 @@ fn bits(array: &Node, index: usize) -> Result<Piece> {
     let change = Change::Shift { by: shift, end };
     let changed = Changed { first, second: None, count: len.div_ceil(8), change };
     Ok(Piece::Changed(Box::new(changed)))
-}
-
-/// Counts the bits that are set among the first `left` bits that are written to it.
-struct Ones {
-    left: usize,
-    count: usize,
-}
-
-impl std::io::Write for Ones {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let bits = self.left.min(bytes.len() * 8);
-        let whole = bytes.iter().take(bits / 8).map(|byte| byte.count_ones() as usize);
-        self.count += whole.sum::<usize>();
-        let rest = bytes.get(bits / 8).filter(|_| !bits.is_multiple_of(8));
-        let rest = rest.map_or(0, |byte| byte & ((1_u8 << (bits % 8)) - 1));
-        self.count += rest.count_ones() as usize;
-        self.left -= bits;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }

@@ -24,16 +24,13 @@ pub(crate) const CONTINUATION: [u8; 4] = [0xff; 4];
 /// The most bytes of memory that are taken at once because another party claims a length.
 pub(crate) const STEP: u64 = 16 << 20;
 
-/// A message: its header and its body.
-pub(crate) struct Message {
-    pub(crate) header: Vec<u8>,
-    pub(crate) body: Body,
-}
+/// What is done with a message: with its header, which was verified, and its body.
+pub(crate) type Take<'a> = &'a mut dyn FnMut(&fb::Message<'_>, Body) -> Result<()>;
 
 /// A source of the messages of a stream.
 pub(crate) trait Messages {
-    /// Returns the next message, `None` at the end.
-    fn next(&mut self, options: &ReadOptions) -> Result<Option<Message>>;
+    /// Gives the next message to `take`. Says whether there was one.
+    fn next(&mut self, options: &ReadOptions, take: Take<'_>) -> Result<bool>;
 }
 
 /// The limits for verifying a header, or the table of a file, of `len` bytes. They allow for tables
@@ -154,13 +151,14 @@ impl<R: Read> ReadMessages<R> {
 }
 
 impl<R: Read> Messages for ReadMessages<R> {
-    fn next(&mut self, options: &ReadOptions) -> Result<Option<Message>> {
-        let Some(len) = next_header(|| self.word(), options)? else { return Ok(None) };
+    fn next(&mut self, options: &ReadOptions, take: Take<'_>) -> Result<bool> {
+        let Some(len) = next_header(|| self.word(), options)? else { return Ok(false) };
         let header = self.bytes(len, "a header", |_| String::new())?;
         let message = verified(&header)?;
         let body_len = body_len(&message, options)?;
         let body = self.bytes(body_len, "a body", |there| first_missing(&message, there))?;
-        Ok(Some(Message { header, body: Body::Whole(Buffer::from(body)) }))
+        take(&message, Body::Whole(Buffer::from(body)))?;
+        Ok(true)
     }
 }
 
@@ -224,8 +222,8 @@ impl MessagesInMemory {
 }
 
 impl Messages for MessagesInMemory {
-    fn next(&mut self, options: &ReadOptions) -> Result<Option<Message>> {
-        let Some(len) = next_header(|| self.word(), options)? else { return Ok(None) };
+    fn next(&mut self, options: &ReadOptions, take: Take<'_>) -> Result<bool> {
+        let Some(len) = next_header(|| self.word(), options)? else { return Ok(false) };
         let header = self.memory.with(self.at, len, <[u8]>::to_vec)?;
         let Some(header) = header else {
             return Err(malformed(format!("the input ends within a header of {len} bytes")));
@@ -240,6 +238,7 @@ impl Messages for MessagesInMemory {
         }
         let body = self.memory.part(self.at, body_len)?;
         self.at += body_len;
-        Ok(Some(Message { header, body: Body::Whole(body) }))
+        take(&message, Body::Whole(body))?;
+        Ok(true)
     }
 }

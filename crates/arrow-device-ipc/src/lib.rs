@@ -51,24 +51,27 @@
 //!
 //! # Speed
 //!
-//! Two cores of a virtual machine that did other work meanwhile, PoCL and lavapipe as devices,
-//! `arrow-device-times --quick --only "read IPC"`, `"read IPC in memory"`, `"read IPC onto OpenCL"`
-//! and `"read IPC onto Vulkan"` of the crate `benchmarks`. A plain copy is one write of as many
-//! bytes to memory that was used before.
+//! Two cores of a virtual machine that other programs used meanwhile (a load of 12 to 14), PoCL and
+//! lavapipe as devices, medians of one run of the crate `benchmarks`, in a build without
+//! optimisation across crates: `arrow-device-times --quick --only "read IPC"`,
+//! `"read IPC in memory"`, `"write IPC"`, `"read IPC onto OpenCL"` and `"read IPC onto Vulkan"`. A
+//! turn of the first four rows reads the schema and eight messages. A plain copy is one write of as
+//! many bytes to memory that was used before.
 //!
 //! | what | here | beside it |
 //! |---|---|---|
-//! | 8 messages of 8 columns, 8 MiB each, read piece by piece | 5.8 ms | arrow-rs 6.5 ms |
-//! | 8 messages of 1,000 columns, 4 MiB each, read piece by piece | 8.8 ms | arrow-rs 5.4 ms |
-//! | 8 messages of 8 columns in memory, which stay there | 53 µs | arrow-rs 17 µs |
-//! | 8 messages of 1,000 columns in memory, which stay there | 5.8 ms | arrow-rs 2.0 ms |
-//! | one message of 8 columns, 8 MiB, onto OpenCL | 0.68 ms | one plain copy 1.33 ms |
-//! | the same onto Vulkan | 0.57 ms | one plain copy 2.04 ms |
-//! | one message of 1,000 columns, 4 MiB, onto OpenCL | 1.9 ms | one plain copy 0.38 ms |
-//! | the same onto Vulkan | 1.8 ms | one plain copy 0.74 ms |
+//! | 8 messages of 8 columns, 8 MiB each, read piece by piece | 20.1 ms | arrow-rs 17.8 ms |
+//! | 8 messages of 1,000 columns, 4 MiB each, read piece by piece | 8.3 ms | arrow-rs 14.0 ms |
+//! | 8 messages of 8 columns in memory, which stay there | 37 µs | arrow-rs 20 µs |
+//! | 8 messages of 1,000 columns in memory, which stay there | 1.9 ms | arrow-rs 5.3 ms |
+//! | one message of 8 columns, 8 MiB, onto OpenCL | 0.75 ms | one plain copy 1.32 ms |
+//! | the same onto Vulkan | 0.55 ms | one plain copy 1.74 ms |
+//! | one message of 1,000 columns, 4 MiB, onto OpenCL | 0.97 ms | one plain copy 0.38 ms |
+//! | the same onto Vulkan | 0.86 ms | one plain copy 0.59 ms |
+//! | one message of 8 columns, 8 MiB, written to memory | 0.83 ms | arrow-rs 0.81 ms |
+//! | one message of 1,000 columns, 4 MiB, written to memory | 0.77 ms | arrow-rs 0.53 ms |
 //!
-//! A column costs three times what it costs in arrow-rs, its bytes left aside, because this library
-//! makes an array of each column, with a schema of its own.
+//! The columns of a message become one array with one table of buffers, in a dozen allocations.
 //!
 //! # Hostile input
 //!

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use arrow_device::{Buffer, Result};
+use arrow_device::{Buffer, Error, Result};
 
 use crate::problem::malformed;
 
@@ -30,10 +30,7 @@ impl Body {
     /// Returns some of the bytes without copying them.
     pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Buffer> {
         let end = offset.checked_add(len).filter(|end| *end <= self.len());
-        let outside = || {
-            let body = self.len();
-            malformed(format!("{len} bytes from byte {offset} on, in a body of {body} bytes"))
-        };
+        let outside = || outside(offset, len, self.len());
         let end = end.ok_or_else(outside)?;
         match self {
             Self::Whole(buffer) => buffer.slice(offset, len),
@@ -48,6 +45,12 @@ impl Body {
             }
         }
     }
+}
+
+/// The error for bytes that are not all in a body.
+#[cold]
+pub(crate) fn outside(offset: u64, len: u64, body: u64) -> Error {
+    malformed(format!("{len} bytes from byte {offset} on, in a body of {body} bytes"))
 }
 
 /// Sorts ranges, and joins those that are near each other.

@@ -89,7 +89,7 @@ fn shape(field: fb::Field<'_>) -> Result<Shape> {
     let metadata = metadata(field.custom_metadata())?;
     let named = |data_type| Field::new(name, data_type, field.nullable()).with_metadata(metadata);
     let Some(encoding) = field.dictionary() else {
-        return Shape::plain(named(data_type), children);
+        return Ok(Shape::plain(named(data_type), children));
     };
     if encoding.dictionaryKind() != fb::DictionaryKind::DenseArray {
         return Err(unsupported(format!("the dictionary of `{name}` is of an unknown kind")));
@@ -102,8 +102,8 @@ fn shape(field: fb::Field<'_>) -> Result<Shape> {
         return Err(malformed("a dictionary is none"));
     };
     *ordered = encoding.isOrdered();
-    let values = Shape::plain(Field::clone(values), children)?;
-    Shape::dictionary(named(encoded), encoding.id(), values)
+    let values = Shape::plain(Field::clone(values), children);
+    Ok(Shape::dictionary(named(encoded), encoding.id(), values))
 }
 
 fn integer(int: fb::Int<'_>) -> Result<IndexType> {

@@ -1,6 +1,8 @@
 //! [`Shape`]: a field as IPC describes it. A dictionary has a number in IPC, and its values travel
 //! under this number in messages of their own.
 
+use std::sync::OnceLock;
+
 use arrow_device::{DataType, ErrorKind, Field, Result, Schema};
 
 use crate::problem::refused;
@@ -13,8 +15,10 @@ pub(crate) const MOST_FIELDS: usize = 1 << 20;
 /// A field with its children, or with the dictionary that its values are in.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
-    /// The schema of an array of this field alone.
-    pub(crate) schema: Schema,
+    field: Field,
+    /// The schema of an array of this field alone, made when it is first asked for. Most columns
+    /// are read by the schema of the batch, and a thousand schemas take a while.
+    schema: OnceLock<Schema>,
     pub(crate) kind: ShapeKind,
 }
 
@@ -27,21 +31,40 @@ pub(crate) enum ShapeKind {
 }
 
 impl Shape {
-    pub(crate) fn plain(field: Field, children: Vec<Self>) -> Result<Self> {
-        Ok(Self { schema: Schema::new(field)?, kind: ShapeKind::Plain(children) })
+    pub(crate) fn plain(field: Field, children: Vec<Self>) -> Self {
+        Self { field, schema: OnceLock::new(), kind: ShapeKind::Plain(children) }
     }
 
-    pub(crate) fn dictionary(field: Field, id: i64, values: Self) -> Result<Self> {
+    pub(crate) fn dictionary(field: Field, id: i64, values: Self) -> Self {
         let kind = ShapeKind::Dictionary { id, values: Box::new(values) };
-        Ok(Self { schema: Schema::new(field)?, kind })
+        Self { field, schema: OnceLock::new(), kind }
     }
 
     pub(crate) fn field(&self) -> &Field {
-        self.schema.field()
+        &self.field
     }
 
     pub(crate) fn data_type(&self) -> &DataType {
-        self.schema.data_type()
+        self.field.data_type()
+    }
+
+    /// Returns the schema of an array of this field alone. An error where no array can have such a
+    /// field.
+    pub(crate) fn schema(&self) -> Result<&Schema> {
+        if let Some(schema) = self.schema.get() {
+            return Ok(schema);
+        }
+        let schema = Schema::new(self.field.clone())?;
+        Ok(self.schema.get_or_init(|| schema))
+    }
+
+    /// Returns how many nodes the header of a batch has for an array of this field. The values of a
+    /// dictionary have none there.
+    pub(crate) fn node_count(&self) -> usize {
+        match &self.kind {
+            ShapeKind::Plain(children) => 1 + children.iter().map(Self::node_count).sum::<usize>(),
+            ShapeKind::Dictionary { .. } => 1,
+        }
     }
 
     /// Returns the shapes of columns that are to be written. Gives dictionaries their numbers, to a
@@ -55,18 +78,18 @@ impl Shape {
             return Err(refused(ErrorKind::LimitExceeded, message));
         }
         let mut next_id = 0;
-        columns.iter().map(|column| Self::of(column, &mut next_id)).collect()
+        Ok(columns.iter().map(|column| Self::of(column, &mut next_id)).collect())
     }
 
-    fn of(field: &Field, next_id: &mut i64) -> Result<Self> {
+    fn of(field: &Field, next_id: &mut i64) -> Self {
         if let DataType::Dictionary { values, .. } = field.data_type() {
-            let values = Self::of(values, next_id)?;
+            let values = Self::of(values, next_id);
             let id = *next_id;
             *next_id += 1;
             return Self::dictionary(field.clone(), id, values);
         }
         let children = field.data_type().children().map(|child| Self::of(child, next_id));
-        let children = children.collect::<Result<_>>()?;
+        let children = children.collect();
         Self::plain(field.clone(), children)
     }
 

@@ -64,6 +64,20 @@ impl Node {
         }
     }
 
+    /// Returns how many elements are null, by the bitmap, which has a bit for each.
+    pub(crate) fn count_nulls(&self) -> Result<usize> {
+        match self {
+            Self::Host(array) => array.null_count(),
+            Self::Device { array, reader } => {
+                let bitmap = reader.reader.buffer(array, 0)?;
+                let start = array.offset() as u64;
+                let bits = start..start + array.len() as u64;
+                let ones = reader.reader.count_ones(&bitmap, bits, reader.window)?;
+                Ok(array.len().saturating_sub(usize::try_from(ones).unwrap_or(usize::MAX)))
+            }
+        }
+    }
+
     /// Returns the dictionary, on whatever device it lies.
     pub(crate) fn dictionary(&self) -> Option<Array> {
         self.array().dictionary()

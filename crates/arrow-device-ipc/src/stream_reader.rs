@@ -54,11 +54,9 @@ impl StreamReader {
 
     fn of(mut messages: Box<dyn Messages + Send>, options: ReadOptions) -> Result<Self> {
         let mut decoder = Decoder::new(options.clone());
-        let first = messages.next(&options).map_err(|error| decoder.in_message(error))?;
-        let Some(message) = first else {
+        let Some(first) = next_decoded(&mut *messages, &mut decoder, &options)? else {
             return Err(malformed("there is no schema: the stream is empty"));
         };
-        let first = decoder.decode_body(&message.header, &message.body)?;
         let (Decoded::Schema, Some(schema)) = (first, decoder.schema().cloned()) else {
             return Err(malformed("a stream begins with its schema"));
         };
@@ -92,10 +90,9 @@ impl StreamReader {
 
     fn read(&mut self) -> Result<Option<Batch>> {
         loop {
-            let next = self.messages.next(&self.options);
-            let next = next.map_err(|error| self.decoder.in_message(error))?;
-            let Some(message) = next else { return Ok(None) };
-            match self.decoder.decode_body(&message.header, &message.body)? {
+            let next = next_decoded(&mut *self.messages, &mut self.decoder, &self.options)?;
+            let Some(decoded) = next else { return Ok(None) };
+            match decoded {
                 Decoded::Batch { batch, metadata } => {
                     self.metadata = metadata;
                     return Ok(Some(batch));
@@ -104,6 +101,22 @@ impl StreamReader {
             }
         }
     }
+}
+
+/// Decodes the next message, `None` at the end.
+fn next_decoded(
+    messages: &mut dyn Messages,
+    decoder: &mut Decoder,
+    options: &ReadOptions,
+) -> Result<Option<Decoded>> {
+    let mut decoded = None;
+    let next = messages.next(options, &mut |message, body| {
+        decoded = Some(decoder.decode_verified(message, &body)?);
+        Ok(())
+    });
+    next.map_err(|error| decoder.in_message(error))?;
+    decoder.count_message();
+    Ok(decoded)
 }
 
 impl Iterator for StreamReader {
