@@ -1,16 +1,23 @@
 //! Reading Arrow IPC: to the host beside arrow-rs, and onto devices beside one copy of as many
-//! bytes.
+//! bytes. Writing Arrow IPC from the host, beside arrow-rs.
+//!
+//! A reader begins with the schema, and so does each turn of reading: the schema and eight batches.
+//! Writing is timed batch by batch, by a writer that has written the schema, into memory that has
+//! room already.
 
-use std::io::Cursor;
+use std::io::{self, Cursor, Write};
 use std::sync::Arc;
 
-use arrow_device::{Array, Batch, Buffer, DataType, Device, Memory, Queue, Recycler};
+use arrow_device::{Array, Batch, Buffer, DataType, Device, IndexType, Memory, Queue, Recycler};
+use arrow_device_arrow::v60::ToArrow;
 use arrow_device_ipc::{ReadOptions, StreamReader, StreamWriter, WriteOptions};
 use arrow_ipc::reader::{StreamDecoder, StreamReader as RsReader};
+use arrow_ipc::writer::StreamWriter as RsWriter;
+use simulated_gpu_drivers::Vendor;
 
-use super::copies::{count_on_device, integers, settle};
+use super::copies::{count_on_device, count_on_simulated, integers, settle, texts};
 use crate::case::{Case, Peer, WorkloadKey};
-use crate::meter::{ALLOCATIONS, Counted, Meter};
+use crate::meter::{ALLOCATIONS, Counted, DRIVER_CALLS, Meter};
 
 const LARGE: &str = "8 columns of int64";
 const WIDE: &str = "1000 columns of int64";
@@ -19,9 +26,54 @@ const BATCHES: usize = 8;
 
 pub(super) const COUNTED: &[Counted] = &[
     Counted {
+        name: "schema of an IPC stream/int64 batch/1000",
+        promised: &[(ALLOCATIONS, 2100)],
+        run: schema_counted,
+    },
+    Counted {
         name: "read IPC in memory/int64 batch of 16 rows/1000",
-        promised: &[(ALLOCATIONS, 8100)],
-        run: in_memory_counted,
+        promised: &[(ALLOCATIONS, 20)],
+        run: |meter| in_memory_counted(&integers(1000, 16), meter),
+    },
+    Counted {
+        name: "read IPC in memory/text batch of 16 rows/1000",
+        promised: &[(ALLOCATIONS, 20)],
+        run: |meter| in_memory_counted(&texts(1000, 16), meter),
+    },
+    Counted {
+        name: "read IPC in memory/dictionary batch of 16 rows with its dictionaries/1000",
+        promised: &[(ALLOCATIONS, 14_100)],
+        run: |meter| in_memory_counted(&dictionaries(1000, 16), meter),
+    },
+    Counted {
+        name: "read IPC, a column in two/int64 batch of 16 rows/1000",
+        promised: &[(ALLOCATIONS, 20)],
+        run: |meter| half_counted(&integers(1000, 16), meter),
+    },
+    Counted {
+        name: "write IPC/int64 batch of 16 rows/1000",
+        promised: &[(ALLOCATIONS, 100)],
+        run: |meter| writing_counted(&integers(1000, 16), meter),
+    },
+    Counted {
+        name: "write IPC/text batch of 16 rows/1000",
+        promised: &[(ALLOCATIONS, 1100)],
+        run: |meter| writing_counted(&texts(1000, 16), meter),
+    },
+    Counted {
+        name: "read IPC onto CUDA/int64 batch of 1024 rows/1000",
+        promised: &[(DRIVER_CALLS, 22)],
+        run: |meter| onto_simulated(&integers(1000, 1024), 0, meter),
+    },
+    Counted {
+        name: "read IPC at an odd address onto CUDA/int64 batch of 1024 rows/1000",
+        promised: &[(DRIVER_CALLS, 22)],
+        run: |meter| onto_simulated(&integers(1000, 1024), 1, meter),
+    },
+    Counted {
+        name: "read IPC at an odd address onto CUDA/text batch of 1024 rows/1000",
+        promised: &[(DRIVER_CALLS, 22)],
+        run: |meter| onto_simulated(&texts(1000, 1024), 1, meter),
     },
     Counted {
         name: "read IPC onto OpenCL/int64 batch of 512 rows/1000",
@@ -45,9 +97,16 @@ fn stream(batch: &Batch, times: usize) -> Vec<u8> {
 
 /// A stream of one batch, at an odd address, as it lies in a packet.
 fn of_one(batch: &Batch) -> Buffer {
-    let bytes = [&[0][..], &stream(batch, 1)].concat();
-    let len = bytes.len() as u64 - 1;
-    Buffer::from(bytes).slice(1, len).unwrap()
+    at(&stream(batch, 1), 1)
+}
+
+/// Bytes that begin so many bytes behind a multiple of 8.
+fn at(bytes: &[u8], place: u64) -> Buffer {
+    let words = vec![0_u64; bytes.len() / 8 + 2];
+    let mut all: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+    let start = all.as_ptr().align_offset(8) + place as usize;
+    all[start..start + bytes.len()].copy_from_slice(bytes);
+    Buffer::from(all).slice(start as u64, bytes.len() as u64).unwrap()
 }
 
 fn first_on(queue: &Queue, bytes: &Buffer) -> Batch {
@@ -55,19 +114,62 @@ fn first_on(queue: &Queue, bytes: &Buffer) -> Batch {
     reader.on(queue).into_batches().next().unwrap().unwrap()
 }
 
-fn in_memory_counted(meter: &mut Meter) {
-    let bytes = of_one(&integers(1000, 16));
+/// The batch after the first one, which finds what a batch leaves behind.
+fn second_counted(batch: &Batch, options: &ReadOptions, columns: usize, meter: &mut Meter) {
+    let bytes = at(&stream(batch, 1), 1);
     let mut readers =
-        (0..2).map(|_| StreamReader::in_memory(bytes.clone(), ReadOptions::new()).unwrap());
+        (0..2).map(|_| StreamReader::in_memory(bytes.clone(), options.clone()).unwrap());
     readers.next().unwrap().for_each(|batch| drop(batch.unwrap()));
     let mut reader = readers.next().unwrap();
     let batch = meter.measure(|| reader.next().unwrap().unwrap());
-    assert_eq!(batch.column_count(), 1000);
+    assert_eq!(batch.column_count(), columns);
+}
+
+fn in_memory_counted(batch: &Batch, meter: &mut Meter) {
+    second_counted(batch, &ReadOptions::new(), 1000, meter);
+}
+
+fn half_counted(batch: &Batch, meter: &mut Meter) {
+    let options = ReadOptions::new().columns((0..1000).step_by(2));
+    second_counted(batch, &options, 500, meter);
+}
+
+fn schema_counted(meter: &mut Meter) {
+    let bytes = at(&stream(&integers(1000, 16), 1), 0);
+    let open = || StreamReader::in_memory(bytes.clone(), ReadOptions::new()).unwrap();
+    drop(open());
+    let reader = meter.measure(open);
+    assert_eq!(reader.schema().columns().len(), 1000);
+}
+
+fn writing_counted(batch: &Batch, meter: &mut Meter) {
+    let schema = batch.schema().unwrap();
+    let mut writer = StreamWriter::new(io::sink(), &schema, WriteOptions::new()).unwrap();
+    (0..2).for_each(|_| writer.write(batch).unwrap());
+    meter.measure(|| writer.write(batch).unwrap());
+}
+
+/// Columns of indices into two texts.
+fn dictionaries(columns: usize, rows: usize) -> Batch {
+    let values = Array::from_texts(DataType::Utf8, [Some("low"), Some("high")]).unwrap();
+    let column = |index: usize| {
+        let indices: Vec<i8> = (0..rows).map(|row| ((row + index) % 2) as i8).collect();
+        let data_type = DataType::dictionary(IndexType::Int8, DataType::Utf8);
+        let column = Array::builder(data_type).len(rows).buffers([None, Some(indices.into())]);
+        (format!("c{index}"), column.dictionary(values.clone()).finish_ready().unwrap())
+    };
+    Batch::from_columns((0..columns).map(column)).unwrap()
+}
+
+fn onto_simulated(batch: &Batch, address: u64, meter: &mut Meter) {
+    let bytes = at(&stream(batch, 1), address);
+    count_on_simulated(Vendor::Cuda, batch, meter, |queue| first_on(queue, &bytes));
 }
 
 pub(super) fn cases() -> Vec<Case> {
     let sizes = [(8, 1 << 10, LARGE), (8, 1 << 17, LARGE), (1000, 512, WIDE)];
     let mut cases: Vec<Case> = sizes.into_iter().flat_map(to_host).collect();
+    cases.extend(sizes.into_iter().flat_map(writing));
     let devices = [
         ("read IPC onto OpenCL", arrow_device_opencl::open(0)),
         ("read IPC onto Vulkan", arrow_device_vulkan::open(0)),
@@ -119,6 +221,51 @@ fn to_host((columns, rows, shape): (usize, usize, &'static str)) -> Vec<Case> {
         Case::whole(mapped, Peer::ArrowDevice, mapped_ours),
         Case::whole(mapped, Peer::ArrowRs, mapped_theirs),
     ]
+}
+
+/// A batch written to memory that has room already.
+fn writing((columns, rows, shape): (usize, usize, &'static str)) -> Vec<Case> {
+    let batch = integers(columns, rows);
+    let moved = columns * rows * 8;
+    let key = ("write IPC", shape, rows as u64);
+    let theirs = batch.to_arrow().unwrap();
+    let schema = batch.schema().unwrap();
+    let mut ours = StreamWriter::new(Bounded::new(moved), &schema, WriteOptions::new()).unwrap();
+    let mut rs = RsWriter::try_new(Bounded::new(moved), &theirs.schema()).unwrap();
+    vec![
+        Case::whole(key, Peer::ArrowDevice, move || ours.write(&batch).unwrap())
+            .moving(moved as u64),
+        Case::whole(key, Peer::ArrowRs, move || rs.write(&theirs).unwrap()).moving(moved as u64),
+    ]
+}
+
+/// Memory that is written again and again from its beginning.
+struct Bounded {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Bounded {
+    fn new(len: usize) -> Self {
+        Self { bytes: vec![0; 2 * len + (1 << 20)], at: 0 }
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() - self.at < from.len() {
+            self.at = 0;
+        }
+        let room = &mut self.bytes[self.at..];
+        let len = from.len().min(room.len());
+        room[..len].copy_from_slice(&from[..len]);
+        self.at += len;
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A batch from a stream in memory, and one copy of as many bytes.

@@ -170,12 +170,22 @@ pub(in super::super) fn count_on_device(
 
 /// Counts all calls of a simulated driver.
 fn simulated(vendor: Vendor, batch: &Batch, meter: &mut Meter) {
+    count_on_simulated(vendor, batch, meter, |queue| batch.copy_to(queue).unwrap());
+}
+
+/// Counts all calls of a simulated driver until this batch is on its device.
+pub(in super::super) fn count_on_simulated(
+    vendor: Vendor,
+    batch: &Batch,
+    meter: &mut Meter,
+    bring: impl Fn(&Queue) -> Batch,
+) {
     let (driver, device) = machine(vendor);
     let queue = device.open_queue().unwrap();
     let calls = [(); 2].map(|()| {
         settle();
         driver.clear_log();
-        let copied = batch.copy_to(&queue).unwrap();
+        let copied = bring(&queue);
         let calls = driver.calls();
         let back = copied.as_array().to_host().unwrap();
         assert!(back.equals(batch.as_array()).unwrap());

@@ -14,7 +14,7 @@ mod opencl;
 mod pairs;
 mod vulkan;
 
-pub(super) use counted::{COUNTED, count_on_device};
+pub(super) use counted::{COUNTED, count_on_device, count_on_simulated};
 
 use arrow_device::{Array, Batch, DataType};
 
@@ -34,7 +34,7 @@ pub(super) fn integers(columns: usize, rows: usize) -> Batch {
 }
 
 /// Columns of short texts, cut out of longer ones so that their offsets have to change.
-fn texts(columns: usize, rows: usize) -> Batch {
+pub(super) fn texts(columns: usize, rows: usize) -> Batch {
     let column = |index: usize| {
         let values = (0..rows + 2).map(|row| Some(format!("{index}, {row}")));
         let column = Array::from_texts(DataType::Utf8, values).unwrap();

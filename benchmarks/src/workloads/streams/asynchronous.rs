@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use arrow_device::async_stream::{Arrays, AsyncProducer, AsyncStream, Blocking, Drive, block_on};
 use arrow_device::{Array, Batch, DeviceType, Error, Result};
+use arrow_device_arrow::v60::AsyncReader;
 use futures_core::Stream;
 
 use super::{ASYNC_COLUMNS, BATCHES, WARM, WINDOWS, batch};
@@ -44,6 +45,27 @@ pub(super) fn count(columns: u64, meter: &mut Meter) {
     let mut chain = Chain::new(&batch(columns), 5, None);
     (0..WARM).for_each(|_| drop(chain.next().unwrap().unwrap()));
     meter.measure(|| (0..100).for_each(|_| drop(chain.next().unwrap().unwrap())));
+}
+
+/// A stream that never has an array.
+struct Silent;
+
+impl Stream for Silent {
+    type Item = Result<Array>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Pending
+    }
+}
+
+/// Each poll goes through a stream of its own, which counts how many streams read from one another.
+pub(super) fn count_polls(meter: &mut Meter) {
+    let schema = batch(1).schema().unwrap();
+    let mut reader = AsyncReader::new(schema, Silent).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut poll = || assert!(Pin::new(&mut reader).poll_next(&mut context).is_pending());
+    poll();
+    meter.measure(|| (0..1000).for_each(|_| poll()));
 }
 
 /// What so many turns take, of a measurement that is of one batch whatever the number of turns.

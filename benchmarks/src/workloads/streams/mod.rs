@@ -49,6 +49,11 @@ pub(super) fn cases() -> Vec<Case> {
 const NOTHING: &[(&str, u64)] = &[(ALLOCATIONS, 0), (ALLOCATED, 0)];
 
 pub(super) const COUNTED: &[Counted] = &[
+    Counted {
+        name: "poll of an arrow-rs reader/1000 polls without an array",
+        promised: NOTHING,
+        run: asynchronous::count_polls,
+    },
     Counted { name: "stream/device batch/1", promised: NOTHING, run: |m| synchronous::count(1, m) },
     Counted {
         name: "stream/device batch/10",
