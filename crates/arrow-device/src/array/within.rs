@@ -27,8 +27,8 @@ use super::{Array, Window};
 use crate::device::BytesOwner;
 use crate::numbered::numbered;
 use crate::pool::shared::Shared;
-use crate::schema::Schema;
-use crate::{Buffer, Error, Extent, NodePath, Result, Step};
+use crate::schema::{BufferKind, Layout, Schema};
+use crate::{Buffer, DeviceId, Error, Extent, NodePath, Result, Step};
 
 /// An array that is being put together with all that is below it, of parts of one buffer; see
 /// [`Array::builder_within`].
@@ -94,8 +94,9 @@ impl Array {
 
 impl WithinBuilder {
     /// Gives the next node: its length, how many of its elements are null, and where its buffers
-    /// lie, in the order of the C data interface. `None` stands for a buffer that is absent. View
-    /// types take their data buffers after the views.
+    /// lie, in the order of the C data interface. `None` stands for a buffer that is absent; where
+    /// the node has no elements, the one offset that the format asks for is supplied in memory of
+    /// the host. View types take their data buffers after the views.
     ///
     /// # Errors
     /// The same as those of [`ArrayBuilder`] for a node that its type, or the node above, does not
@@ -113,13 +114,17 @@ impl WithinBuilder {
             return Err(mismatch("the values of a dictionary are an array of their own".into()));
         }
         let (node, first) = (schema.node(number), extents.len());
-        for place in buffers {
+        let is_empty_on_host = length == 0 && memory.device() == DeviceId::CPU;
+        for (index, place) in buffers.into_iter().enumerate() {
             let (pointer, extent) = match place {
                 Some(place) => {
                     let len = place.end.saturating_sub(place.start);
                     let (pointer, owner) = memory.part_pointer(place.start, len)?;
                     owners.extend(owner);
                     (pointer, Extent::Exact(len))
+                }
+                None if is_empty_on_host && has_offsets(&node.layout, index) => {
+                    (ONE_OFFSET.as_ptr().cast(), Extent::Exact(size_of_val(&ONE_OFFSET) as u64))
                 }
                 None => (std::ptr::null(), Extent::Exact(0)),
             };
@@ -213,6 +218,14 @@ impl fmt::Debug for WithinBuilder {
         let Self { schema, memory, missing, .. } = self;
         write!(f, "WithinBuilder({schema} in {memory:?}, {} nodes missing)", missing.len())
     }
+}
+
+/// The offset that an array without elements has, too. Writers leave the offset out, and consumers of
+/// the C structs read it.
+static ONE_OFFSET: [u64; 1] = [0];
+
+fn has_offsets(layout: &Layout, index: usize) -> bool {
+    matches!(layout.buffers().get(index), Some(BufferKind::Offsets32 | BufferKind::Offsets64))
 }
 
 fn is_dictionary(schema: &Schema, number: u32) -> bool {
