@@ -41,7 +41,8 @@ import pyarrow.compute as pc
 from arrow_device import share
 
 BATCHES = ("10x100", "8x131072", "1000x131072")
-#: The bytes of an answer: the sum of all numbers of the first batch, and then that the other process has let go.
+#: The bytes of an answer: the sum of all numbers of the first batch, and then that the other
+#: process has let go.
 ANSWER = 8
 
 

@@ -470,8 +470,8 @@ pub(crate) fn as_array(py: Python<'_>, array: &Bound<'_, PyArray>) -> PyResult<P
 
 /// A copy in memory of a device that other processes can open.
 ///
-/// Memory of the host is fixed at once, and not when it is sent: where a child of `fork` has it, too,
-/// it cannot be fixed any more.
+/// Memory of the host is fixed at once, and not when it is sent: where a child of `fork` has it,
+/// too, it cannot be fixed any more.
 #[pyfunction(name = "_to_shareable")]
 pub(crate) fn to_shareable(
     array: &Bound<'_, PyArray>,

@@ -292,7 +292,8 @@ def pair(devices=None, *, sender=None, receiver=None):
 
 def test_memory_that_is_not_fixed_is_opened_by_those_that_trust_the_sender(opencl):
     for trusts in (False, True):
-        # Memory of the host is fixed by `to_shareable`. The device is a processor, whose memory is fixed when it is sent.
+        # Memory of the host is fixed by `to_shareable`. The device is a processor, whose memory is
+        # fixed when it is sent.
         sender, receiver = pair([opencl], sender={"fix": False}, receiver={"trust_sender": trusts})
         sender.send(share.to_shareable(batch(), opencl))
         if trusts:

@@ -7,9 +7,9 @@
 //! buffers of views are not written: the receiver makes them anew.
 //!
 //! A node without elements begins at its first element, and has no buffers: no allocation is shared
-//! for the sake of no element. The buffer of offsets, of which consumers of C structs read one entry
-//! all the same, is made by the receiver in memory of the host. In memory of another device the
-//! buffer of offsets is sent.
+//! for the sake of no element. The buffer of offsets, of which consumers of C structs read one
+//! entry all the same, is made by the receiver in memory of the host. In memory of another device
+//! the buffer of offsets is sent.
 //!
 //! Writing walks over a view of the array. For each buffer the device is asked which allocation the
 //! buffer lies in, unless the allocation before has it. Reading walks over the schema. What must

@@ -85,8 +85,8 @@ impl Seen {
     }
 
     /// Checks that a buffer is a null pointer only where its type gives the buffer no bytes, or
-    /// where the buffer says which elements are null. A buffer of offsets has bytes also where there
-    /// are no elements.
+    /// where the buffer says which elements are null. A buffer of offsets has bytes also where
+    /// there are no elements.
     pub fn require_buffers(&self, data_type: &DataType) -> Verdict {
         let elements = (self.offset + self.length) as u64;
         let layout = Layout::of(data_type);

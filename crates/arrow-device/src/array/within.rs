@@ -1,5 +1,5 @@
-//! [`WithinBuilder`]: an array with all that is below it, put together as one tree over the bytes of
-//! one buffer.
+//! [`WithinBuilder`]: an array with all that is below it, put together as one tree over the bytes
+//! of one buffer.
 //!
 //! [`ArrayBuilder`] makes a tree of each array, so a batch of a thousand columns takes a thousand
 //! and one trees, with tables and owners of their own. Here the columns of a message, whose buffers
@@ -220,8 +220,8 @@ impl fmt::Debug for WithinBuilder {
     }
 }
 
-/// The offset that an array without elements has, too. Writers leave the offset out, and consumers of
-/// the C structs read it.
+/// The offset that an array without elements has, too. Writers leave the offset out, and consumers
+/// of the C structs read it.
 static ONE_OFFSET: [u64; 1] = [0];
 
 fn has_offsets(layout: &Layout, index: usize) -> bool {

@@ -56,8 +56,8 @@ impl Options {
     }
 
     /// Sets whether only live elements travel, which is the default. Otherwise every node with
-    /// elements keeps its offset, and the elements before it travel too: the result has the shape of
-    /// the source, node by node.
+    /// elements keeps its offset, and the elements before it travel too: the result has the shape
+    /// of the source, node by node.
     pub fn trim(mut self, trim: bool) -> Self {
         self.trim = trim;
         self

@@ -210,11 +210,11 @@ fn the_buffer_is_kept_by_each_child_and_released_once() {
     assert_eq!(RELEASED.load(Ordering::Relaxed), 2);
 }
 
+/// The length, the count of nulls and the places of the buffers of each node.
+type Nodes<'a> = &'a [(usize, usize, &'a [Option<Range<u64>>])];
+
 /// What a builder says of these nodes, below a struct of two rows.
-fn refused(
-    field: DataType,
-    nodes: &[(usize, usize, &[Option<Range<u64>>])],
-) -> Result<Array, Error> {
+fn refused(field: DataType, nodes: Nodes<'_>) -> Result<Array, Error> {
     let schema = Schema::batch([Field::new("x", field, true)]).unwrap();
     let mut builder = Array::builder_within(&schema, Buffer::from(vec![0_i32; 4]));
     builder.node(2, 0, [None])?;
@@ -233,7 +233,6 @@ fn nodes_that_their_type_or_the_node_above_does_not_allow_are_refused() {
     let coded = || DataType::dictionary(IndexType::Int32, DataType::Utf8);
     let list = || DataType::FixedSizeList(Arc::new(Field::new("x", DataType::Int32, true)), 2);
     let bitmap = || Some(0..1);
-    type Nodes<'a> = &'a [(usize, usize, &'a [Option<Range<u64>>])];
     let cases: &[(DataType, Nodes<'_>, ErrorKind, &str)] = &[
         (
             DataType::Int32,
