@@ -1,4 +1,18 @@
-//! Putting an array together from buffers and other arrays.
+//! [`ArrayBuilder`]: puts an array together from buffers and other arrays.
+//!
+//! The steps, in `finish_over`:
+//!
+//! 1. All parts have to be on one device of this process and, where the device's id has several
+//!    runtimes, in memory of one runtime.
+//! 2. The numbers of buffers and children, the types and the lengths have to be those that the
+//!    schema asks for (`node_checks`). No data is read.
+//! 3. The readiness of the array is joined from the events of the arrays below and from what the
+//!    `finish` function of the caller names (`readiness`).
+//! 4. The nodes of all arrays below are copied into one table, level by level (`assemble`). Their
+//!    tables of pointers are not copied: the new nodes point there, and the tree keeps the arrays.
+//!
+//! What must stay true: parts are not freed while submitted work may still write to them, even
+//! where the array is refused (`keep_parts`).
 
 use std::sync::Arc;
 
@@ -192,8 +206,8 @@ impl ArrayBuilder {
         finished
     }
 
-    /// Makes an array whose buffers are memory of other arrays. The buffers keep the trees of those
-    /// arrays, and the data is complete when the data of those arrays is.
+    /// Makes an array that is ready as [`finish_ready`](Self::finish_ready) says, and after
+    /// `others`: the events of other arrays whose memory the buffers are.
     pub(crate) fn finish_with(
         mut self,
         others: impl IntoIterator<Item = Pending>,
@@ -232,8 +246,8 @@ impl ArrayBuilder {
         finished
     }
 
-    /// Makes the array, with the arrays below in `sources`. They stay there unless they become part
-    /// of a tree.
+    /// Makes the array, and moves the arrays below to `sources`. Where the array is refused before
+    /// a tree is made, the arrays stay in `sources`.
     fn finish_over(
         &mut self,
         sources: &mut Vec<Array>,
@@ -522,8 +536,8 @@ impl ArrayBuilder {
         });
         let (came, is_of_parts) = (self.came(device, sources), !sources.is_empty());
         let below: Box<[Array]> = sources.as_slice().into();
-        // Goes level by level, as the nodes of the schema are numbered: the array at a position of
-        // the list is the node at that position.
+        // Goes level by level, as the nodes of the schema are numbered. The root is node 0, so the
+        // array at position `n` of the list becomes node `n + 1`.
         let mut arrays = std::mem::take(sources);
         let mut next = 0;
         while let Some(array) = arrays.get(next).cloned() {
@@ -597,8 +611,8 @@ impl ArrayParts<'_> {
         all.chain(self.in_order.iter().map(|(_, one)| one)).cloned()
     }
 
-    /// The array is ready after these, after the parts, and after what was submitted to the queues
-    /// that may still write the buffers.
+    /// The array is ready after `others`, after the parts, and after what was submitted to the
+    /// queues that may still write the buffers.
     fn ready(&self, others: impl IntoIterator<Item = Pending>) -> Result<ReadyWhen> {
         let mut after = Vec::new();
         for queue in self.in_flight {

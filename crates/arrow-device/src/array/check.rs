@@ -1,28 +1,29 @@
 //! Checks the C structs of an array that is imported.
 //!
-//! Reads each struct of the tree once, and for most structs the table of its buffers. Nothing is
-//! copied but, for trees of several levels, the addresses of the structs.
+//! Reads each struct of the tree, and for most structs the table of its buffers. Of trees of
+//! several levels, the addresses of the structs are copied. Nothing else is copied.
 //!
 //! The steps:
 //!
 //! 1. The root is compared with the rule of its type: numbers of buffers and children, length,
 //!    offset, null count, and the buffers that have to be there.
-//! 2. Where the schema is a row of columns without anything below them, a loop over the columns is
-//!    all (`leaves`).
-//! 3. For deeper trees the nodes are visited level by level (`all`). Each node with children checks
-//!    its leaves, and appends the addresses of everything below it to a table. The table has the
-//!    numbers of the schema's nodes, so a node is found in it after its parent was visited.
+//! 2. Where the schema is a row of columns without anything below them, one loop over the columns
+//!    checks all of them (`leaves`).
+//! 3. For deeper trees the nodes are visited level by level (`all`). A visit to a node with
+//!    children checks the leaves among them in full, and looks whether the others are there and
+//!    long enough. The addresses of the children are appended to a table. Entry `n - 1` of the
+//!    table is node `n` of the schema, so a node is found there after its parent was visited.
 //!
 //! Why this is fast:
 //!
 //! 1. The loops are driven by the schema, whose rules are numbers (`Rule`). A cyclic or endless
 //!    tree of structs ends where the schema ends.
-//! 2. Columns next to each other often have one type. Its limits are looked up once (`Usual`), and
-//!    most structs pass after a few comparisons. A struct that does not pass these is checked by
-//!    its full rule.
+//! 2. Columns next to each other often have one type. The limits of the type are looked up once
+//!    (`Usual`), and most structs pass after a few comparisons with them. Any other struct is
+//!    checked by its full rule.
 //! 3. A negative number is a large unsigned one, so one comparison checks both ends of a range.
-//! 4. The first look only tells that something is wrong. `explain` looks a second time for the
-//!    words.
+//! 4. The first look only tells that something is wrong. `explain` looks a second time and finds
+//!    the words of the error.
 //!
 //! What must stay true: a struct that [`Usual::fits`] accepts is one that [`leaf_keeps`] accepts,
 //! and `explain` finds a fault in each struct that `keeps` or `leaf_keeps` refuses.
@@ -87,7 +88,7 @@ fn event_on(device: DeviceId) -> Error {
     Error::new(ErrorKind::Malformed, message).on_device(device)
 }
 
-/// Checks all nodes, parents before their children. Tells where their structs are.
+/// Checks all nodes, parents before their children. Returns where the structs below the root are.
 ///
 /// # Safety
 /// UNS-3.
@@ -182,8 +183,8 @@ impl StructWalk<'_> {
     }
 
     /// Checks the children and the dictionary of a node, and appends their addresses to the table.
-    /// Nodes that are not leaves are only checked for being there and long enough: the rest follows
-    /// when they are visited.
+    /// Of nodes that are not leaves, only their presence and length are checked here. They are
+    /// checked in full when they are visited.
     ///
     /// # Safety
     /// UNS-3; the node's own struct keeps to its rules.
@@ -228,8 +229,8 @@ impl StructWalk<'_> {
     /// Checks the children of a node whose children are all leaves.
     ///
     /// # Safety
-    /// UNS-3; the node's own struct keeps to its rules,
-    /// and it has as many children as there are checks.
+    /// UNS-3; the node's own struct keeps to its rules, and it has as many children as there are
+    /// checks.
     #[inline(never)]
     unsafe fn leaves(
         &self,
@@ -244,8 +245,6 @@ impl StructWalk<'_> {
             std::slice::from_raw_parts(source.children.cast_const().cast(), checks.len())
         };
         let children: &[*const ArrowArray] = children;
-        // Columns next to each other often have one type: its limits are looked up once for all of
-        // them.
         let (mut number, mut usual) = (u32::MAX, Usual::NOTHING);
         for (index, (check, &pointer)) in checks.iter().zip(children).enumerate() {
             if check.rule != number {
@@ -346,8 +345,8 @@ unsafe fn leaf_keeps(pointer: *const ArrowArray, rule: &Rule, least: i64) -> boo
     unsafe { node_keeps(source, rule, least, has_nothing_below & !source.is_released()) }
 }
 
-/// Whether a struct keeps to all rules that can be seen in it alone. [`explain`] says which one it
-/// breaks.
+/// Whether a struct keeps to all rules that need no look at other structs. [`explain`] says which
+/// rule it breaks.
 ///
 /// # Safety
 /// UNS-3.
@@ -360,8 +359,8 @@ unsafe fn keeps(source: &ArrowArray, rule: &Rule, check: &Check) -> bool {
     unsafe { node_keeps(source, rule, 0, below_fits) }
 }
 
-/// The part of [`keeps`] and [`leaf_keeps`] that does not look at what is below the node: the
-/// caller says in `below_fits` whether that was right.
+/// The part of [`keeps`] and [`leaf_keeps`] that does not look at what is below the node. The
+/// caller has looked, and `below_fits` is its finding.
 ///
 /// # Safety
 /// UNS-3.
@@ -428,7 +427,8 @@ unsafe fn missing(buffers: *const *const c_void, count: u8) -> u8 {
     (0..count).map(is_null).fold(NO_BUFFER, |all, one| all | one)
 }
 
-/// Checks that no run end is null, and that there are as many run ends as values.
+/// Checks that no run end is null, that an array with elements has run ends, and that there is a
+/// value for each run end.
 ///
 /// # Safety
 /// UNS-3; the struct has two children that are not null.

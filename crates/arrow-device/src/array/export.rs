@@ -1,8 +1,20 @@
-//! Writing an `ArrowDeviceArray`.
+//! Writes an `ArrowDeviceArray` for a consumer.
 //!
-//! One arena holds every struct of the tree. The tables of buffers are not copied: the structs
-//! point to the tables of the tree. No device is called and no null is counted. The null counts
-//! that are known go out with the structs, and an event goes out as it came.
+//! 1. The struct can show one event. `export` takes the event of the array as it came
+//!    (`single_pending`). `export_on` lets a queue join several events (`export_joined`).
+//! 2. A node without anything below it goes out as one struct (`exported_leaf`). The struct refers
+//!    to the tree's own table of buffers, and its `private_data` is a share of the tree.
+//! 3. Any other node takes one block of recycled memory for all structs below it, an arena
+//!    (`exported_tree`, `ffi/build.rs`). So does a leaf that is a batch, that shows an event of
+//!    this library, or whose export is counted: the arena keeps the event and the count.
+//! 4. The columns of a record batch go out with exactly the rows of the batch, and the struct
+//!    around them without an offset (`BatchRows`).
+//!
+//! Why this is fast: an export takes at most one block, and copies no table of buffers. Known null
+//! counts go out, and no null is counted. `export` calls no device. The loop over the nodes is
+//! compiled once for imported trees and once for built ones.
+//!
+//! What must stay true: where there is an error, nothing is written to the consumer's struct.
 
 use crate::numbered::{all_numbered, numbered};
 use std::ffi::c_void;
@@ -34,14 +46,13 @@ impl Array {
     /// is left as it was. From then on the data is kept until the consumer calls `release`. By that
     /// call the consumer says that its own work on the data is done.
     ///
-    /// No device is called. The event that the array came with or was made with goes out unchanged;
-    /// an array that is ready has none, nor has one that is ready [in the
-    /// order](crate::driver::Readiness::QueueOrder) of its device's queue. Another array that is
-    /// not ready, on a type of device that has no events, is an error, and so is an event of
-    /// another runtime than that of the device, as
-    /// [`finish_after`](crate::ArrayBuilder::finish_after) takes. Columns with different events
-    /// cannot share the one place for an event: use [`export_on`](Self::export_on) or
-    /// [`export_settled`](Self::export_settled).
+    /// No device is called. The event that the array came with or was made with goes out unchanged.
+    /// An array that is ready goes out without an event, and so does one that is ready [in the
+    /// order](crate::driver::Readiness::QueueOrder) of its device's queue. It is an error if the
+    /// array is not ready and the type of device has no events, or if the event is of another
+    /// runtime than that of the device, as [`finish_after`](crate::ArrayBuilder::finish_after)
+    /// takes. Columns with different events cannot share the one place for an event: use
+    /// [`export_on`](Self::export_on) or [`export_settled`](Self::export_settled).
     ///
     /// ```
     /// use arrow_device::abi::ArrowDeviceArray;
@@ -77,9 +88,10 @@ impl Array {
     /// [`export`](Self::export), with several events joined: the queue waits for each of them and
     /// records one.
     ///
-    /// Where there is one event of the device's own runtime, or none, it goes out unchanged and the
-    /// queue is not used. On a device that has no events to show and more than one queue, and where
-    /// the queue's events are of another kind, this waits on the host.
+    /// A single event of the device's own runtime goes out unchanged. The queue is not used then,
+    /// nor where there is no event. This waits on the host where the type of device has no events
+    /// to show, unless the data is ready in the order of the device's one queue; and where the
+    /// queue's events are of another kind than those that arrays on the device show.
     pub fn export_on(&self, queue: &Queue, out: &mut ArrowDeviceArray) -> Result<()> {
         self.export_joined(queue, as_uninit(out))
     }
@@ -579,7 +591,7 @@ impl TreeSource<ArrowArray> for ImportedNodes<'_> {
     }
 }
 
-/// The table of buffers of a struct without nulls.
+/// The table of buffers of a struct array without a validity bitmap.
 const NO_BITMAP: &[*const c_void; 1] = &[ptr::null()];
 
 /// The nodes of a tree whose root is a record batch. Each column has exactly the rows of the batch,
@@ -626,7 +638,7 @@ pub(crate) struct ExportedTree {
     tree: Shared<Tree>,
 }
 
-/// Keeps one node alive that a consumer moved out of an exported tree: the array that was exported.
+/// Keeps the data of one node that a consumer moved out of an exported tree: the node as an array.
 pub(crate) struct OfNode {
     /// The schema of the exported tree, whose numbers the nodes of the arena have.
     schema: Schema,

@@ -1,12 +1,15 @@
-//! Reading an `ArrowDeviceArray`.
+//! Takes over an `ArrowDeviceArray`.
 //!
-//! The base structure is moved in and kept whole, behind one owner that releases it once. The
-//! structs below it stay where they are and are the table of nodes; [`check`](super::check) looks
-//! at each of them once. No buffer is read, nothing is waited for, and no driver is called.
+//! 1. [`check`](super::check) looks at every struct. A struct that is refused is released at once.
+//! 2. The age of the memory is found. Memory on a device counts as new when it is imported. Structs
+//!    that this library itself exported as memory of that device are the exception: their memory
+//!    has the age of the exported tree.
+//! 3. The base struct is moved to its place in a new tree ([`Structs`]), which releases it once.
+//!    The structs below stay where the producer put them, and are the table of nodes.
 //!
-//! The age of memory: memory on a device counts as new when it is imported. The exception are
-//! structs that this library exported as memory of that device: their memory has the age of the
-//! exported tree.
+//! No buffer is read, nothing is waited for, and no driver is asked about the array. At the end, an
+//! import may ask drivers whether older memory that is held back can be released
+//! (`deferred::tick`).
 
 use std::ffi::c_void;
 use std::ptr;
@@ -54,7 +57,7 @@ impl Array {
     ///   [`convention`](crate::convention)), until the release (UNS-5),
     /// * `release` can be called once, on any thread (UNS-6).
     ///
-    /// Everything that the errors name need not be ruled out.
+    /// The caller need not rule out what is listed under the errors.
     pub unsafe fn import(array: *mut ArrowDeviceArray, schema: &Schema) -> Result<Self> {
         // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { array.as_mut() }) else {

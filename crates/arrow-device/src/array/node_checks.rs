@@ -1,5 +1,6 @@
-//! What can be told of a node without a look at its data: whether it has the buffers and elements
-//! that its type and the node above need. Both builders of arrays check by these.
+//! What can be told of a node without a look at its data: whether the node has the buffers and
+//! elements that its type and the node above need. `ArrayBuilder` and `WithinBuilder` check nodes
+//! with these functions.
 
 use super::Window;
 use crate::schema::{BufferKind, Layout, Rule, can_be_absent};
@@ -22,7 +23,7 @@ pub(super) fn check_buffer_count(
     Ok(())
 }
 
-/// Checks that the elements can be in memory.
+/// Checks that no size in bytes of so many elements overflows.
 pub(super) fn check_end(rule: &Rule, window: Window) -> Result<()> {
     let end = window.offset.checked_add(window.length);
     if end.is_none_or(|end| end > rule.largest_end) {
@@ -72,7 +73,7 @@ pub(super) fn check_child_length(parent_rule: &Rule, parent: Window, child: Wind
     Ok(())
 }
 
-/// Checks the run ends of an array.
+/// Checks that no run end is null, and that an array with elements has run ends.
 pub(super) fn check_run_ends(array: Window, run_ends: Window) -> Result<()> {
     if run_ends.null_count > 0 {
         return Err(refused("run ends are null, and none may be".into()));
@@ -92,7 +93,8 @@ pub(super) fn check_run_values(run_ends: Window, values: Window) -> Result<()> {
     Ok(())
 }
 
-/// The window with the null count that is known.
+/// The window with its final null count. Without a given count, the count is 0, or -1 (not known)
+/// where there is a bitmap. An error where the given count cannot be right.
 pub(super) fn settled_null_count(
     data_type: &DataType,
     window: Window,

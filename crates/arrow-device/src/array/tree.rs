@@ -1,9 +1,9 @@
 //! What an array is made of: one shared tree of nodes, imported or built here.
 //!
-//! A tree's nodes have the numbers of its schema's nodes, so one number leads to both. The table of
-//! nodes of an imported tree are the producer's own structs. A tree that was put together here has
-//! a table of its own. An [`Array`](super::Array) is a tree, the number of a node, and a window on
-//! that node.
+//! An [`Array`](super::Array) is a share of a tree, the number of a node, and a window on that
+//! node. The nodes of a tree have the numbers of its schema's nodes, so one number leads to a node
+//! and to the node's type. The producer's own structs are the table of nodes of an imported tree
+//! ([`Structs`]). A tree that was put together here has a table of its own ([`Built`]).
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -34,7 +34,8 @@ pub(crate) struct Tree {
     /// When the memory came. The moment is unknown where parts of the memory came at different
     /// moments, and a device was opened or closed by the id between them.
     came: Moment,
-    /// Whether the tree was put together of several, here or before it was exported and came back.
+    /// Whether the tree was put together of other trees, here or before it was exported and came
+    /// back.
     is_of_parts: bool,
     /// Whether the producer said that the data is complete. An event that is missing then stands
     /// for no work.
@@ -74,14 +75,14 @@ impl Locks for Notes {
 pub(crate) enum Storage {
     /// The structs of a producer, which are released once, when they are dropped.
     Foreign(Structs),
-    /// The buffers of the root, and the arrays below it.
+    /// The owners of buffers, and the arrays that the tree was put together of.
     Built(Built),
 }
 
 /// What an array that was put together here holds.
 pub(crate) struct Built {
     pub(crate) nodes: Nodes,
-    /// The owners of the root's buffers.
+    /// The owners of all buffers that the arrays of `below` do not keep.
     pub(crate) owners: Box<[BytesOwner]>,
     pub(crate) below: Below,
     /// Whether a part of the data came without an event, and no event of this tree stands for the
@@ -90,12 +91,14 @@ pub(crate) struct Built {
     pub(crate) tables: Tables,
 }
 
-/// The arrays that a tree was put together of, with the nodes that they became.
+/// The arrays that a tree was put together of, with the numbers of the nodes that their roots
+/// became.
 #[derive(Default)]
 pub(crate) struct Below {
     arrays: Box<[Array]>,
-    /// The number of the node that each array became, in ascending order. Empty where the arrays
-    /// are those right below the root, the dictionary last, which have the numbers from 1 on.
+    /// The number of the node that the root of each array became, in ascending order. Empty where
+    /// the arrays are those right below the root, the dictionary last, which have the numbers from
+    /// 1 on.
     numbers: Box<[u32]>,
 }
 
@@ -263,8 +266,9 @@ impl Tree {
         tree
     }
 
-    /// A share of the tree as the owner of a buffer. All buffers at a time get one owner, which
-    /// tells that they are of one allocation.
+    /// A share of the tree as the owner of a buffer. All buffers that are made of the tree share
+    /// one owner as long as any of them exists. The common owner shows that the buffers belong to
+    /// one allocation.
     pub(crate) fn owner(tree: &Shared<Self>) -> BytesOwner {
         let mut known = tree.notes.lock(|notes| &notes.as_owner);
         if let Some(owner) = known.upgrade() {
@@ -358,8 +362,8 @@ impl Tree {
         Some(*numbered(tables.extents.get(node.extents as usize + index)))
     }
 
-    /// Memory of the tree, where several devices are open by its id: the memory tells which one it
-    /// is of.
+    /// A buffer of the tree, by which its device can be told from others, where several devices are
+    /// open by one id. `None` where no two devices have one id, and for a tree without memory.
     pub(crate) fn telling_memory(&self) -> Option<ClaimedMemory> {
         if Device::ids_are_ambiguous() { self.any_memory() } else { None }
     }
@@ -420,7 +424,7 @@ impl Tree {
     /// data in the memory of another runtime with the same device id.
     pub(crate) fn is_with(&self, queue: &Queue) -> bool {
         let holds = |claimed| {
-            // SAFETY: this tree keeps it.
+            // SAFETY: this tree keeps the memory.
             unsafe { queue.device().holds(claimed) }
         };
         self.device == queue.device().id()
@@ -428,8 +432,8 @@ impl Tree {
             && !self.is_mixed()
     }
 
-    /// Whether the tree was put together of memory of several runtimes. When it was, only one of
-    /// them was open by the id, so nothing could tell.
+    /// Whether the tree was put together of memory of several runtimes. Such a tree can come about
+    /// while only one of the runtimes is open by the id, because nothing tells them apart then.
     pub(super) fn is_mixed(&self) -> bool {
         self.is_of_parts && Device::ids_are_ambiguous() && self.has_several_holders()
     }

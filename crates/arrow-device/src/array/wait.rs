@@ -1,4 +1,16 @@
 //! When the data of an array may be used, and who waits: the host, or a queue.
+//!
+//! `Tree::order` puts a queue behind the data before anybody is told where the data is:
+//!
+//! 1. The queue has to reach the memory, and the device has to be one of this process.
+//! 2. The queue has to wait for the events of the tree. Where only the order of another queue says
+//!    when the data is ready, an event is recorded on that queue (`event_in_order`).
+//! 3. The queue waits for each of these events, and is noted. Further views on one of the last 64
+//!    noted queues take no further wait.
+//!
+//! What must stay true: an event of a producer lives until the release of the tree and no longer
+//! (UNS-5). Where a queue waits for some of the events already and a later step fails, the tree is
+//! kept until the queue has passed the waits.
 
 use std::borrow::Cow;
 
@@ -10,7 +22,7 @@ use crate::device::driver::Driver;
 use crate::device::has_not_passed;
 use crate::{Device, DeviceType, Error, ErrorKind, Event, Queue, Result, convention, process};
 
-/// How many of the queues that wait for its data an array remembers.
+/// How many queues a tree notes that wait for its data.
 const MOST_WAITED: usize = 64;
 
 /// When an array's data may be used.

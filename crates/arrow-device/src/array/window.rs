@@ -1,6 +1,6 @@
 //! [`Window`]: which elements of a node an array has.
 
-/// Which elements of a node.
+/// The elements of a node that an array has, counted in the node's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) offset: i64,
@@ -14,7 +14,8 @@ impl Window {
         self.offset.saturating_add(self.length)
     }
 
-    /// A part of it. What is known of the nulls stays known where that is possible.
+    /// The part of `length` elements from `offset` on, counted from the window's first element. The
+    /// null count stays known if no element or every element is null, or the length stays.
     #[inline(always)]
     pub(crate) fn part(self, offset: i64, length: i64) -> Self {
         let null_count = match self.null_count {

@@ -1,15 +1,20 @@
 //! [`WithinBuilder`]: an array with all that is below it, put together as one tree over the bytes
 //! of one buffer.
 //!
-//! [`ArrayBuilder`] makes a tree of each array, so a batch of a thousand columns takes a thousand
-//! and one trees, with tables and owners of their own. Here the columns of a message, whose buffers
-//! are parts of one body, become the nodes of one tree: one table of nodes, one of pointers, one of
-//! lengths, one owner. Nodes are given in the order of the schema, each before those below it. The
-//! numbers of the nodes that are still missing stand on a stack; each call takes the topmost one.
+//! An [`ArrayBuilder`] makes one tree for each array, so a batch of a thousand columns takes a
+//! thousand and one trees, each with its own tables and owners. A [`WithinBuilder`] makes one tree
+//! of all columns of a message, whose buffers are parts of one body. The tree has one table of
+//! nodes, one of pointers, one of lengths, and one owner of the body.
 //!
-//! What is checked of a node is what [`ArrayBuilder`] checks of an array, by the functions of
-//! `node_checks`. The types need no check, because they are those of the schema. Dictionaries are
-//! arrays that were made before: their nodes are copied into the tables, and the tree keeps them.
+//! 1. The caller gives each node before the nodes below it, and everything below a node before the
+//!    node's next sibling. A stack holds the numbers of the nodes that are still missing. A call
+//!    takes the topmost number, and pushes the numbers of the nodes right below.
+//! 2. The node is checked by the functions of `node_checks`, as an [`ArrayBuilder`] checks an
+//!    array. The types need no check, because they are those of the schema.
+//! 3. The pointers and lengths of the node's buffers are appended to the tables. The nodes get the
+//!    addresses of their pointers at the end, when the table of pointers moves no more.
+//! 4. A dictionary is an array that was made before. Its nodes and lengths are copied at the end.
+//!    The copied nodes point to the dictionary's own pointers, so the tree keeps the dictionary.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -36,7 +41,8 @@ use crate::{Buffer, DeviceId, Error, Extent, NodePath, Result, Step};
 pub struct WithinBuilder {
     schema: Schema,
     memory: Buffer,
-    /// The numbers of the nodes that are still missing, the next one last.
+    /// The numbers of missing nodes, the next one last. The numbers of the nodes below a missing
+    /// node are added when that node is given.
     missing: Vec<u32>,
     nodes: Vec<ArrayNode>,
     /// The tables of all nodes that were given, one after the other.
@@ -99,9 +105,9 @@ impl WithinBuilder {
     /// the host. View types take their data buffers after the views.
     ///
     /// # Errors
-    /// The same as those of [`ArrayBuilder`] for a node that its type, or the node above, does not
-    /// allow, and [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a part that is not
-    /// inside the buffer. The builder is of no more use then.
+    /// For a node that its type, or the node above, does not allow, the errors of [`ArrayBuilder`].
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a part that is not inside the
+    /// buffer. Drop the builder after an error: the refused node cannot be given again.
     pub fn node(
         &mut self,
         length: usize,
@@ -161,8 +167,8 @@ impl WithinBuilder {
         Ok(())
     }
 
-    /// Gives the values of a dictionary, which are the next node with all that is below it. They
-    /// are an array that was made before, on the same device, and the finished array keeps it.
+    /// Gives the values of a dictionary: the next node, with all nodes below it. The values are an
+    /// array that was made before on the device of the buffer. The finished array keeps the values.
     pub fn dictionary(&mut self, values: Array) -> Result<()> {
         let number = self.missing.pop().ok_or_else(too_many)?;
         if !is_dictionary(&self.schema, number) {
@@ -200,7 +206,8 @@ impl WithinBuilder {
         let Settled { ready, came_without_event } = settled;
         let (memory, dictionaries) = parts.into_parts();
         let mut owners = self.owners;
-        // The owner of the memory comes last, where a look for the owner of values begins.
+        // The owner of the memory comes last, because a search for the owner of values begins
+        // there.
         owners.extend(memory.and_then(Buffer::into_owner));
         let is_of_parts = !dictionaries.is_empty();
         let below = Below::numbered(dictionaries, self.numbers);
@@ -220,8 +227,8 @@ impl fmt::Debug for WithinBuilder {
     }
 }
 
-/// The offset that an array without elements has, too. Writers leave the offset out, and consumers
-/// of the C structs read it.
+/// The one offset of an array without elements. Writers of messages may leave this offset out, but
+/// consumers of the C structs read it.
 static ONE_OFFSET: [u64; 1] = [0];
 
 fn has_offsets(layout: &Layout, index: usize) -> bool {
