@@ -70,8 +70,9 @@ impl Options {
         self
     }
 
-    /// Sets the queue on which copies to the host read the source. The queue has to reach the
-    /// source. By default a queue is opened for each copy.
+    /// Sets the queue that reads the source into host memory: for copies to the host and through
+    /// the host, and for the lengths and offsets of copies between two devices. The queue has to
+    /// reach the source. By default a queue is opened for each copy.
     pub fn through(mut self, queue: &Queue) -> Self {
         self.through = Some(queue.clone());
         self

@@ -32,7 +32,7 @@ use crate::{Array, Batch, Error, ErrorKind, Queue, Result};
 ///
 /// A poll usually asks about one event, and may be called as often as the program likes. Each level
 /// of nesting of strings and lists takes one turn, which reads the lengths of what travels. The
-/// copy itself takes one more turn.
+/// bytes take one more turn, or one for each chunk where they move in chunks.
 ///
 /// # What is different
 ///

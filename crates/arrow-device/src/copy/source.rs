@@ -143,8 +143,7 @@ impl CopySource {
 
     /// # Safety
     /// The spans lie inside the source, which is alive, and for memory that the host reads also
-    /// ready; as many bytes can be written at `to`, until this succeeds or
-    /// the queue has passed.
+    /// ready; as many bytes can be written at `to`, until this succeeds or the queue has passed.
     unsafe fn read_to(&self, spans: &[Span], to: *mut u8, step: &'static str) -> Result<()> {
         let mut offset = 0;
         let mut regions = Vec::with_capacity(if self.is_on_host() { 0 } else { spans.len() });

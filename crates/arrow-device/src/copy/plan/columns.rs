@@ -1,18 +1,21 @@
 //! The fast path of [`Walk`] for plain columns.
 //!
-//! A plain column has nothing below it and no bitmap. Its elements have a fixed width, or are texts
-//! whose offsets the host can read. Most columns are plain. For such a column:
+//! A plain column has nothing below it, no bitmap, and at least one live element. Its elements have
+//! a fixed width, or are texts whose offsets the host can read. Most columns are plain. The fast
+//! path is taken where a copy trims and its source can be copied byte by byte:
 //!
 //! 1. The elements that travel are checked against the column's window.
 //! 2. A column of fixed width gives one piece: the bytes of these elements.
-//! 3. A column of texts gives two pieces. Its first and last offset are read in place and checked.
-//!    They bound the bytes of the second piece, and the offsets of the first piece are rebased to
-//!    0.
+//! 3. A column of texts gives a piece of offsets and, if there are any, a piece of bytes. The first
+//!    and the last offset are read in place and checked. They bound the bytes that travel, and the
+//!    offsets are rebased to 0.
 //!
-//! This is fast because the column is settled while its parent is looked at, from one rule of
-//! numbers and without a look at its type. What must stay true: for a plain column, the same bytes
-//! travel and the same cuts are noted as `Walk::look_at` would find. A column that is not plain, or
-//! is wrong in any way, is left to that function, which also finds the words of an error.
+//! Why this is fast: the column is settled while its parent is looked at. The numbers of the
+//! column's rule are enough, and its type is not looked at.
+//!
+//! What must stay true: for a plain column, the same bytes travel and the same cuts are noted as
+//! `Walk::look_at` would find. A column that is not plain, or that is wrong in any way, is left to
+//! `Walk::look_at`, which also finds the words of an error.
 
 use std::ops::Range;
 
@@ -29,8 +32,8 @@ use crate::numbered::numbered;
 use crate::schema::Check;
 
 impl Walk<'_> {
-    /// Settles a child of which the elements of `range` travel. The range counts from the child's
-    /// first element. Returns `false`, and changes nothing, where the child is no plain column.
+    /// Settles a child whose elements in `range` travel. The range counts from the child's first
+    /// element. Returns `false`, and changes nothing, where the child is no plain column.
     ///
     /// # Safety
     /// W1 of [`walk`](super::walk::walk); the node is that of the child.

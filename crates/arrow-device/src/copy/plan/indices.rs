@@ -1,11 +1,16 @@
 //! Nodes whose elements point anywhere into their children: list views, views, dense unions, and
 //! run-end encoded arrays.
 //!
-//! Where the host can read the indices, one pass finds the smallest and the largest element that
-//! they refer to (see [`narrow`]). The child is cut to that range, and new indices that count from
-//! its beginning travel instead of the old ones. Where only a device has the indices, they travel
-//! unchanged and the children travel whole: reading all indices first would cost more than it
-//! saves.
+//! The starts, views and offsets of the first three are called indices here. Where the host can
+//! read the indices, one pass finds the smallest and the largest element that they refer to (see
+//! [`narrow`]). The child or data buffer is cut to that range, and new indices that count from the
+//! beginning of the range travel instead of the old ones.
+//!
+//! Run ends are not changed. A binary search finds the runs of the live elements, both children are
+//! cut to these runs, and the array keeps its offset.
+//!
+//! Where only a device has the indices or run ends, they travel unchanged and the children travel
+//! whole: reading all indices first would cost more than it saves.
 
 use std::ops::Range;
 

@@ -3,21 +3,23 @@
 //! A buffer that occurs twice in an array moves once. Each new piece is therefore looked up by its
 //! place (address and offset) and length:
 //!
-//! 1. A piece whose place is not below the bound of all places so far is new. Nothing is looked up.
-//!    Most buffers lie in the order of their addresses, so most pieces take one comparison.
-//! 2. The first piece below the bound builds a hash table with open addressing of all pieces so
-//!    far. The table is at most half full.
+//! 1. The places of all pieces so far are below a bound. A piece at or above the bound is new, and
+//!    nothing is looked up. Most buffers lie in the order of their addresses, so most pieces take
+//!    one comparison.
+//! 2. The first piece below the bound builds a hash table of all pieces so far. The table has open
+//!    addressing, and is at most half full.
 //! 3. A search begins at the hash of place and length, and goes on to the next gap. A piece with
-//!    the same place and length counts only if its bytes change in the same way.
+//!    the same place and length is the one that is searched for only if its bytes change in the
+//!    same way.
 //!
 //! What must stay true:
 //!
 //! - The table has numbers of pieces and no copies of them, so it is small.
 //! - Places are numbers of another party. The hash depends on a secret, so nobody can choose places
 //!   that all collide.
-//! - Pieces of the same bytes that change differently collide always. Only `VARIANTS` of them are
-//!   compared; further ones are taken for new and move by themselves. The work for each piece stays
-//!   bounded.
+//! - Pieces of the same bytes that change differently always collide. Only `VARIANTS` of them are
+//!   compared, so that the work for each piece stays bounded. A further one is taken for new, stays
+//!   out of the table, and moves by itself.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -50,14 +52,15 @@ const GAP: u32 = u32::MAX;
 const VARIANTS: u32 = 16;
 
 impl KnownPieces {
-    /// Without a piece yet. About `expected` pieces will come.
+    /// No piece is known yet. About `expected` pieces will come.
     pub(in crate::copy) fn new(expected: usize) -> Self {
         // The secret is odd, so that a multiplication with it loses no bit.
         let secret = RandomState::new().hash_one(0) | 1;
         Self { bound: 0, table: Vec::new(), count: 0, indexed: 0, expected, secret }
     }
 
-    /// Whether the places of all pieces are before this one. If so, the bound moves behind it.
+    /// Whether the places of all pieces are before this place. If so, the bound moves behind this
+    /// place.
     #[inline(always)]
     pub(in crate::copy) fn is_behind_all(&mut self, from: Spot) -> bool {
         let place = place_of(from);
@@ -68,8 +71,9 @@ impl KnownPieces {
         is_behind
     }
 
-    /// `Ok` with the number of the known piece that has these bytes and is the same. Otherwise
-    /// `Err` with the number that the new piece gets, which is put into the table.
+    /// `Ok` with the number of the known piece that has these bytes and of which `is_same` is true.
+    /// Otherwise `Err` with the number of the new piece, which the caller adds to `pieces`. The
+    /// number is put into the table, unless `VARIANTS` pieces of the same bytes were compared.
     #[inline(never)]
     pub(in crate::copy) fn find_or_add(
         &mut self,
@@ -103,7 +107,7 @@ impl KnownPieces {
         Err(new)
     }
 
-    /// Puts the pieces into the table that came without a lookup, and makes room for one more. No
+    /// Puts the pieces that came without a lookup into the table, and makes room for one more. No
     /// two of these pieces come from the same place.
     fn index(&mut self, pieces: &[Piece]) {
         let coming = pieces.len().saturating_sub(self.indexed);

@@ -3,16 +3,17 @@
 //!
 //! For each node with offsets:
 //!
-//! 1. The first and the last offset of the live elements are asked for (`await_offsets`). The
-//!    offsets of all nodes of one level are read together, with one submission and one wait
-//!    (`learn`).
-//! 2. Both are checked: not negative, in order, and inside the bytes or the child (`settle`).
-//! 3. If the first offset is not 0, the bytes before it stay behind and the offsets are rebased to
-//!    0. Through host memory that costs nothing. On a direct way the offsets have to go to the host
-//!    and back, so the bytes before the first offset travel too where that moves less
-//!    (`begins_there`).
-//! 4. The child of a list is settled with the elements between the two offsets. Its own offsets
-//!    belong to the next level.
+//! 1. The places of the first and the last offset of the live elements are noted (`await_offsets`).
+//!    The offsets of all nodes of one level are read together (`learn`): in place where the host
+//!    reads the source, and otherwise with one submission and one wait.
+//! 2. Both offsets are checked: not negative, in order, and inside the bytes or the child
+//!    (`settle`).
+//! 3. If the first offset is not 0, what is before that offset stays behind, and the offsets are
+//!    rebased to 0. On a way through host memory that costs nothing. On a direct way the offsets
+//!    have to go to the host and back. Where this detour would move more bytes than it saves, the
+//!    bytes before the first offset travel too (`begins_there`).
+//! 4. The live elements of a list's child are those between the two offsets. The offsets of the
+//!    child belong to the next level.
 //!
 //! What must stay true: offsets are numbers of another party, so none is used before it was
 //! checked.
@@ -79,7 +80,7 @@ pub(in crate::copy) unsafe fn read_offset(spot: Spot, is_wide: bool) -> i64 {
 }
 
 impl Walk<'_> {
-    /// Asks for the first and the last offset of the live elements of a node.
+    /// Notes where the first and the last offset of the live elements of a node lie.
     pub(in crate::copy) fn await_offsets(&self, number: usize, awaited: &mut Vec<Awaited>) {
         let is_wide = self.is_wide(number);
         let width = if is_wide { 8 } else { 4 };
@@ -184,8 +185,8 @@ impl Walk<'_> {
         }
         // The first byte or element that travels. If it is not 0, the offsets have to change.
         let begin = if self.begins_there(number, first) { first } else { 0 };
-        // On a way without host memory, bytes begin at a unit of the device. The elements of a
-        // child are aligned when the child is settled.
+        // A device that copies whole units reads bytes from the beginning of a unit on. The
+        // elements of a child are aligned when the child is settled.
         let begin = if is_list { begin } else { begin - begin % self.terms.unit.cast_signed() };
         self.add_offsets(number, (begin > 0).then_some(begin));
         if is_list {
@@ -214,9 +215,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether what is before the first offset is cut off. Through host memory that costs nothing.
-    /// On a direct way the offsets would have to go to the host and back, so it is done where less
-    /// moves then.
+    /// Whether what is before the first offset is cut off. On a way through host memory that costs
+    /// nothing. On a direct way the offsets have to go to the host and back for that, so the cut is
+    /// made only if fewer bytes move with it.
     fn begins_there(&mut self, number: usize, first: i64) -> bool {
         if first == 0 || !self.terms.trims {
             return false;

@@ -1,4 +1,11 @@
 //! [`Plan`]: all that is known of a copy before it runs.
+//!
+//! 1. The way of the data and the source that is read on that way are chosen (`route::choose`).
+//! 2. How the result is divided into allocations follows from the device and the options
+//!    (`target_layout`).
+//! 3. A walk over the nodes finds the bytes that travel, as pieces (`walk`). Nothing is walked
+//!    where the array is shared.
+//! 4. What a plan says of its cost is counted from the pieces when somebody asks (`hops`).
 
 pub(super) mod chunks;
 pub(super) mod columns;
@@ -36,8 +43,8 @@ use crate::{Array, DeviceId, NodePath, Queue, Result};
 const GATHERED_LARGER: u64 = 4;
 /// How many chunks of one copy are on their way at a time.
 pub(in crate::copy) const CHUNKS_IN_FLIGHT: usize = 2;
-/// A copy to the host waits after each so many bytes, so that a driver which stages data needs no
-/// more memory than that.
+/// How many bytes a copy to the host submits before it waits for them, so that a driver which
+/// stages data needs no more memory than that.
 pub(in crate::copy) const DOWNLOADED_AT_ONCE: u64 = 64 << 20;
 
 /// A copy that is planned and has not run: see [`copy`](crate::copy).

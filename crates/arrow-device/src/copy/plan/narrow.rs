@@ -1,19 +1,23 @@
-//! Finds which elements of their children the indices of list views, views, dense unions and
-//! run-end encoded arrays refer to, where the host has the indices. The indices are then changed,
-//! so that they count from the first of these elements.
+//! Finds the elements of a child, or the bytes of a data buffer, that the indices of list views,
+//! views and dense unions refer to; and the runs of the elements of run-end encoded arrays. The
+//! host has the indices.
 //!
-//! Two passes over plain bytes: the first checks each index and widens a range to it, the second
-//! subtracts the beginning of the range. An index that leads outside makes the answer `None`. The
-//! children then travel whole with the old indices, and the result is as wrong as the source was.
+//! Indices take two passes over plain bytes. The first pass checks each index and widens a range to
+//! what the index refers to. The second pass subtracts the beginning of the range, so that the
+//! indices count from there. Runs take two binary searches, and run ends are not changed.
+//!
+//! An index that leads outside makes the answer `None`. The children then travel whole with the old
+//! indices, and the result is as wrong as the source was.
 //!
 //! What must stay true: each index is read as a signed number and checked before it widens the
-//! range, so that the subtraction neither overflows nor becomes negative. Entries that refer to
-//! nothing, such as empty lists and nulls, become 0.
+//! range, so that the subtraction neither overflows nor becomes negative. The starts of empty lists
+//! become 0, as do all bytes of null views, because the range need not cover what these refer to.
 
 use std::ops::Range;
 
 /// The elements that list views refer to, from the smallest to the largest. The starts are changed
-/// to count from the smallest one. The first `skip` views are not looked at.
+/// to count from the smallest one. The first `skip` list views are not looked at, and their starts
+/// become 0.
 pub(in crate::copy) fn list_views<const WIDTH: usize>(
     starts: &mut [u8],
     sizes: &[u8],

@@ -1,4 +1,7 @@
-//! The pieces that travel, and where in the one allocation each goes.
+//! [`Pieces`]: the bytes that travel, and where in the packed result each piece goes.
+//!
+//! A new piece goes to the next multiple of the alignment behind the piece before. Bytes that were
+//! added before are found by [`KnownPieces`], and keep their place.
 
 use super::known::KnownPieces;
 use super::piece::{Change, Piece};
@@ -20,7 +23,7 @@ pub(in crate::copy) struct Pieces {
 }
 
 impl Pieces {
-    /// Without a piece yet. About `expected` pieces will come.
+    /// No pieces yet. About `expected` pieces will come.
     pub(in crate::copy) fn new(alignment: u64, expected: usize) -> Self {
         let (list, known) = (Vec::with_capacity(expected), KnownPieces::new(expected));
         Self { list, known, alignment, end: 0, shared: 0 }

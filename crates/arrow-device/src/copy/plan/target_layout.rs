@@ -4,11 +4,12 @@ use super::pack::Pieces;
 use crate::copy::options::Options;
 use crate::device::driver::{Addressing, Properties};
 
-/// How the result is divided into allocations.
+/// How the result is divided into allocations: one for everything, or one for each piece. Each
+/// allocation has `slack` bytes more than what it is for, so that its first byte in use can be
+/// moved to the alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::copy) enum TargetLayout {
-    /// One allocation for everything. It may have to be larger, so that its beginning can be moved
-    /// to the alignment.
+    /// One allocation for everything.
     Packed {
         slack: u64,
     },

@@ -4,18 +4,18 @@
 //! range of live elements. A settled node has its pieces and slots.
 //!
 //! 1. The root is known from the start: its elements are those of the array.
-//! 2. A known node is settled (`look_at`). Its range is widened to where a bitmap's byte or a
-//!    device's unit begins, and the bytes of its buffers become pieces.
+//! 2. A known node is settled (`look_at`). Its range is widened to begin at a whole byte of a
+//!    bitmap, or at a unit of the device. The bytes of its buffers become pieces.
 //! 3. The range of its children follows: the same elements for a struct, as many times the list
 //!    size for a list of fixed size, everything for a dictionary, and the elements that indices
 //!    refer to for nodes with indices (`indices`).
-//! 4. Behind offsets only the data tells the range. Such nodes are collected, and the offsets of
-//!    all of them are read together (`lengths`). The walk then goes on from step 2, once for each
-//!    level of nesting.
+//! 4. Behind offsets only the data tells the range. Nodes with offsets are collected, and the
+//!    offsets of all of them are read together (`lengths`). Their children are known then, and the
+//!    walk goes on from step 2. So each level of nested lists takes one more round.
 //!
 //! Why this is fast: nodes have the numbers of the schema's nodes, level by level, so one loop over
 //! the numbers visits parents before their children. Plain columns are settled together with their
-//! parent (`columns`). A count of the known nodes ends the loop.
+//! parent (`columns`). A count of the nodes that are known and not settled ends the loop early.
 //!
 //! The unsafe functions of the plan rest on one rule, W1, which the caller of [`walk`] keeps: the
 //! source of the terms reads the memory of the array, each buffer of the array covers its elements
@@ -44,7 +44,7 @@ pub(in crate::copy) struct Terms<'a> {
     /// Whether no byte passes through host memory, so that offsets have to make a detour to be
     /// changed.
     pub(in crate::copy) is_direct: bool,
-    /// The alignment of bytes that a device copies.
+    /// The alignment of bytes that the source's device copies. 1 where any bytes can be copied.
     pub(in crate::copy) unit: u64,
     pub(in crate::copy) alignment: u64,
     /// Sizes of data buffers that were read before the walk.
@@ -338,8 +338,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds the bytes of the elements that travel in a buffer with elements of a fixed width. Other
-    /// buffers wait until more is known.
+    /// Adds the bytes of the elements that travel in a buffer. Leaves the buffer out where more has
+    /// to be known first.
     fn add_elements(&mut self, number: usize, index: usize, kind: BufferKind) {
         if is_awaited(kind) {
             return;
@@ -393,7 +393,7 @@ impl<'a> Walk<'a> {
     fn new_slots(&mut self, count: u32) -> Result<u32> {
         let begin = self.slots.len();
         let end = begin.saturating_add(count as usize);
-        // Only the number of buffers of views is another party's, and could be as large.
+        // Another party chooses the number of data buffers of views, which may be that large.
         if u32::try_from(end).is_err() {
             let message = format!("{end} buffers are more than a copy can have");
             return Err(Error::new(ErrorKind::LimitExceeded, message));
@@ -615,7 +615,8 @@ fn note(notes: &mut Vec<Note>, nodes: usize, number: usize, cut: Cut) {
     notes.push(Note::new(number as u32, cut));
 }
 
-/// Whether elements of such a buffer have to be read before it is known what travels.
+/// Whether only the data may tell what travels of the buffer, or of what its elements point to.
+/// Such a buffer is added after a look at the data.
 fn is_awaited(kind: BufferKind) -> bool {
     use BufferKind::{
         Offsets32, Offsets64, Starts32, Starts64, UnionOffsets, VariableBytes, Views,

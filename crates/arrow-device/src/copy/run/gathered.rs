@@ -1,9 +1,11 @@
 //! A copy from the host to a device that prefers few large pieces.
 //!
-//! The host gathers a chunk of the packed result in memory of the driver. While the device reads
-//! that chunk, the host gathers the next one. Two chunks of memory are used in turn, so the bytes
-//! of the source are touched once and the copy takes few submissions. What must stay true: a chunk
-//! is not filled again before the device has read it.
+//! The host gathers a chunk of the packed result in staging memory of the device. While the device
+//! reads that chunk, the host gathers the next one, in up to two chunks of memory in turn.
+//!
+//! Why this is fast: the host touches the bytes of the source once, and a packed result takes one
+//! region for each chunk instead of one for each piece. What must stay true: a chunk is not filled
+//! again before the device has read it.
 
 use super::staged::{self, ChunkMemory};
 use super::target::Target;
@@ -21,8 +23,8 @@ use crate::{Event, Result};
 /// turn.
 pub(in crate::copy) const SMALLEST: u64 = 64 << 10;
 
-/// Copies all pieces and returns the event behind them. Nothing of the source is read any more
-/// then, but the last chunks may still be on their way to the device.
+/// Copies all pieces and returns the event behind them. When this returns, the source was read, but
+/// the last chunks may still be on their way to the device.
 pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
     let chunk = plan.gathered_chunk();

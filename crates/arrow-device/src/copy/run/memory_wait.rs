@@ -1,7 +1,8 @@
 //! [`allocated`]: memory for the result of a polled copy.
 //!
-//! A copy that finds no memory tries again at later polls, and ends with an error when no release
-//! can help any more or an allocation would wait no longer.
+//! A copy that finds no memory tries again at later polls. The copy has hope as long as memory that
+//! is held back, or that comes back from other copies, may help, and an allocation would still wait
+//! for that memory. A copy that has lost hope tries once more, and ends with the error.
 //!
 //! 1. A result of several allocations is allocated as a whole or not at all. Allocations of an
 //!    attempt that is not complete are given back at once, so that two copies with a part each do

@@ -1,4 +1,17 @@
-//! Runs a plan: allocates the result and moves the bytes.
+//! Runs a plan: allocates the result and moves the bytes on the way that the plan chose.
+//!
+//! * From host to host: the host copies piece by piece (`gather`).
+//! * From the host to a device: the host writes the pieces where it can map the device's memory
+//!   (`gather`). Otherwise the device reads all pieces in one submission (`upload`), or in chunks
+//!   that the host gathers (`gathered`).
+//! * To the host: a queue of the source writes the pieces, with a wait after each 64 MiB
+//!   (`to_host`).
+//! * Within a device, and from a peer: the destination's queue copies in one submission. What has
+//!   to change on its way makes a detour by the host (`directly`).
+//! * Between devices without a common path: chunk by chunk through host memory (`staged`).
+//!
+//! What must stay true: memory that a queue may still read or write is kept until the queue has
+//! passed, whatever fails (`keep_until_done`, `in_flight`).
 
 mod gather;
 mod gathered;
@@ -54,7 +67,7 @@ impl Plan {
         );
         let mut target = self.allocate(walked)?;
         if pieces.is_empty() {
-            // SAFETY: there are none.
+            // SAFETY: there are no pieces.
             return unsafe { result::build(self, walked, target, ReadyWhen::Now) };
         }
         let readiness = match &self.route {

@@ -1,6 +1,6 @@
-//! A copy that nobody waits for. One `async` function has the steps of the copies that wait: plan,
-//! allocate, move the bytes, build the result. Where those wait for a device, this asks about one
-//! event at each poll.
+//! A copy that nobody waits for. One `async` function has the steps of a copy that waits: plan,
+//! allocate, move the bytes, build the result. Where the copy that waits would wait for a device,
+//! the function is pending, and each poll asks about one event.
 //!
 //! What must stay true:
 //!

@@ -7,9 +7,10 @@
 //! 2. The host changes offsets, and clears the gaps between the parts.
 //! 3. The destination's queue reads the chunk while the next one is on its way from the source.
 //!
-//! Two chunks of host memory are used in turn. The host memory in use for copies to one device is
-//! bounded. A copy waits for others only before its first chunk; with a chunk of its own it goes on
-//! with that one, so that no two copies wait for each other.
+//! Up to two chunks of host memory are used in turn. The host memory in use for copies to one
+//! device is bounded. A copy waits for other copies only before its first chunk. A copy that has a
+//! chunk goes on with that chunk alone if there is no room for a second one, so no two copies wait
+//! for each other.
 
 use super::in_flight::InFlight;
 use super::target::Target;
@@ -107,7 +108,7 @@ impl<'plan> ChunkMemory<'plan> {
         Ok(block)
     }
 
-    /// Notes a chunk that is on its way.
+    /// Adds a chunk that was submitted to the chunks in flight.
     pub(in crate::copy) fn send(&mut self, chunk: SentChunk) {
         self.in_flight.push(chunk);
     }
@@ -118,10 +119,8 @@ impl<'plan> ChunkMemory<'plan> {
     }
 }
 
-/// Copies all pieces. The last chunks may still be on their way to the destination when this
-/// returns.
-///
-/// Returns the event behind the last one.
+/// Copies all pieces, and returns the event behind the last chunk. The last chunks may still be on
+/// their way to the destination when this returns.
 pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
     let CopySource::Lane(lane) = &plan.source else { return Err(no_way()) };
     let (from, to) = (lane.queue()?, &plan.queue);
