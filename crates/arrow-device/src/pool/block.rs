@@ -1,4 +1,5 @@
-//! Recycled blocks for exported trees: a list per thread, and no lock.
+//! Recycled blocks of memory, in which exported trees, shared values and lists lie. Each thread has
+//! blocks of its own, and no lock is taken:
 //!
 //! 1. A block belongs to the thread that allocated it, its home.
 //! 2. A block that is freed at home goes onto one of the thread's shelves, one for each size. The
@@ -9,10 +10,12 @@
 //!    the allocator, as do blocks that are larger than the largest shelf.
 //! 5. When a thread ends, its shelves are freed and its inbox is closed.
 //!
-//! There are four sizes for each doubling, so that little of a block is wasted. What must stay
-//! true: only the home reads the blocks of its inbox, so that no block is freed while another
-//! thread looks at it; and everything of a thread is in cells, because a global allocator may call
-//! these functions in the middle of another call.
+//! Why this is fast: a block that is freed at home and taken again costs two moves of a list's
+//! head. There are four sizes for each doubling, so that little of a block is wasted.
+//!
+//! What must stay true: only the home reads the blocks of its inbox, so that no block is freed
+//! while another thread looks at it. Everything of a thread is in cells, because a global allocator
+//! may call these functions in the middle of another call.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -355,7 +358,8 @@ fn free(prefix: NonNull<Prefix>) {
         unsafe { std::alloc::dealloc(prefix.as_ptr().cast(), layout) };
     }
     if !home.is_null() {
-        // SAFETY: the block's own strong reference, made in `take`, given up once with the block.
+        // SAFETY: the block's own strong reference, made in `take_elsewhere`, given up once with
+        // the block.
         drop(unsafe { Arc::from_raw(home) });
     }
 }

@@ -48,7 +48,7 @@ impl<T: Copy> List<T> {
         unsafe { self.block.bytes().cast::<ListHeader>().add(1) }.cast()
     }
 
-    /// Adds an entry. Drops the entry where there is no room.
+    /// Adds an entry. Without room for the entry, the list stays as it was.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: T) {
         let ListHeader { capacity, length } = *self.header();
@@ -70,7 +70,7 @@ impl<T: Copy> Deref for List<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: so many entries were written from the start of the block on, which is aligned for
+        // SAFETY: so many entries were written behind the header of the block, which is aligned for
         // them and stays.
         unsafe { std::slice::from_raw_parts(self.entries().as_ptr(), self.header().length) }
     }

@@ -1,11 +1,11 @@
 //! [`PerFork`]: locked state of an object, for which a child of `fork` never waits.
 //!
-//! 1. The value is made when it is first asked for.
+//! 1. The value is made when it is first asked for. No thread waits for another thread that makes a
+//!    value: both threads make one, and one of the two values is kept.
 //! 2. In a child of `fork`, a value of the parent may have a lock that a thread of the parent holds
-//!    for ever. Where a lock is held, the child puts a new value before the older one.
-//! 3. The older value stays, because it may be all that is known of the parent's uses.
-//!
-//! No thread waits for another one that makes a value: both make one, and one of the two is kept.
+//!    for ever. Where the lock that is asked for is held, the child puts a new value before the
+//!    older one.
+//! 3. The older value stays, because it may have all that is known of what the parent did.
 
 use std::alloc::Layout;
 use std::ffi::c_void;

@@ -161,14 +161,14 @@ impl<T> Shared<T> {
     pub(crate) unsafe fn peek<'a>(raw: *const std::ffi::c_void) -> Option<&'a T> {
         // SAFETY: the pointer is null or one of `into_raw` of the same type, which is not given
         // back as long as the reference is used, as the caller promises: the share that the pointer
-        // is keeps what it is of.
+        // stands for keeps the value.
         let counted = unsafe { raw.cast::<Counted<T>>().as_ref() };
         counted.map(|counted| &counted.value)
     }
 
     fn counted(&self) -> &Counted<T> {
-        // SAFETY: `new` wrote it, and it stays until the last share is dropped, which this is not
-        // yet.
+        // SAFETY: `Vacancy::fill_with` wrote it, and it stays until the last share is dropped,
+        // which this is not yet.
         unsafe { self.0.as_ref() }
     }
 }
@@ -242,7 +242,7 @@ impl<T> Drop for Shared<T> {
             fence(Ordering::Acquire);
         }
         // The block is given back even if the drop of the value panics.
-        // SAFETY: `Vacancy::fill` has it from `into_start`, and this is the last share.
+        // SAFETY: `Vacancy::fill_with` has it from `into_start`, and this is the last share.
         let block = unsafe { Block::from_start(self.0.cast()) };
         // SAFETY: this makes a pointer to a member of a block that is there.
         let value = unsafe { &raw mut (*self.0.as_ptr()).value };

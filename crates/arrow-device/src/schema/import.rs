@@ -6,17 +6,20 @@
 //! 1. Each struct is read once. Every count is compared with the remaining budget before the table
 //!    behind the count is read, so a hostile schema can neither loop for ever nor take unbounded
 //!    memory.
-//! 2. The format of a node is compared with formats that were read before ([`Kinds`]). A new one is
-//!    parsed.
-//! 3. Its name is copied into one text with all other names, and its metadata into one blob.
-//! 4. Nodes with something below them wait in a list. When the list is empty, the tree was read.
-//! 5. Rules between a node and its neighbours, such as those of maps and run ends, are checked at
-//!    the end, and only if a format asks for that.
+//! 2. The format of a node is compared with formats that were read before ([`Kinds`]). A new format
+//!    is parsed.
+//! 3. The name of the node is copied behind the names of the other nodes. Metadata is collected in
+//!    a list, and copied into the schema when the tree was read.
+//! 4. A node with something below it is appended to a list. The nodes of the list are visited in
+//!    order, and a visit reads the nodes right below. At the end of the list the tree was read.
+//! 5. Rules between a node and those below it, such as the rules of maps and run ends, are checked
+//!    at the end, and only if a format asks for that.
 //!
-//! Why this is fast: everything is written once, to its final place in the schema's own block, as
-//! plain values. Short names are only or-ed together, so one comparison tells whether any of them
-//! is more than ASCII; then the text is checked as a whole. No field is made before somebody asks
-//! for one. Lists and kinds of the last import are used again by the next one on the thread.
+//! Why this is fast: all but the metadata is written as plain values to its place in the schema's
+//! own block, which moves only if its room was guessed too small. Short names are or-ed together
+//! while they are copied, so one comparison tells whether all of them are ASCII. Only a name that
+//! is long or not ASCII makes the text be checked, as a whole. No field is made before somebody
+//! asks for one. Lists and kinds of the last import are used again by the next one on the thread.
 
 use crate::numbered::numbered;
 use std::cell::Cell;
@@ -49,8 +52,9 @@ impl Schema {
     ///
     /// Negative or too large counts, missing tables, unknown formats, trees without end and the
     /// like need not be ruled out: they are errors. More than 64 levels, more than 262,144 fields,
-    /// and more than 24 MiB of names and metadata are errors too. Therefore no schema makes an
-    /// import take more than about 64 MiB.
+    /// more than 24 MiB of names, and metadata that together with the names read before it has more
+    /// than 24 MiB are errors too. A schema without end is refused before its import has taken more
+    /// than 64 MiB.
     pub unsafe fn import(schema: *mut ArrowSchema) -> Result<Self> {
         // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { schema.as_mut() }) else {
@@ -92,11 +96,12 @@ struct SchemaReader<'memory> {
     memory: &'memory mut Scratch,
     /// Whether any node asks for particular kinds of nodes below it.
     is_particular: bool,
-    /// The bytes of all short names, or-ed together: they tell whether any name is more than ASCII.
+    /// The first eight bytes of all names, or-ed together, and [`NOT_ASCII`] if any name is long.
+    /// The bits of [`NOT_ASCII`] tell whether the text has to be checked.
     name_bytes: u64,
 }
 
-/// The bits that are set in eight bytes of which any is more than ASCII.
+/// The highest bit of each of eight bytes. A byte of ASCII does not have this bit.
 const NOT_ASCII: u64 = 0x8080_8080_8080_8080;
 
 /// Memory that the imports of a thread use one after another.
@@ -104,7 +109,7 @@ const NOT_ASCII: u64 = 0x8080_8080_8080_8080;
 struct Scratch {
     kinds: Kinds,
     metadata: Vec<u8>,
-    /// Nodes with something below them. It is read when the turn of the node comes.
+    /// Nodes with something below them, which is read when the turn of the node comes.
     waiting: Vec<Unread>,
 }
 
@@ -141,8 +146,8 @@ impl Scratch {
     }
 }
 
-/// Up to so many columns, the block has a constant size, so that the compiler can compute its
-/// layout.
+/// Up to this number of columns, the block has a constant size, so that the compiler can compute
+/// the layout of the block.
 const FEW: i64 = 7;
 
 impl<'memory> SchemaReader<'memory> {
@@ -342,7 +347,7 @@ impl<'memory> SchemaReader<'memory> {
         {
             return Ok(span);
         }
-        // Long names are not looked at here. Their text is checked as a whole.
+        // The text of a long name is not looked at here. All text is checked at the end.
         self.name_bytes |= NOT_ASCII;
         // SAFETY: the C data interface: `name` is a "null-terminated, UTF8-encoded string" (UNS-2).
         self.draft.add_text(unsafe { CStr::from_ptr(name) })

@@ -1,21 +1,22 @@
 //! [`Kinds`]: what the format strings of a schema say, each parsed once.
 //!
-//! A schema of a thousand columns has a few format strings. Each thread remembers the kinds that it
-//! has read, from one schema to the next:
+//! A schema of a thousand columns has a few format strings. Each thread remembers kinds that it has
+//! read, from one schema to the next:
 //!
 //! 1. The key of a format string is its first eight bytes. A hash of the key gives the one place
-//!    where a kind with this key is remembered.
-//! 2. If the kind there has this key, it is the right one: strings that are not whole in their key
-//!    are never remembered at such a place. Nearly all nodes end here, after one comparison of
-//!    eight bytes.
-//! 3. If the kind was last used in another schema, it is added to this schema, together with its
-//!    rule. A number that each schema has tells.
-//! 4. Otherwise the last kinds of this schema are searched, in case another kind has taken the
-//!    place. A kind that is not found is parsed, and takes the place.
+//!    where a kind with this key may be remembered.
+//! 2. If the kind at this place has the key, it is the kind of the format string, because only
+//!    kinds whose strings are whole in their keys are remembered at such places. Nearly all nodes
+//!    end here, after one comparison of eight bytes.
+//! 3. If the kind at this place has another key, the last kinds of this schema are searched, in
+//!    case the place was taken by another kind. A kind that is not found is parsed, and takes the
+//!    place. A kind whose string is longer than its key has no such place.
+//! 4. Each schema that is read gets a number. If the number of the kind's last schema is another
+//!    one, the kind is added to this schema, together with its rule.
 //!
-//! What must stay true: a kind in its place that was last used in an earlier schema is new in this
-//! one. An entry changes only to a kind of the schema that is being read, so none goes back to an
-//! earlier schema.
+//! What must stay true: a kind at its place that was last used in an earlier schema is new in this
+//! schema. That holds because an entry only ever changes to a kind of the schema that is being
+//! read.
 
 use std::ffi::{CStr, c_char};
 use std::sync::Arc;
@@ -31,8 +32,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// The kinds that a thread remembers.
 pub(super) struct Kinds {
-    /// Kinds whose format string is whole in its key, each at the place of its key; and, as the
-    /// last entry, the last kind that has no such place.
+    /// Kinds whose format string is whole in its key, each at the place of its key. The last entry
+    /// is for the last kind that is not at such a place.
     known: [KnownKind; REMEMBERED + 1],
     /// The number of the schema that is being read.
     schema: u64,

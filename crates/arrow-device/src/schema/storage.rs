@@ -1,8 +1,9 @@
 //! [`Table`]: the table of a schema, in one block of recycled memory.
 //!
 //! All plain values of the table lie in the block, behind the table itself. A [`Draft`] is a table
-//! that is being written. Its room is guessed from the number of nodes. Where the guess was too
-//! low, everything moves to a larger block.
+//! that is being written. The room for each part of a draft is guessed from the number of nodes.
+//! Where a guess was too low, everything moves to a larger block, in which that part has at least
+//! twice the room. So a schema usually takes one block, and no list is allocated for its values.
 
 use crate::numbered::fitted;
 use crate::once::{OnceBox, OnceSlice};
@@ -24,8 +25,8 @@ use crate::{Error, ErrorKind, Result};
 
 pub(super) struct Table {
     pub(super) packed: Packed,
-    /// The nodes. A schema that was made of fields has them from the start. An imported schema
-    /// makes them when they are first asked for.
+    /// The nodes. A schema that was made of fields has its nodes from the start. An imported schema
+    /// makes its nodes when somebody first asks for one.
     pub(super) nodes: OnceSlice<SchemaNode>,
     pub(super) image: OnceBox<Image>,
 }
@@ -196,7 +197,7 @@ impl Draft {
 
     /// Adds a text with its NUL byte, and returns its place.
     pub(super) fn add_text(&mut self, text: &CStr) -> Result<TextSpan> {
-        // At most `LONGEST_TEXT`.
+        // All texts together have at most `LONGEST_TEXT` bytes.
         let start = self.0.packed.text.count as u32;
         if !self.0.packed.text.extend(text.to_bytes_with_nul()) {
             self.add_more_text(text.to_bytes_with_nul())?;

@@ -1,4 +1,12 @@
 //! [`Schema`]: the type of an array or batch, as a table.
+//!
+//! The nodes of a type are numbered level by level. The root is node 0, the children of a node have
+//! consecutive numbers, and the dictionary of a node comes right behind the node's children. The
+//! table has a [`Check`] for each node, and the [`Rule`]s that the checks name. Nodes of one type
+//! usually share a rule. Arrays are checked and walked by these numbers, without a look at a type.
+//!
+//! The [`SchemaNode`]s, with fields and layouts, are another list. An imported schema makes the
+//! list when somebody first asks for a node.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -175,7 +183,7 @@ impl Schema {
     /// The rule of a node.
     #[inline]
     pub(crate) fn rule(&self, number: u32) -> &Rule {
-        // Each node has a check, and each check names a rule: both are made from the nodes.
+        // Each node has a check, and each check names a rule of the table.
         numbered(self.rules().get(self.check(number).rule as usize))
     }
 
