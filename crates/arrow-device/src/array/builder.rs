@@ -588,7 +588,7 @@ pub(super) struct Settled {
     pub(super) came_without_event: bool,
 }
 
-/// Events behind the work in whose order trees are ready, each with such a tree.
+/// Events behind the work of queues, each with a tree that is ready in the order of its queue.
 type EventsInOrder<'parts> = Vec<(&'parts Shared<Tree>, Pending)>;
 
 /// The parts of an array that decide when the array is ready.

@@ -301,7 +301,7 @@ impl Array {
     }
 
     /// Writes the base struct, and returns its `sync_event`. `share` gives the share of the tree
-    /// that keeps both. Nothing is written where there is an error.
+    /// that keeps the data and the event. Nothing is written where there is an error.
     #[inline(always)]
     fn fill(
         &self,
@@ -471,8 +471,8 @@ struct ReleaseCallbacks {
     of_node: unsafe extern "C" fn(*mut ArrowArray),
 }
 
-/// [`age_of`] compares the callbacks of imported structs with these two. They are in a static,
-/// because each use of a function's name may give another address.
+/// [`age_of`] compares the callbacks of imported structs with these two callbacks. The callbacks
+/// are in a static, because each use of a function's name may give another address.
 static RELEASE_CALLBACKS: ReleaseCallbacks = ReleaseCallbacks {
     of_leaf: release_share::<ArrowArray, Tree>,
     of_node: release::release::<ArrowArray>,

@@ -197,7 +197,7 @@ unsafe fn moved(
 /// event there. Where the array has no memory, the age of the struct says nothing of that event.
 ///
 /// # Safety
-/// As of [`moved`].
+/// The obligations of [`moved`].
 #[cold]
 #[inline(never)]
 unsafe fn came_back(
@@ -217,7 +217,7 @@ unsafe fn came_back(
 /// The array of a struct that was checked, whose memory has this age.
 ///
 /// # Safety
-/// As of [`moved`].
+/// The obligations of [`moved`].
 #[inline(always)]
 unsafe fn placed(
     source: &mut ArrowArray,

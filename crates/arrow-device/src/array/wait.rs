@@ -34,8 +34,8 @@ pub enum Ready {
     /// The data may be used after one event. (Work on the one queue of a device whose arrays are
     /// ready [in its order](crate::driver::Readiness::QueueOrder) need not wait for the event.)
     AfterEvent,
-    /// The data may be used after so many events: columns with different events were put together.
-    /// [`Array::export_on`] joins the events.
+    /// The data may be used after this number of events: columns with different events were put
+    /// together. [`Array::export_on`] joins the events.
     AfterEvents(usize),
 }
 
@@ -69,9 +69,9 @@ impl Array {
 
     /// Waits on the host until the data may be used.
     ///
-    /// For an array that came with an event of its own this needs the device to be open in this
-    /// process, as [`Device::new`] does; whoever has a queue uses [`on`](Self::on) instead and does
-    /// not wait at all.
+    /// An array that came with an event of its own can only be waited for while its device is open
+    /// in this process: see [`Device::new`]. A program that has a queue uses [`on`](Self::on)
+    /// instead, and does not wait at all.
     pub fn wait(&self) -> Result<()> {
         self.tree.pending()?.iter().try_for_each(|pending| match pending {
             Pending::Event(event) => event.synchronize(),
@@ -348,9 +348,9 @@ impl Tree {
         unsafe { queue.reaches_memory(self.device, || self.any_memory()) }
     }
 
-    /// Records an event on this queue that is behind all of these. The event of a producer stays
-    /// until the release and no longer (UNS-5), so the tree is kept until the queue has passed the
-    /// new event.
+    /// Makes a queue wait for all of these events, and records an event behind them. The event of a
+    /// producer stays until the release and no longer (UNS-5), so the tree is kept until the queue
+    /// has passed the new event.
     pub(crate) fn joined(&self, queue: &Queue, all: &[Pending]) -> Result<Event> {
         self.wait_for_all(queue, all)?;
         match queue.record() {
@@ -365,8 +365,8 @@ impl Tree {
         }
     }
 
-    /// Makes a queue wait for all of these. Where that fails, the tree is kept for the events that
-    /// the queue waits for already.
+    /// Makes a queue wait for all of these events. If one wait fails, the tree is kept for the
+    /// events that the queue waits for already.
     fn wait_for_all(&self, queue: &Queue, all: &[Pending]) -> Result<()> {
         for (number, pending) in all.iter().enumerate() {
             if let Err(error) = self.wait_for(queue, pending) {

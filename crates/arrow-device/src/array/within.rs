@@ -60,9 +60,9 @@ impl Array {
     /// buffer. A message with many columns becomes an array by a few allocations in all, and not by
     /// a few for each column.
     ///
-    /// The nodes are given one after the other in the order of the schema, each before those below
-    /// it: the array itself, its first child, what is below that child, its second child. A child
-    /// of the finished array keeps all of the array alive.
+    /// Each node is given before the nodes below it, and these before the node's next sibling: the
+    /// array itself, its first child, what is below that child, its second child. A child of the
+    /// finished array keeps all of the array alive.
     ///
     /// ```
     /// use arrow_device::{Array, Buffer, DataType, Field, Schema};

@@ -37,7 +37,8 @@ pub(super) enum CopySource {
 pub(super) struct Lane {
     array: Array,
     queue: Option<Queue>,
-    /// The device copies multiples of so many bytes, at multiples of so many bytes.
+    /// The number of bytes of a unit. The device copies whole units, which begin at multiples of
+    /// this number.
     unit: u64,
     /// The view that orders the queue behind the data, and keeps the data until the queue has
     /// passed.

@@ -179,7 +179,7 @@ impl Block {
     }
 
     /// A block of at least this many bytes from the thread's shelves; `None` where they have none.
-    /// For callers that can do without a block, and then avoid a call.
+    /// Callers that can do without a block use this, and avoid a call of the allocator.
     #[inline(always)]
     pub(crate) fn at_hand(bytes: usize) -> Option<Self> {
         let (shelf, _) = shelf_of(bytes)?;

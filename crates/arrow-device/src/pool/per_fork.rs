@@ -57,7 +57,7 @@ impl<T: Locks> InProcess<T> {
 }
 
 impl<T: Locks> PerFork<T> {
-    /// Without a value yet.
+    /// Makes a place for a value. The value is made when it is first asked for.
     #[inline(always)]
     pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()), PhantomData)

@@ -53,8 +53,8 @@ impl<T> Vacancy<T> {
         Ok(Self(Block::new(bytes.saturating_add(Self::ROOM_AT))?, PhantomData))
     }
 
-    /// Memory from the thread's shelves; `None` where they have none. For callers that can do
-    /// without it, and then avoid a call.
+    /// Memory from the thread's shelves; `None` where they have none. Callers that can do without
+    /// recycled memory use this, and avoid a call of the allocator.
     #[inline(always)]
     pub(crate) fn at_hand() -> Option<Self> {
         Block::at_hand(Self::ROOM_AT).map(|block| Self(block, PhantomData))

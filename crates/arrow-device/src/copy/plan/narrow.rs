@@ -70,7 +70,7 @@ pub(in crate::copy) fn union_offsets(
     for (id, offset) in type_ids.iter().zip(offsets.iter_mut()) {
         let first =
             child_of(*id).and_then(|child| ranges.get(child)).map_or(0, |range| range.start);
-        // Both are offsets of 32 bits, and their difference is not negative.
+        // The offset and `first` have 32 bits, and their difference is not negative.
         *offset = i32::from_ne_bytes(*offset).wrapping_sub(first as i32).to_ne_bytes();
     }
     Some(ranges)

@@ -1,5 +1,5 @@
 //! Rebases offsets: after the bytes before the first offset were cut off, the offsets begin at 0.
-//! They are changed on their way through host memory.
+//! The offsets are changed on their way through host memory.
 
 /// How the offsets of one buffer change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,7 +63,7 @@ mod tests {
         rebase.apply(&mut bytes, 0);
         let expected: Vec<u8> = [0_i32, 0, 0, 2, 5].iter().flat_map(|n| n.to_ne_bytes()).collect();
         assert_eq!(bytes, expected);
-        // In two halves it is the same.
+        // Two halves, changed one after the other, give the same offsets.
         rebase.apply(&mut halves[..4], 0);
         rebase.apply(&mut halves[4..], 4);
         assert_eq!(halves, expected);

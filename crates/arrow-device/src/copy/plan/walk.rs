@@ -6,8 +6,8 @@
 //! 1. The root is known from the start: its elements are those of the array.
 //! 2. A known node is settled (`look_at`). Its range is widened to begin at a whole byte of a
 //!    bitmap, or at a unit of the device. The bytes of its buffers become pieces.
-//! 3. The range of its children follows: the same elements for a struct, as many times the list
-//!    size for a list of fixed size, everything for a dictionary, and the elements that indices
+//! 3. The range of its children follows. It is the same range for a struct, the range times the
+//!    list size for a fixed-size list, all values for a dictionary, and the elements that indices
 //!    refer to for nodes with indices (`indices`).
 //! 4. Behind offsets only the data tells the range. Nodes with offsets are collected, and the
 //!    offsets of all of them are read together (`lengths`). Their children are known then, and the

@@ -150,7 +150,7 @@ impl Plan {
     }
 
     /// Copies to the host, with one submission on a queue of the source and one wait. A large copy
-    /// takes several of both.
+    /// takes several submissions, and a wait after each.
     fn to_host(&self, pieces: &[Piece], target: Target) -> Result<Target> {
         let CopySource::Lane(lane) = &self.source else { return Err(no_way()) };
         let queue = lane.queue()?;

@@ -54,7 +54,7 @@ impl<'plan> ChunkMemory<'plan> {
         Self { device, room, in_flight, is_bounded: true }
     }
 
-    /// For a copy that does not wait for other copies.
+    /// This memory, for a copy that does not wait for other copies.
     pub(in crate::copy) fn without_bound(self) -> Self {
         Self { is_bounded: false, ..self }
     }
