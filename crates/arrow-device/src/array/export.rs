@@ -1,7 +1,7 @@
 //! Writes an `ArrowDeviceArray` for a consumer.
 //!
-//! 1. The struct can show one event. `export` takes the event of the array as it came
-//!    (`single_pending`). `export_on` lets a queue join several events (`export_joined`).
+//! 1. The struct can show one event. `export` shows the event of the array (`single_pending`), and
+//!    `export_on` lets a queue join several events (`export_joined`).
 //! 2. A node without anything below it goes out as one struct (`exported_leaf`). The struct refers
 //!    to the tree's own table of buffers, and its `private_data` is a share of the tree.
 //! 3. Any other node takes one block of recycled memory for all structs below it, an arena
@@ -10,11 +10,9 @@
 //! 4. The columns of a record batch go out with exactly the rows of the batch, and the struct
 //!    around them without an offset (`BatchRows`).
 //!
-//! Why this is fast: an export takes at most one block, and copies no table of buffers. Known null
-//! counts go out, and no null is counted. `export` calls no device. The loop over the nodes is
-//! compiled once for imported trees and once for built ones.
-//!
-//! What must stay true: where there is an error, nothing is written to the consumer's struct.
+//! Why this is fast: an export takes at most one block, copies no table of buffers and counts no
+//! null. `export` calls no device. The loop over the nodes is compiled once for imported trees and
+//! once for built ones. What must stay true: an error leaves the consumer's struct as it was.
 
 use crate::numbered::{all_numbered, numbered};
 use std::ffi::c_void;

@@ -33,8 +33,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
 use super::node::{CNode, TreeOwner};
 
-/// The header. The slots come right behind it, so it has their alignment: that of the 64-bit
-/// numbers in the structs, which is that of a pointer or more.
+/// The header of a block. The slots come right behind the header, which therefore has the alignment
+/// of a slot: that of the 64-bit numbers in the structs, which is that of a pointer or more.
 #[repr(C, align(8))]
 pub(super) struct ArenaHeader<N: CNode> {
     /// How many nodes are not released.
@@ -85,7 +85,7 @@ pub(super) fn released<T>() -> *mut T {
     ptr::without_provenance_mut(align_of::<usize>())
 }
 
-/// A view of a block. Copies of it are pointers.
+/// A pointer to a block, which can be copied.
 pub(super) struct Arena<N: CNode> {
     pub(super) header: NonNull<ArenaHeader<N>>,
 }

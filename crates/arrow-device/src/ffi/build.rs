@@ -1,9 +1,14 @@
 //! Fills an arena: the structs of a whole tree are written once, at the places where the consumer
 //! finds them.
 //!
-//! The block's size is known from the number of nodes. A walk over the tree takes the next slots
-//! for the children of a node, side by side, writes their structs, and points the node's table at
-//! them. Leaves of one parent are written in one loop, which is where a wide tree spends its time.
+//! 1. The size of the block follows from the number of nodes, so the block is taken once.
+//! 2. The children of a node get the next free slots, side by side, and the next free part of the
+//!    tables of children.
+//! 3. The struct of a child is written to its slot, after everything below the child.
+//!
+//! Why this is fast: leaves of one parent are written in one loop without a call, which is where a
+//! wide tree spends its time. What must stay true: nobody sees the block before all of it is
+//! written, and the slots in use are exactly as many as the tree has nodes.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;

@@ -8,8 +8,8 @@ use super::node::SchemaNode;
 use super::{BufferKind, DataType, Layout};
 use crate::numbered::numbered;
 
-/// What the C struct of a node has to keep to because of its type. Nodes of one type share a rule,
-/// so that the checks of a wide table stay small.
+/// What the C struct of a node has to keep to because of its type. Nodes of one type usually share
+/// a rule, so that the checks of a wide table stay small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     /// The largest allowed `offset + length`, so that no size in bytes overflows.

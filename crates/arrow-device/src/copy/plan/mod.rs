@@ -221,8 +221,8 @@ impl Plan {
         self.walked.as_ref().map_or(&[], |walked| &walked.notes)
     }
 
-    /// Whether the host gathers the data in memory of the driver, chunk by chunk, because the
-    /// device prefers few large pieces.
+    /// Whether the host gathers the data in staging memory, chunk by chunk, because the device
+    /// prefers few large pieces.
     pub(in crate::copy) fn is_gathered(&self) -> bool {
         matches!(self.route, CopyRoute::FromHost)
             && self.queue.device().properties().gathered_writes

@@ -1,7 +1,8 @@
 //! A copy from the host to a device that prefers few large pieces.
 //!
-//! The host gathers a chunk of the packed result in staging memory of the device. While the device
-//! reads that chunk, the host gathers the next one, in up to two chunks of memory in turn.
+//! The host gathers a chunk of the packed result in staging memory: host memory that is kept for
+//! copies to the device. While the device reads that chunk, the host gathers the next one. Up to
+//! two chunks of memory are used in turn.
 //!
 //! Why this is fast: the host touches the bytes of the source once, and a packed result takes one
 //! region for each chunk instead of one for each piece. What must stay true: a chunk is not filled
