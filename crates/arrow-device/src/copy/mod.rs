@@ -26,12 +26,13 @@
 //! # How it travels
 //!
 //! Everything is packed into one allocation, and handed to the driver as one list of regions. Where
-//! the destination's queue reaches the source, or one side is the host, the copy is submitted and
-//! the result is ready after an event. Where two devices have no common path, the data passes
-//! through host memory chunk by chunk, two chunks at a time in turn: on the calling thread
-//! ([`Plan::run`]), or on an executor ([`Plan::start`]). A thread that may not block polls a copy
-//! ([`PolledCopy`]). Copies to one device have at most 256 MiB of such host memory in use at a
-//! time. A copy that would need more waits for the others first, for as long as an allocation would
+//! the destination's queue reaches the source, or the source is host memory, the copy is submitted
+//! and the result is ready after an event. A copy to the host waits until the bytes have arrived.
+//! Where two devices have no common path, the data passes through host memory chunk by chunk, in
+//! two chunks of memory in turn: on the calling thread ([`Plan::run`]), or on an executor
+//! ([`Plan::start`]). A thread that may not block polls a copy ([`PolledCopy`]). Copies to one
+//! device have at most 256 MiB of such host memory in use at a time. A copy that would need more
+//! waits for the others first, for as long as an allocation would
 //! ([`allocation_timeout`](crate::deferred::allocation_timeout)).
 //!
 //! The result is one tree in one allocation, so one column of it keeps all of the memory.
