@@ -53,6 +53,9 @@ pub struct WithinBuilder {
     /// The dictionaries, and the numbers of their nodes.
     dictionaries: Vec<Array>,
     numbers: Vec<u32>,
+    /// Whether all that was given was taken. A node that was refused, or whose iterator of buffers
+    /// panicked, leaves the tables in between.
+    is_whole: bool,
 }
 
 impl Array {
@@ -94,6 +97,7 @@ impl Array {
             owners: Vec::new(),
             dictionaries: Vec::new(),
             numbers: Vec::new(),
+            is_whole: true,
         }
     }
 }
@@ -107,8 +111,28 @@ impl WithinBuilder {
     /// # Errors
     /// For a node that its type, or the node above, does not allow, the errors of [`ArrayBuilder`].
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a part that is not inside the
-    /// buffer. Drop the builder after an error: the refused node cannot be given again.
+    /// buffer. After an error every call of the builder is an error.
     pub fn node(
+        &mut self,
+        length: usize,
+        null_count: usize,
+        buffers: impl IntoIterator<Item = Option<Range<u64>>>,
+    ) -> Result<()> {
+        self.begin()?;
+        self.add(length, null_count, buffers)?;
+        self.is_whole = true;
+        Ok(())
+    }
+
+    /// Refuses everything after a refusal, and after a panic.
+    fn begin(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.is_whole, false) {
+            true => Ok(()),
+            false => Err(refused("what was given before was refused".into())),
+        }
+    }
+
+    fn add(
         &mut self,
         length: usize,
         null_count: usize,
@@ -170,6 +194,7 @@ impl WithinBuilder {
     /// Gives the values of a dictionary: the next node, with all nodes below it. The values are an
     /// array that was made before on the device of the buffer. The finished array keeps the values.
     pub fn dictionary(&mut self, values: Array) -> Result<()> {
+        self.begin()?;
         let number = self.missing.pop().ok_or_else(too_many)?;
         if !is_dictionary(&self.schema, number) {
             return Err(mismatch("an array is given where no dictionary is missing".into()));
@@ -181,12 +206,14 @@ impl WithinBuilder {
         }
         self.dictionaries.push(values);
         self.numbers.push(number);
+        self.is_whole = true;
         Ok(())
     }
 
     /// Makes the array of data that is complete, or will be after the work that was submitted for
     /// the data, as [`ArrayBuilder::finish_ready`] does.
-    pub fn finish_ready(self) -> Result<Array> {
+    pub fn finish_ready(mut self) -> Result<Array> {
+        self.begin()?;
         let Self { schema, memory, missing, mut nodes, pointers, mut extents, .. } = self;
         if !missing.is_empty() {
             let message = format!("{} nodes of the schema are not given", missing.len());

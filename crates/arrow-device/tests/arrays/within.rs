@@ -354,3 +354,48 @@ fn nodes_that_their_type_or_the_node_above_does_not_allow_are_refused() {
     assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
     assert!(error.to_string().contains("the type is int32, not utf8"), "{error}");
 }
+
+/// What was refused is no part of an array, also where the caller goes on.
+// Requirement: SAF-2
+#[test]
+fn nothing_is_made_after_a_refusal() {
+    let of = |field| Schema::batch([Field::new("x", field, true)]).unwrap();
+    let begun = |schema: &Schema| {
+        let mut builder = Array::builder_within(schema, Buffer::from(vec![0_i32; 4]));
+        builder.node(2, 0, [None]).unwrap();
+        builder
+    };
+    let numbers = of(DataType::Int32);
+
+    // Shorter than the rows, of which a batch would show two.
+    let mut builder = begun(&numbers);
+    builder.node(1, 0, [None, Some(0..4)]).unwrap_err();
+    let error = builder.node(2, 0, [None, Some(0..8)]).unwrap_err();
+    assert!(error.to_string().contains("given before was refused"), "{error}");
+    builder.finish_ready().unwrap_err();
+
+    // Of too few buffers, and outside of the memory.
+    for places in [&[None][..], &[None, Some(12..20)]] {
+        let mut builder = begun(&numbers);
+        builder.node(2, 0, places.iter().cloned()).unwrap_err();
+        builder.finish_ready().unwrap_err();
+    }
+
+    // An iterator that panics.
+    let mut builder = begun(&numbers);
+    let places = std::iter::once_with(|| panic!("no place"));
+    let given = std::panic::AssertUnwindSafe(|| builder.node(2, 0, places));
+    std::panic::catch_unwind(given).unwrap_err();
+    builder.finish_ready().unwrap_err();
+
+    // A dictionary of another type, and one where none is missing.
+    let coded = of(DataType::dictionary(IndexType::Int32, DataType::Utf8));
+    let other = || Array::from_values(DataType::Int32, [Some(1)]).unwrap();
+    let mut builder = begun(&coded);
+    builder.node(2, 0, [None, Some(0..8)]).unwrap();
+    builder.dictionary(other()).unwrap_err();
+    builder.finish_ready().unwrap_err();
+    let mut builder = begun(&numbers);
+    builder.dictionary(other()).unwrap_err();
+    builder.finish_ready().unwrap_err();
+}

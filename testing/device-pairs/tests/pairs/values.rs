@@ -159,7 +159,9 @@ fn a_copy_without_trimming_has_the_shape_of_its_source() {
         let (array, _) = built(&plan);
         for place in &world.places {
             let copy = array.copy_with(&place.queue, &whole).unwrap();
-            assert_eq!((copy.offset(), copy.len()), (array.offset(), array.len()), "{place:?}");
+            // Without elements there is one offset, and all of that is at the beginning.
+            let offset = if array.is_empty() { 0 } else { array.offset() };
+            assert_eq!((copy.offset(), copy.len()), (offset, array.len()), "{place:?}");
             assert_eq!(copy.null_count(), array.null_count(), "{place:?}");
             assert_eq!(copy.schema().unwrap(), array.schema().unwrap(), "{place:?}");
         }
