@@ -5,8 +5,8 @@
 //! 2. Where the number is that of this thread, or of a parent process, the result is an error.
 //! 3. Otherwise the thread sets the bit [`IS_AWAITED`] and waits in `waiting`, which knows which
 //!    thread waits for which, and refuses a wait that would close a circle.
-//! 4. The thread that ends a turn sets the number to 0, and wakes the waiting threads if the bit was
-//!    set. Where nobody waits, a turn is two atomic operations and a lock that is always free.
+//! 4. The thread that ends a turn sets the number to 0, and wakes the waiting threads if the bit
+//!    was set. Where nobody waits, a turn is two atomic operations and a lock that is always free.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

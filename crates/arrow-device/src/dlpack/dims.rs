@@ -2,7 +2,7 @@
 //! overflow.
 //!
 //! Lengths and strides of other parties are checked once, in [`Dims::of`]: no length is negative,
-//! and the number of elements and the places of the first and the last element fit into 64 bits.
+//! and the number of elements, the lowest place of an element and the highest one fit into 64 bits.
 //! All later sums and products are parts of those that were checked, so they cannot overflow.
 
 use crate::numbered::numbered;
