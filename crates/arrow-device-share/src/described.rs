@@ -114,7 +114,8 @@ impl Described {
         })?;
         let len = match extent {
             Extent::Exact(len) | Extent::AtLeast(len) => len,
-            // The data of the last offset ends somewhere before.
+            // The data ends where the last offset says, which nobody has read: somewhere before the
+            // end of the allocation.
             Extent::Unknown => left,
         };
         if len > left {
@@ -195,7 +196,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) largest: u64,
 }
 
-/// The number that a message gives its array. Also for a message of which the rest is refused.
+/// The number that a message gives its array. The rest of the message may be wrong.
 pub(crate) fn number_of(body: &[u8]) -> Result<u64> {
     Reader::new(body).u64()
 }

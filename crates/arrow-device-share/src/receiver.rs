@@ -151,7 +151,7 @@ impl Receiver {
         }
     }
 
-    /// The next frame of those that were read. They are taken before anybody waits for the socket.
+    /// The next of the frames that were read already. Does not read the socket.
     fn has_come(&mut self) -> Result<Option<Frame>> {
         self.reader.take()?.map(Some).ok_or_else(nothing_came)
     }
@@ -209,8 +209,8 @@ impl Receiver {
         error
     }
 
-    /// Lets nothing more come, and releases the arrays that came and were not taken. The sender
-    /// would hold them as long as anything uses one of the arrays that were.
+    /// Lets nothing more come, and releases the arrays that came and that nobody took. Otherwise
+    /// the sender would hold these as long as anything uses an array that was taken.
     fn close(&mut self) {
         if std::mem::replace(&mut self.is_closed, true) || !self.back.is_of_this_process() {
             return;

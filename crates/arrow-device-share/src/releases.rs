@@ -1,8 +1,9 @@
 //! [`Backchannel`]: what a receiver tells its sender.
 //!
-//! Arrays are released wherever their last use ends, and a release waits for nothing. So what is to
-//! be told is noted under a lock and sent as far as the system takes it at once. The rest is sent
-//! with the next thing that is told, or by the keeper's thread once the sender has read.
+//! Arrays are released wherever their last use ends, and a release waits for nothing. A message to
+//! the sender is therefore noted under a lock, and sent as far as the system takes it at once. The
+//! rest is sent with the next message, or by the keeper's thread once the sender has read. Releases
+//! that could not be sent are put together, up to [`PER_FRAME`] in one frame.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;

@@ -7,8 +7,8 @@
 //! wants the array.
 //!
 //! The module has both sides. They need no particular runtime, and neither side blocks or has a
-//! thread of its own. (A [`Drive`] that is polled or dropped where it may call nobody is helped by a
-//! short-lived thread.)
+//! thread of its own. (A [`Drive`] that is polled or dropped where it may call nobody is helped by
+//! a short-lived thread.)
 //!
 //! | to | use |
 //! |---|---|

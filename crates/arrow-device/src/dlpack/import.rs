@@ -6,9 +6,9 @@
 //!
 //! There are two ways to one result:
 //!
-//! 1. Most tensors are plain ([`PlainTensor`]): numbers of 32 or 64 bits in host memory, compact, in
-//!    one to four dimensions, with at least one element, and complete when they are imported. A few
-//!    comparisons recognise them, and their dimensions need no sums that could overflow. The
+//! 1. Most tensors are plain ([`PlainTensor`]): numbers of 32 or 64 bits in host memory, compact,
+//!    in one to four dimensions, with at least one element, and complete when they are imported. A
+//!    few comparisons recognise them, and their dimensions need no sums that could overflow. The
 //!    function is compiled once for each number of dimensions.
 //! 2. All other tensors, and all that are wrong, take the full checks ([`Checked`]), which also
 //!    find the words of an error.
