@@ -71,8 +71,8 @@
 //! does not have them, with the same names and versions of the device, of the driver and of the
 //! platform.
 //!
-//! Memory of devices of their own, which `cl_khr_external_memory` exports, is not shared: no
-//! runtime with that extension was at hand to test it with.
+//! The memory that a device has for itself, which the extension `cl_khr_external_memory` exports,
+//! is not shared: no runtime with that extension was at hand for a test.
 //!
 //! # Threads
 //!

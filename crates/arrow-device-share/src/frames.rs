@@ -413,7 +413,7 @@ impl FrameReader {
                 self.descriptors.extend(came);
             }
         }
-        // More came with one call than the system gives, or more than a frame may have.
+        // The system could not give all descriptors, or more came than a frame may have.
         let is_lost = received.flags.contains(ReturnFlags::CTRUNC)
             || self.descriptors.len() > self.limits.descriptors.saturating_add(MOST_AT_ONCE);
         if is_lost {

@@ -73,11 +73,11 @@
 //! # Queues
 //!
 //! [`Queue::raw`](arrow_device::Queue::raw) is a `VkQueue`. The order of the queue is that of
-//! submission, by this crate and by others. What this crate submits begins and ends with a full
-//! barrier, so it is in order with all that was submitted before and will be submitted later.
-//! Barriers between the application's own commands are left to the application.
-//! [`open_queue`](arrow_device::Device::open_queue) returns the queues that were given in turn, so
-//! with one queue all callers share it. A device of [`open`] has one queue.
+//! submission, by this crate and by others. The commands that this crate submits stand between full
+//! barriers, so they are in order with all that was submitted before and will be submitted later.
+//! Barriers between the application's own commands are left to the application. The queues that
+//! were given take turns in [`open_queue`](arrow_device::Device::open_queue): with one queue all
+//! callers share it. A device of [`open`] has one queue.
 //!
 //! A thread that holds a queue's [lock](SubmitLock) must not call this library, which takes the
 //! lock for its own submissions.
@@ -132,7 +132,7 @@
 //!   every process can read. So a peer that forges such a file, or writes to the beginning of a
 //!   real one, can make the other process read or unmap other addresses than those of the memory.
 //!   The files of SwiftShader are not sealed: a peer that shortens one ends the other process with
-//!   SIGBUS when that reads it.
+//!   SIGBUS when the other process reads the memory.
 //!
 //! Vulkan wants the ownership of a buffer to be transferred to the other process and back, by
 //! commands. Both sides read at the same time here, so there are no such commands: drivers use them
