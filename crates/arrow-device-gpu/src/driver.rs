@@ -6,9 +6,9 @@
 //! makes the device the current one of the calling thread, and then makes the thread's former
 //! device current again.
 //!
-//! Work is submitted only to streams that capture no graph, and other calls are made in the mode in
-//! which they do not disturb captures of other threads. Destroyed events are kept, up to a bound,
-//! so that recording an event usually makes none.
+//! Work is submitted only to streams that capture no graph. Calls that could disturb a capture of
+//! another thread are made in the mode in which they do not ([`Apart`]). Destroyed events are kept
+//! for their next use, up to a bound, so that an event is rarely made.
 
 use std::ffi::c_void;
 use std::fmt;

@@ -3,8 +3,8 @@
 //! An allocation for a queue comes from a pool in the order of the queue, where the device can do
 //! that: no work is waited for, and memory that was freed is used again. Where the device turns out
 //! not to be able to, this is not tried again. Without a queue, and for pinned and managed memory,
-//! the driver allocates at once. Where no memory is left, the library's own pool gives back what it
-//! has kept, and the allocation is tried once more.
+//! the driver allocates at once. Where the device has no memory left, the library's own pool gives
+//! back what it has kept, and the allocation is tried once more.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;

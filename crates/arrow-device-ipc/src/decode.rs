@@ -2,13 +2,19 @@
 //!
 //! A header has two lists. The first has a node for each column and for all that is below it,
 //! parents before their children: the length of the array and its count of nulls. The second has a
-//! place in the body for each buffer, in the order of the nodes. Both lists are walked once, along
-//! the [`Shape`] of the columns. A column that is not asked for is counted and passed over. Buffers
-//! are slices of the body, so nothing is copied unless it was compressed. Columns whose buffers all
-//! lie in one body become one tree, by a [`WithinBuilder`]; of buffers with memory of their own
-//! each column becomes a tree, so that a column keeps only its own memory. What must stay true: no
-//! number of a header is used before it was checked, the place of a buffer against the body, and
-//! the length of an array against its buffers.
+//! place in the body for each buffer, in the order of the nodes. Both lists are walked along the
+//! [`Shape`] of the columns: once where all columns are asked for. Where only some are, a first
+//! walk passes over all columns, and a second one makes those that are asked for, in the order in
+//! which they are asked for.
+//!
+//! Buffers are slices of the body, so nothing is copied unless it was compressed. Columns whose
+//! buffers all lie in one body become one tree, by a [`WithinBuilder`], which is fast because the
+//! tree has one table of nodes and one of buffers for all columns. Where buffers have memory of
+//! their own, each column becomes a tree, so that a column keeps only its own memory; such columns
+//! are made in one walk.
+//!
+//! What must stay true: no number of a header is used before it was checked, the place of a buffer
+//! against the body, and the length of an array against its buffers.
 
 use std::ops::Range;
 

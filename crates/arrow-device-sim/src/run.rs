@@ -4,8 +4,9 @@
 //! A wait has goals: so much work of some queues. [`State::targets`] adds the work that this work
 //! waits for, queue by queue. Then one piece of work after the other runs, each the first of its
 //! queue: the seed chooses among the queues whose first work does not wait. Nothing else runs, so a
-//! result that nobody waited for is not there. What must stay true: a wait names work that was
-//! submitted before it, so some queue can always go on.
+//! result that nobody waited for is not there. An eager device has all work as its goal, at the end
+//! of each call that submits some. What must stay true: a wait names work that was submitted before
+//! it, so some queue can always go on.
 
 use std::any::Any;
 use std::collections::BTreeMap;
