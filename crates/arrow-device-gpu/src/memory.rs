@@ -116,9 +116,9 @@ impl<A: Api> GpuDriver<A> {
         allocate()
     }
 
-    /// Checks that the device has enough free memory for managed memory. Drivers allow more managed
-    /// memory than that. The excess is then moved to and fro, or ends the process on devices that
-    /// cannot move it.
+    /// Checks that the device has as much free memory as is asked for. Drivers give out more
+    /// managed memory than a device has. The excess is then moved between host and device again and
+    /// again, or ends the process where the device cannot move memory.
     fn require_free(&self, len: u64) -> Result<()> {
         let (mut free, mut total) = (0, 0);
         for trims in [false, true] {

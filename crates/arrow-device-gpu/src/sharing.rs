@@ -1,8 +1,8 @@
 //! Memory that other processes can open: allocations that are mapped by hand, and go to other
 //! processes as descriptors.
 //!
-//! 1. An allocation has a handle. All of it is mapped to address space of its own, and the device
-//!    is given access. Sizes are multiples of a unit that the driver tells.
+//! 1. An allocation has a handle. The whole allocation is mapped to address space of its own, and
+//!    the device is given access. Sizes are multiples of a unit that the driver tells.
 //! 2. An export is a new descriptor, and a note with the size of the allocation.
 //! 3. An import compares the note with the size that this device would have allocated for as many
 //!    bytes, imports the descriptor, and maps it in the same way. The device gets access for
@@ -301,8 +301,8 @@ impl<A: Api> GpuDriver<A> {
         (unit > 0).then_some(Shares { domain: SharingDomain::of(vendor.way, &parts), unit })
     }
 
-    /// The functions, and the size of an allocation for so many bytes. No size where there is none
-    /// so large.
+    /// The functions, and the size of an allocation for `len` bytes. No size where the size does
+    /// not fit into a `usize`.
     fn whole(
         &self,
         len: u64,

@@ -97,7 +97,7 @@ impl<'a> Walk<'a> {
         Err(malformed(message))
     }
 
-    /// Checks that there are nodes for the whole schema, which has so many.
+    /// Checks that there are at least `count` nodes, as many as the whole schema has.
     pub(crate) fn check_node_count(&self, count: usize) -> Result<()> {
         if self.nodes.len() < count { Err(too_few_nodes(self.nodes.len())) } else { Ok(()) }
     }
@@ -214,8 +214,8 @@ impl<'a> Walk<'a> {
         buffer().map_err(|error| in_buffer(error, number))
     }
 
-    /// Gives the next array, and all that is below it, to a builder over a whole body of so many
-    /// bytes. Returns the length of the array.
+    /// Gives the next array, and all that is below it, to a builder over a whole body. `body` is
+    /// the length of that body. Returns the length of the array.
     pub(crate) fn nodes(
         &mut self,
         shape: &Shape,
@@ -267,7 +267,7 @@ impl<'a> Walk<'a> {
         Ok(len)
     }
 
-    /// Returns where the next buffer lies in a whole body of so many bytes, `None` where the buffer
+    /// Returns where the next buffer lies in a whole body of `body` bytes, `None` where the buffer
     /// is empty.
     fn place_in(&mut self, body: u64) -> Result<Option<Range<u64>>> {
         let number = self.next_buffer;

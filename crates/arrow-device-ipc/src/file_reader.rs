@@ -94,7 +94,7 @@ impl FileBytes {
         }
     }
 
-    /// Returns a copy of some bytes. The caller has held the length against that of the file.
+    /// Returns a copy of some bytes. The caller has compared their end with the length of the file.
     fn read(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
         match self {
             Self::At(file) => {

@@ -70,7 +70,8 @@ pub(crate) struct Shared {
 struct Table {
     /// The allocations, by their handles or addresses.
     made: BTreeMap<usize, Made>,
-    /// The parts of allocations that are handles: the allocation, and where in it each begins.
+    /// The parts of allocations, by their handles: the allocation of each part, and where the part
+    /// begins in the allocation.
     parts: HashMap<usize, (usize, u64)>,
     /// The blocks of the runtime under mappings that are addresses.
     blocks: HashMap<usize, Block>,
@@ -255,7 +256,7 @@ unsafe impl Sharing for OpenClDriver {
                 let (memory, mapping) = (memory.as_ptr(), Mapping::NONE);
                 self.release(Home::Buffer { memory, mapping });
             }
-            // Not an address of this table: nothing is known of it.
+            // The table has no such address, so nothing is known of the memory.
             (None, Some(_)) => {}
         }
         drop(made);
@@ -342,7 +343,7 @@ impl OpenClDriver {
         Ok(Home::Buffer { memory, mapping })
     }
 
-    /// Allocates shared virtual memory in which so many pages lie whole.
+    /// Allocates shared virtual memory that contains `whole` bytes of whole pages.
     fn block(&self, svm: &SvmApi, whole: usize, flags: u64) -> Option<Block> {
         let size = whole.checked_add(SealedFile::page())?;
         // SAFETY: the context is alive in its owner; an alignment of 0 is the device's largest.

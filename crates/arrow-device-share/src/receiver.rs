@@ -50,8 +50,8 @@ const SCHEMAS_AT_ONCE: usize = 16;
 const LIMITS: Limits = Limits { body: LONGEST_BODY, descriptors: MOST_DESCRIPTORS };
 
 impl Receiver {
-    /// A receiver on one end of a connected socket. Memory is opened by the first of the devices
-    /// that is of its [domain](Device::sharing_domain).
+    /// A receiver on one end of a connected socket. Memory is opened by the first of these devices
+    /// whose [domain](Device::sharing_domain) is that of the memory.
     pub fn new(socket: UnixStream, devices: impl IntoIterator<Item = Device>) -> Self {
         Self {
             back: Backchannel::new(socket),
@@ -79,13 +79,14 @@ impl Receiver {
         self
     }
 
-    /// This receiver, whose arrays can be sent to a third process without a copy, as those of this
-    /// process: each allocation that comes costs a descriptor as long as the array is used.
+    /// This receiver, whose arrays can be sent to a third process without a copy, as the arrays of
+    /// this process can. Each allocation that comes then costs a descriptor as long as the array is
+    /// used.
     ///
-    /// That goes for memory that is fixed, which no process can change any more. Other memory is
-    /// received as always, and is copied ([`to_shareable`](crate::to_shareable)) to be sent: the
-    /// process that made it may write there as soon as this process has ended, also while the third
-    /// one reads.
+    /// Only fixed memory, which no process can change any more, can be sent on. Other memory is
+    /// received as always, and has to be copied ([`to_shareable`](crate::to_shareable)) to be sent:
+    /// the process that made the memory may write there as soon as this process has ended, while
+    /// the third process still reads.
     #[must_use]
     pub fn passing_on(mut self) -> Self {
         self.passes_on = true;

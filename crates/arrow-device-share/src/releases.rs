@@ -16,7 +16,8 @@ use crate::keeper::{self, Kept};
 use crate::process::Process;
 use crate::wire::Writer;
 
-/// The way back to the sender. The connection stays open as long as an array of it is used.
+/// The way back to the sender. The connection stays open as long as an array that came by it is
+/// used.
 #[derive(Debug)]
 pub(crate) struct Backchannel {
     socket: UnixStream,

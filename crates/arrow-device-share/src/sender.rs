@@ -148,11 +148,11 @@ impl Sender {
         Self { outgoing: Some(Box::new(outgoing)) }
     }
 
-    /// This sender, which leaves memory as it is. The receiver has to
+    /// This sender, which does not fix memory. The receiver has to
     /// [trust](crate::Receiver::trusting) this process where the memory is the host's.
     ///
-    /// To fix memory, the system takes its pages out of this process once: some milliseconds for a
-    /// gigabyte.
+    /// To fix memory costs some milliseconds for a gigabyte, because the system takes the pages out
+    /// of this process once.
     #[must_use]
     pub fn without_fixing(mut self) -> Self {
         let writing = self.outgoing.as_mut().and_then(|outgoing| outgoing.writing.get_mut());
@@ -229,8 +229,8 @@ impl Sender {
         self.outgoing()?.held()
     }
 
-    /// Waits until the receiver uses no array any more. Returns whether that is so; no, where the
-    /// time is over.
+    /// Waits until the receiver uses no array any more. Returns `false` where the time is over
+    /// before that.
     pub fn wait_until_released(&self, timeout: Option<Duration>) -> Result<bool> {
         let outgoing = self.outgoing()?;
         let patience = Patience::of(timeout);
@@ -410,7 +410,7 @@ impl Outgoing {
         Ok(left.is_some())
     }
 
-    /// Waits until something holds of what the receiver has told. The answer is also yes once the
+    /// Waits until `holds` says yes to what the receiver has told. The answer is also yes once the
     /// receiver has gone.
     ///
     /// One thread watches the socket. Others that wait meanwhile are told by it when the state has
@@ -463,8 +463,8 @@ impl Outgoing {
         }
     }
 
-    /// Takes in what the receiver has told, and lets go of what it released. Returns the state, and
-    /// whether something holds of it.
+    /// Takes in what the receiver has told, and lets go of what the receiver released. Returns the
+    /// state, and what `holds` says of it.
     fn looked(&self, holds: impl FnOnce(&State) -> bool) -> Result<(MutexGuard<'_, State>, bool)> {
         self.require_process()?;
         let mut released = Vec::new();

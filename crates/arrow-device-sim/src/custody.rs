@@ -50,7 +50,8 @@ struct Outside {
     exported: SiteId,
 }
 
-/// The number of records above which those of closed queues are forgotten.
+/// The number of records from which on those whose owners are gone and whose queues are closed are
+/// forgotten.
 const MANY: usize = 16;
 
 impl Custody {

@@ -140,8 +140,8 @@ impl Logical {
         unsafe { self.submit(lane, work, staging) }
     }
 
-    /// Takes a staging buffer with room for all regions that are not in staging memory already.
-    /// Returns it with the place of each region in it.
+    /// Takes a staging buffer with room for all regions whose host side is not staging memory
+    /// already. Returns the place of each region in the buffer, and the buffer.
     fn stage(
         &self,
         regions: &[Region],

@@ -25,9 +25,9 @@
 //!
 //! # Runtimes that are bound to a thread
 //!
-//! A driver is `Send` and `Sync`, and so is everything that is made of it: what an array keeps is
-//! released by whatever thread comes by. A runtime whose objects belong to one thread is driven in
-//! one of two ways:
+//! A driver is `Send` and `Sync`, and so is everything that is made of it: any thread that calls
+//! the library may release what an array keeps. A runtime whose objects belong to one thread is
+//! driven in one of two ways:
 //!
 //! * The driver has no object of the runtime, but numbers that stand for them, and hands each
 //!   operation to the thread that has the objects, through a channel to that thread's loop.

@@ -40,7 +40,7 @@ impl SealedFile {
         Ok(sealed)
     }
 
-    /// The file of another process, which is said to have so many bytes.
+    /// The file of another process, which is announced to have `len` bytes.
     ///
     /// # Errors
     /// [`Malformed`](ErrorKind::Malformed): the descriptor is of something else or cannot be

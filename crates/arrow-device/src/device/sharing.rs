@@ -109,7 +109,8 @@ impl SharingDomain {
 pub enum SharedUse {
     /// It is filled once, shared, and freed.
     Once,
-    /// An allocator may give it out again, or give out the rest of it, and it is written again.
+    /// An allocator may give the memory out again, or give out another part of it: the memory is
+    /// written again.
     Again,
 }
 

@@ -161,7 +161,7 @@ pub(crate) struct LastUses<K: TimelineKinds> {
 /// A point of a timeline, and the end to ask about.
 pub(crate) type Question<K> = (Arc<Timeline<K>>, u64, <K as TimelineKinds>::End);
 
-/// Up to so many uses are kept without a look whether they have ended.
+/// How many uses are kept, at least, before the first look whether some of them have ended.
 const FEW_USES: usize = 16;
 
 /// The timelines that have waiters.
