@@ -291,9 +291,10 @@ pub struct Binding {
 /// the memory that the buffer is bound to, so the host can read it in place, and parts of it can
 /// get buffers of their own.
 ///
-/// # Safety Every member of `binding` is true of a buffer that is alive and that nobody else uses
-/// until `owner` is dropped (UNS-18). The memory has room up to the next multiple of the alignment,
-/// and is of a type that buffers of these usages can be bound to.
+/// # Safety
+/// Every member of `binding` is true of a buffer that is alive and that nobody else uses until
+/// `owner` is dropped (UNS-18). The memory has room up to the next multiple of the alignment, and
+/// is of a type that buffers of these usages can be bound to.
 pub unsafe fn adopt_memory(
     device: &Device,
     binding: Binding,
