@@ -68,7 +68,7 @@ pub(crate) enum Kind {
     Failed = 4,
     /// The receiver has finished with the arrays of these numbers.
     Released = 5,
-    /// The receiver can take so many more arrays of the stream.
+    /// The receiver can take this number of further arrays of the stream.
     Wanted = 6,
 }
 

@@ -46,7 +46,7 @@ pub struct Receiver {
 /// How many schemas may come before an array where nobody waits.
 const SCHEMAS_AT_ONCE: usize = 16;
 
-/// What a message may have at most, unless it is told otherwise.
+/// What a message may have at most.
 const LIMITS: Limits = Limits { body: LONGEST_BODY, descriptors: MOST_DESCRIPTORS };
 
 impl Receiver {

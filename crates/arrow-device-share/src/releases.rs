@@ -93,7 +93,7 @@ impl Backchannel {
         self.tell(|to_tell| to_tell.released.push(number));
     }
 
-    /// Tells the sender that so many more arrays are wanted.
+    /// Tells the sender that `count` more arrays are wanted.
     pub(crate) fn wanted(self: &Arc<Self>, count: u32) {
         self.tell(|to_tell| append(&mut to_tell.bytes, Kind::Wanted, &count.to_le_bytes()));
     }

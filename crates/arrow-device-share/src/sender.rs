@@ -71,7 +71,7 @@ pub struct Sender {
     outgoing: Option<Box<Outgoing>>,
 }
 
-/// A connection to a receiver, and what it uses.
+/// A connection to a receiver, and the arrays that the receiver uses.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     socket: UnixStream,
@@ -531,8 +531,8 @@ const FRAMES_AT_ONCE: usize = 1 << 14;
 
 impl State {
     /// Takes in what the receiver has told. Returns whether that was anything. A receiver that
-    /// breaks the protocol is over: what it used is let go, since nothing that it says can be
-    /// believed.
+    /// breaks the protocol counts as gone: the arrays that it used are let go, because nothing that
+    /// it says can be believed.
     fn take_in(&mut self, socket: BorrowedFd<'_>, released: &mut Vec<Array>) -> Result<bool> {
         if self.is_over {
             return Ok(false);

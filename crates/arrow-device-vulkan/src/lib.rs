@@ -123,9 +123,10 @@
 //! * A descriptor is taken for what it is said to be. Before a descriptor is imported, this crate
 //!   compares what the exporter says of it (the size of the allocation, the type of the memory)
 //!   with what this device would have allocated for as many bytes. For drivers that run on the
-//!   processor, the descriptor has to be a file of memory that is long enough, for that of Mesa one
-//!   whose length is sealed; for others it may not be a file of memory, a pipe, a socket or a
-//!   folder. Drivers of GPUs have the kernel look whether the descriptor is of their memory.
+//!   processor, the descriptor has to be a file of memory that is long enough, and for Mesa's
+//!   driver the length of that file has to be sealed. For other drivers the descriptor may not be a
+//!   file of memory, a pipe, a socket, a folder or a block device. The kernel tells drivers of GPUs
+//!   whether a descriptor is of their memory.
 //! * What remains: the driver of Mesa for the processor (lavapipe) keeps the length of the mapping,
 //!   and where in it the memory begins, in the file itself, and reads both when the memory is
 //!   imported and when it is freed, in both processes. It recognises its files by a constant that

@@ -11,8 +11,8 @@ use crate::{Error, ErrorKind, Result};
 /// More dimensions than this are refused. No library has more.
 pub(crate) const MAX_DIMENSIONS: usize = 64;
 
-/// The shape and the strides of a tensor. There are as many of each. No length is negative, and the
-/// place of every element, counted in elements from the first one, is an `i64`.
+/// The shape and the strides of a tensor: as many strides as lengths. No length is negative, and
+/// the place of every element, counted in elements from the first one, is an `i64`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dims {
     axes: Axes,

@@ -84,7 +84,7 @@ impl Tensor {
     ///   nobody does while a call here copies it (UNS-25),
     /// * `deleter` is null, or can be called once on any thread (UNS-23).
     ///
-    /// Everything that the errors name need not be ruled out.
+    /// The caller need not rule out what the errors name.
     pub unsafe fn import<F: Form>(tensor: *mut F, order: Order<'_>) -> Result<Self> {
         // SAFETY: UNS-23, which the caller promises.
         let managed = unsafe { Managed::from_raw(tensor) }?;
