@@ -6,7 +6,7 @@
 //!    a message, with all of its values or with those that were added.
 //! 3. The columns are taken apart into pieces ([`Pieces`]), whose lengths give the places of the
 //!    buffers for the header. Only where buffers are compressed are the bytes needed for that.
-//! 4. The bytes of the pieces are read and written when the body is.
+//! 4. The bytes of the pieces are read and written when the body of the message is written.
 //!
 //! What must stay true: the encoder notes dictionaries as written only once all messages of a batch
 //! are made, because after an error the caller gets none of them.

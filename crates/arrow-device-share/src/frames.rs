@@ -8,7 +8,7 @@
 //! A large body does not fit into what the system keeps for a reader that has not come yet. Such a
 //! body lies in memory of its own (`memfd`), whose descriptor is the first one of the frame.
 //!
-//! Reading takes no more memory than for the bytes that came, and for a body in memory of its own
+//! Reading takes only as much memory as bytes came, and for a body that lies in memory of its own
 //! no more than the limits allow.
 
 use std::collections::VecDeque;

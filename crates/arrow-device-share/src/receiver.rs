@@ -80,8 +80,8 @@ impl Receiver {
     }
 
     /// This receiver, whose arrays can be sent to a third process without a copy, as the arrays of
-    /// this process can. Each allocation that comes then costs a descriptor as long as the array is
-    /// used.
+    /// this process can. Each fixed allocation that comes then costs a descriptor as long as the
+    /// array is used.
     ///
     /// Only fixed memory, which no process can change any more, can be sent on. Other memory is
     /// received as always, and has to be copied ([`to_shareable`](crate::to_shareable)) to be sent:

@@ -3,8 +3,8 @@
 //! 1. When the schema comes, the producer is asked for a window of tasks.
 //! 2. Tasks arrive in a list under the lock. The reader takes the whole list into its own
 //!    [`Inbox`], and then polls one task after the other without the lock.
-//! 3. The polled tasks are asked for again a quarter of the window at a time, so that neither side
-//!    takes the lock, or makes a call, for each task.
+//! 3. The polled tasks are asked for again a quarter of the window at a time, so that the reader
+//!    takes the lock, and calls the producer, only now and then.
 //! 4. A thread that has something to ask of the producer makes the call, unless another thread is
 //!    in such a call: then it leaves the wish in the state, and the other thread makes that call
 //!    too.

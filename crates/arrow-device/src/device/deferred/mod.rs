@@ -36,11 +36,12 @@
 // 3. A drop looks at the timelines of what it holds back, and at `AT_ONCE` further timelines in
 //    turn. Imports, allocations and other drops look at `AT_ONCE` timelines in turn. Each goes on
 //    with the next `AT_ONCE` timelines as long as something is released.
-// 4. `release_finished` and the waits look at all timelines.
+// 4. `release_finished` and `wait_until_released` look at all timelines, and an allocation that
+//    finds no memory looks at those whose releases may help.
 //
-// Why it is fast: where nothing is held back, one load tells so. Each question of a look but the
-// last one or two takes a waiter off, so n waiters cost O(n) questions and one or two for each
-// look.
+// Why it is fast: where nothing is held back, one load tells so. A look asks one question at a
+// time, or two where the first answer does not help, and goes on only if that took a waiter off. So
+// n waiters cost O(n) questions in all, and each look costs one or two more.
 //
 // `timeline` has the order of uses and the list of timelines on which something waits. `uses` knows
 // what drivers are asked, `release` drops what no queue uses any more, `wait` waits for queues, and
