@@ -1,6 +1,8 @@
-//! Submits copies: one by one, or a list of them in one call. One call is tried first, because it
-//! costs less for many small copies. Where the driver does not take the list, the same copies are
-//! submitted one by one.
+//! Submits copies: one by one, or a list of them in one call.
+//!
+//! Two or more copies are first tried in one call, which costs less for many small copies. Where
+//! the driver does not take the list, the same copies are submitted one by one, and so are copies
+//! from another device and copies on the legacy default stream.
 
 use arrow_device::DeviceId;
 use arrow_device::driver::{Region, Route};

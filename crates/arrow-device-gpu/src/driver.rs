@@ -1,9 +1,14 @@
 //! [`GpuDriver`]: the [`Driver`] of one kind of memory of one device.
 //!
-//! A driver owns only the events that it keeps for the next use. Contexts are retained once per
-//! device and never released, because memory that was exported outlives whoever opened the device.
-//! Every call makes the device the current one of the calling thread, and makes the thread's former
+//! A driver owns only the events that it keeps for the next use, and the streams on which it
+//! announces events. Contexts are retained once per device and never released, because memory that
+//! was exported outlives whoever opened the device. Each operation that calls the vendor's driver
+//! makes the device the current one of the calling thread, and then makes the thread's former
 //! device current again.
+//!
+//! Work is submitted only to streams that capture no graph. Calls that could disturb a capture of
+//! another thread are made in the mode in which they do not ([`Apart`]). Destroyed events are kept
+//! for their next use, up to a bound, so that an event is rarely made.
 
 use std::ffi::c_void;
 use std::fmt;

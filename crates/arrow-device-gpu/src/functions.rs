@@ -30,7 +30,7 @@ pub struct AllocationProperties {
     pub handles: i32,
     /// The device that the memory is on.
     pub location: MemoryLocation,
-    /// Whom Windows gives the memory to.
+    /// Windows only: the security attributes of the handle.
     pub security: usize,
     /// Compression, access by other hardware, and further uses.
     pub flags: u64,

@@ -1,4 +1,10 @@
 //! Memory of each kind: allocates it, frees it, and finds out what lies at an address.
+//!
+//! An allocation for a queue comes from a pool in the order of the queue, where the device can do
+//! that: no work is waited for, and memory that was freed is used again. Where the device turns out
+//! not to be able to, this is not tried again. Without a queue, and for pinned and managed memory,
+//! the driver allocates at once. Where the device has no memory left, the library's own pool gives
+//! back what it has kept, and the allocation is tried once more.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
@@ -110,9 +116,9 @@ impl<A: Api> GpuDriver<A> {
         allocate()
     }
 
-    /// Checks that the device has enough free memory for managed memory. Drivers allow more managed
-    /// memory than that. The excess is then moved to and fro, or ends the process on devices that
-    /// cannot move it.
+    /// Checks that the device has as much free memory as is asked for. Drivers give out more
+    /// managed memory than a device has. The excess is then moved between host and device again and
+    /// again, or ends the process where the device cannot move memory.
     fn require_free(&self, len: u64) -> Result<()> {
         let (mut free, mut total) = (0, 0);
         for trims in [false, true] {

@@ -1,9 +1,9 @@
 //! Announces events: the driver calls a function on the host once an event has passed.
 //!
-//! A stream of this library's own waits for the event, and then calls the function. No stream of
+//! A stream of this library waits for the event, and then calls the function, so that no stream of
 //! the program stands still for the call. Each stream announces one event at a time, so a slow
 //! event does not delay the announcement of another. What must stay true: a stream goes back to the
-//! idle ones only when its function runs, or when nothing was submitted to it.
+//! idle ones only when its function runs, or when no function was submitted to it.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -55,8 +55,8 @@ impl<A: Api> GpuDriver<A> {
         }
     }
 
-    /// Lets this device reach what access to a peer does not include. Returns whether all of it is
-    /// reached.
+    /// Lets this device reach the memory of a peer that access to the peer does not include:
+    /// mappings by hand and pools. Returns whether all of this memory is reached.
     fn reach_all(&self, peer: &ReadyDevice) -> bool {
         #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         if !self.reach_mappings(peer) {

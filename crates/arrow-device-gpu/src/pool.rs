@@ -66,8 +66,8 @@ impl<A: Api> GpuDriver<A> {
     }
 
     /// Lets this device reach what another device allocates in the order of its streams: from this
-    /// library's pool, and from the current pool of that device. A device without pools has nothing
-    /// to be reached there. Returns whether all of it is reached.
+    /// library's pool, and from the current pool of that device. Returns whether all such memory is
+    /// reached, which is so where the other device has no pools.
     pub(crate) fn reach_pools(&self, peer: &ReadyDevice) -> bool {
         let functions = self.api.functions();
         let (Some(current_pool), Some(set_access)) =

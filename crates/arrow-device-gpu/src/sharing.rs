@@ -1,9 +1,9 @@
 //! Memory that other processes can open: allocations that are mapped by hand, and go to other
 //! processes as descriptors.
 //!
-//! 1. An allocation has a handle. All of it is mapped to address space of its own, and the device
-//!    is given access. Sizes are multiples of a unit that the driver tells.
-//! 2. An export is a new descriptor and a note, which has the size of the allocation.
+//! 1. An allocation has a handle. The whole allocation is mapped to address space of its own, and
+//!    the device is given access. Sizes are multiples of a unit that the driver tells.
+//! 2. An export is a new descriptor, and a note with the size of the allocation.
 //! 3. An import compares the note with the size that this device would have allocated for as many
 //!    bytes, imports the descriptor, and maps it in the same way. The device gets access for
 //!    reading alone where the driver can give that.
@@ -11,10 +11,10 @@
 //!    mapped by hand. So every mapping is given to all devices that reach its device, and a device
 //!    that reaches another one later is given all mappings that are there.
 //!
-//! What a descriptor is of cannot be seen in it. The manuals ask for a descriptor that was exported
-//! and for a mapping that is no larger than the allocation, and leave open what happens otherwise;
-//! they have no question for the size of an allocation. Whoever has a descriptor can write to the
-//! memory. So processes that share have to trust each other.
+//! A descriptor does not show which memory it stands for. The manuals ask for a descriptor that was
+//! exported and for a mapping that is no larger than the allocation, and leave open what happens
+//! otherwise; there is no function that tells the size of an allocation. Whoever has a descriptor
+//! can write to the memory. So processes that share have to trust each other.
 //!
 //! The older way, handles of 64 bytes for allocations that were not made to be shared
 //! (`cuIpcGetMemHandle`, `hipIpcGetMemHandle`), is not used. With it, the end of the exporting
@@ -301,8 +301,8 @@ impl<A: Api> GpuDriver<A> {
         (unit > 0).then_some(Shares { domain: SharingDomain::of(vendor.way, &parts), unit })
     }
 
-    /// The functions, and the size of an allocation for so many bytes. No size where there is none
-    /// so large.
+    /// The functions, and the size of an allocation for `len` bytes. No size where the size does
+    /// not fit into a `usize`.
     fn whole(
         &self,
         len: u64,

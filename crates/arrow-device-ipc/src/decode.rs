@@ -2,13 +2,19 @@
 //!
 //! A header has two lists. The first has a node for each column and for all that is below it,
 //! parents before their children: the length of the array and its count of nulls. The second has a
-//! place in the body for each buffer, in the order of the nodes. Both lists are walked once, along
-//! the [`Shape`] of the columns. A column that is not asked for is counted and passed over. Buffers
-//! are slices of the body, so nothing is copied unless it was compressed. Columns whose buffers all
-//! lie in one body become one tree, by a [`WithinBuilder`]; of buffers with memory of their own
-//! each column becomes a tree, so that a column keeps only its own memory. What must stay true: no
-//! number of a header is used before it was checked, the place of a buffer against the body, and
-//! the length of an array against its buffers.
+//! place in the body for each buffer, in the order of the nodes. Both lists are walked along the
+//! [`Shape`] of the columns: once where all columns are asked for. Where only some are, a first
+//! walk passes over all columns, and a second one makes those that are asked for, in the order in
+//! which they are asked for.
+//!
+//! Buffers are slices of the body, so nothing is copied unless it was compressed. Columns whose
+//! buffers all lie in one body become one tree, by a [`WithinBuilder`], which is fast because the
+//! tree has one table of nodes and one of buffers for all columns. Where buffers have memory of
+//! their own, each column becomes a tree, so that a column keeps only its own memory; such columns
+//! are made in one walk.
+//!
+//! What must stay true: no number of a header is used before it was checked, the place of a buffer
+//! against the body, and the length of an array against its buffers.
 
 use std::ops::Range;
 
@@ -91,7 +97,7 @@ impl<'a> Walk<'a> {
         Err(malformed(message))
     }
 
-    /// Checks that there are nodes for the whole schema, which has so many.
+    /// Checks that there are at least `count` nodes, as many as the whole schema has.
     pub(crate) fn check_node_count(&self, count: usize) -> Result<()> {
         if self.nodes.len() < count { Err(too_few_nodes(self.nodes.len())) } else { Ok(()) }
     }
@@ -208,8 +214,8 @@ impl<'a> Walk<'a> {
         buffer().map_err(|error| in_buffer(error, number))
     }
 
-    /// Gives the next array, and all that is below it, to a builder over a whole body of so many
-    /// bytes. Returns the length of the array.
+    /// Gives the next array, and all that is below it, to a builder over a whole body. `body` is
+    /// the length of that body. Returns the length of the array.
     pub(crate) fn nodes(
         &mut self,
         shape: &Shape,
@@ -261,7 +267,7 @@ impl<'a> Walk<'a> {
         Ok(len)
     }
 
-    /// Returns where the next buffer lies in a whole body of so many bytes, `None` where the buffer
+    /// Returns where the next buffer lies in a whole body of `body` bytes, `None` where the buffer
     /// is empty.
     fn place_in(&mut self, body: u64) -> Result<Option<Range<u64>>> {
         let number = self.next_buffer;

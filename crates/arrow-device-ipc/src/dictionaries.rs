@@ -1,9 +1,10 @@
 //! [`Dictionaries`]: the values that the columns of a stream point into, as far as they have come.
 //!
 //! A message brings the values of a dictionary, or values to append. They are kept as parts, and
-//! put together when a batch is read: however many parts came, they are copied once. The new whole
-//! replaces the parts, except where the values point into other dictionaries. Then each part keeps
-//! the dictionaries of its time, and a whole that is put together again would repeat them.
+//! put together when the next batch is read: however many parts came since the batch before, all
+//! values are copied once for them. The new whole replaces the parts, except where the values point
+//! into other dictionaries. Then each part keeps the dictionaries of its time, and a whole that is
+//! put together again would repeat them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,8 +21,8 @@ pub(crate) struct Dictionaries {
     came: u64,
 }
 
-/// Bound the size of a dictionary that was put together, with the dictionaries below it:
-/// `FREE_ELEMENTS`, and `ELEMENTS_FOR_EACH` for each element that came. Without a bound a few
+/// The bound for the elements of a dictionary that was put together, with the dictionaries below
+/// it, is `FREE_ELEMENTS` and `ELEMENTS_FOR_EACH` for each element that came. Without a bound a few
 /// messages could ask for any amount of memory: where the values of a dictionary point into others,
 /// and all of them grow, each part keeps the dictionaries of its time, and their number multiplies
 /// with each level.

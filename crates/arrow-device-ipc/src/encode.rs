@@ -4,10 +4,11 @@
 //! An array in IPC begins with the first element of its buffers, so a slice is cut: bitmaps are
 //! shifted to whole bytes, offsets are made to begin at 0, and children are cut to what the offsets
 //! lead to. Only the numbers that decide on the cuts are read here: for strings and lists the first
-//! and last offset, for list views, views, dense unions and runs those of each element. The bytes
-//! of the buffers are read when they are [written](crate::pieces::write_pieces). What must stay
-//! true: each number that was read is checked before it cuts a child, because a producer may have
-//! written nonsense.
+//! and last offset, for list views, views, dense unions and runs those of each element. A bitmap is
+//! read where nobody knows how many elements are null, because the header has that number. The
+//! bytes of the buffers are read when they are [written](crate::pieces::write_pieces). What must
+//! stay true: each number that was read is checked before it cuts a child, because a producer may
+//! have written nonsense.
 
 use arrow_device::{BufferKind, DataType, Error, ErrorKind, Layout, Result, UnionMode};
 

@@ -3,8 +3,9 @@
 //! A file ends with a table of its messages. Opening a file reads that table and the dictionaries.
 //! A batch is read when it is asked for. Where only some columns are asked for, only their bytes
 //! are read: the places of their buffers are found in the header, and places that are near each
-//! other are read at once. What must stay true: an entry of the table lies inside the file, and a
-//! length of the file is believed only as far as bytes were read.
+//! other are read at once. What must stay true: an entry of the table lies inside the file, and no
+//! more than [`STEP`] bytes of memory are taken for bytes of which the last one was not read
+//! before.
 
 use std::fmt;
 use std::fs::File;
@@ -93,7 +94,7 @@ impl FileBytes {
         }
     }
 
-    /// Returns a copy of some bytes. The caller has held the length against that of the file.
+    /// Returns a copy of some bytes. The caller has compared their end with the length of the file.
     fn read(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
         match self {
             Self::At(file) => {
@@ -106,8 +107,8 @@ impl FileBytes {
                         _ => not_read(error),
                     })
                 };
-                // A file may be shorter than its length says. No more than `STEP` bytes of memory
-                // are taken before the last byte was read.
+                // A file may be shorter than its length says, so the last byte is read before more
+                // than `STEP` bytes of memory are taken.
                 if len > STEP {
                     fill(&mut [0], offset.saturating_add(len - 1))?;
                 }

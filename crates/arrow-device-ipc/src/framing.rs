@@ -6,8 +6,8 @@
 //!
 //! Messages are read from a reader, where each body gets memory of its own, or found in memory,
 //! where bodies stay in place. What must stay true: a header is verified before a number in it is
-//! used, and memory is taken in steps as bytes arrive, so that a claimed length alone costs
-//! nothing.
+//! used, and memory is taken in steps as bytes arrive, so that a claimed length alone costs no more
+//! than [`STEP`] bytes of memory.
 
 use std::io::Read;
 

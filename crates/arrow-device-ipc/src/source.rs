@@ -1,8 +1,9 @@
 //! [`Node`]: an array that is written, on the host or on a device; [`Source`]: a buffer of such an
 //! array.
 //!
-//! The bytes of a host array are read where they lie. The bytes of a device's array pass through
-//! host memory, in windows whose size the writer's options set.
+//! The bytes of a host array are read where they lie. The bytes of an array on a device pass
+//! through host memory, in windows of half of
+//! [`WriteOptions::staging`](crate::WriteOptions::staging).
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,15 @@
 //! [`Encoder`]: makes messages from batches. [`StreamWriter`]: the stream format.
+//!
+//! 1. A batch that the host cannot read is copied to the host if its live bytes fit into
+//!    [`WriteOptions::staging`]. Otherwise it stays on its device, and is read in windows.
+//! 2. Dictionaries are compared with what was written of them. One that is new or has changed gets
+//!    a message, with all of its values or with those that were added.
+//! 3. The columns are taken apart into pieces ([`Pieces`]), whose lengths give the places of the
+//!    buffers for the header. Only where buffers are compressed are the bytes needed for that.
+//! 4. The bytes of the pieces are read and written when the body of the message is written.
+//!
+//! What must stay true: the encoder notes dictionaries as written only once all messages of a batch
+//! are made, because after an error the caller gets none of them.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -2,6 +2,13 @@
 //!
 //! A driver holds a reference to its context, and owns a queue on which the host maps memory. All
 //! other handles belong to the caller.
+//!
+//! * A copy is one command for each region, and one flush. A queue that is out of order gets a
+//!   barrier before and behind the commands.
+//! * An event is that of a barrier behind all commands. A queue waits by a barrier behind the
+//!   event.
+//! * A mapping is made and ended on the driver's own queue, so that the host waits for no other
+//!   work. Only fresh memory that the host has filled is unmapped on the queue that will use it.
 
 use std::ffi::c_void;
 use std::fmt;

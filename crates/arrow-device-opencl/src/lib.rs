@@ -66,13 +66,13 @@
 //! The other process maps the file to be read, as a `cl_mem` with `CL_MEM_READ_ONLY` and
 //! `CL_MEM_HOST_READ_ONLY`, and cannot write to it. On a processor, memory that no allocator uses
 //! again is fixed when it is sent: then nobody can write to it any more, and the receiver needs no
-//! trust. On other devices the sender still can, and the receiver has to be told to trust it. The
-//! other process needs a device with the same numbers in `cl_khr_device_uuid`, or, where the driver
-//! does not have them, with the same names and versions of the device, of the driver and of the
-//! platform.
+//! trust. On other devices the sender can still write, and the receiver has to trust the sender.
+//! The other process needs a device with the same numbers in `cl_khr_device_uuid`, or, where the
+//! driver does not have them, with the same names and versions of the device, of the driver and of
+//! the platform.
 //!
-//! Memory of devices of their own, which `cl_khr_external_memory` exports, is not shared: no
-//! runtime with that extension was at hand to test it with.
+//! The memory that a device has for itself, which the extension `cl_khr_external_memory` exports,
+//! is not shared: no runtime with that extension was at hand for a test.
 //!
 //! # Threads
 //!

@@ -1,7 +1,8 @@
 //! Memory that other processes can open: files without a name, which the runtime uses in place.
 //!
-//! 1. An allocation is one file of `memfd_create`, as host memory that is shared. Its pages are
-//!    taken at once, its length is sealed, and it is sealed against writing by others.
+//! 1. An allocation is one file of `memfd_create`, as an allocation of shared host memory is. The
+//!    pages of the file are taken at once, its length is sealed, and it is sealed against writing
+//!    by others.
 //! 2. The mapping of the file becomes a `cl_mem` with `CL_MEM_USE_HOST_PTR`. With shared virtual
 //!    memory, whose addresses only the runtime gives, the mapping is laid over the pages of a block
 //!    of the runtime; before the block is given back, ordinary pages are laid there again.
@@ -10,10 +11,11 @@
 //!    (`is_in_place`). Where they do not come, the device shares nothing.
 //! 4. A mapping of a `cl_mem` is ended by the runtime's own notice that the memory "can be reused
 //!    or freed", because commands may hold a `cl_mem` longer than its owner does.
-//! 5. What was opened is mapped to be read, and is a `cl_mem` that neither kernels nor the host
-//!    write.
-//! 6. A table has the allocations, and those parts of them that are `cl_mem`s of their own, so that
-//!    the allocation of a place is found without giving the runtime a handle that may be none.
+//! 5. Memory of another process is mapped to be read, and is a `cl_mem` that neither kernels nor
+//!    the host write.
+//! 6. A table has the allocations, and those parts of them that are `cl_mem`s of their own. The
+//!    allocation of a place is looked up there, because the place may be no handle that the runtime
+//!    knows.
 //!
 //! On a processor, the pages behind an address can be exchanged for pages that cannot be written,
 //! and then the system lets nobody write to the file any more. Other devices may have taken hold of
@@ -68,7 +70,8 @@ pub(crate) struct Shared {
 struct Table {
     /// The allocations, by their handles or addresses.
     made: BTreeMap<usize, Made>,
-    /// The parts of allocations that are handles: the allocation, and where in it each begins.
+    /// The parts of allocations, by their handles: the allocation of each part, and where the part
+    /// begins in the allocation.
     parts: HashMap<usize, (usize, u64)>,
     /// The blocks of the runtime under mappings that are addresses.
     blocks: HashMap<usize, Block>,
@@ -253,7 +256,7 @@ unsafe impl Sharing for OpenClDriver {
                 let (memory, mapping) = (memory.as_ptr(), Mapping::NONE);
                 self.release(Home::Buffer { memory, mapping });
             }
-            // Not an address of this table: nothing is known of it.
+            // The table has no such address, so nothing is known of the memory.
             (None, Some(_)) => {}
         }
         drop(made);
@@ -340,7 +343,7 @@ impl OpenClDriver {
         Ok(Home::Buffer { memory, mapping })
     }
 
-    /// Allocates shared virtual memory in which so many pages lie whole.
+    /// Allocates shared virtual memory that contains `whole` bytes of whole pages.
     fn block(&self, svm: &SvmApi, whole: usize, flags: u64) -> Option<Block> {
         let size = whole.checked_add(SealedFile::page())?;
         // SAFETY: the context is alive in its owner; an alignment of 0 is the device's largest.

@@ -6,10 +6,10 @@
 //! each buffer the number of the allocation, the place there and the length. The sizes of the data
 //! buffers of views are not written: the receiver makes them anew.
 //!
-//! A node without elements begins at its first element, and has no buffers: no allocation is shared
-//! for the sake of no element. The buffer of offsets, of which consumers of C structs read one
-//! entry all the same, is made by the receiver in memory of the host. In memory of another device
-//! the buffer of offsets is sent.
+//! A node without elements is written with the offset 0 and without buffers, so that no allocation
+//! is shared for it. The exception is the buffer of offsets, which has one entry even then, and
+//! which consumers of C structs read: for memory of the host the receiver makes this buffer, and
+//! for memory of another device the buffer is sent.
 //!
 //! Writing walks over a view of the array. For each buffer the device is asked which allocation the
 //! buffer lies in, unless the allocation before has it. Reading walks over the schema. What must
@@ -114,7 +114,8 @@ impl Described {
         })?;
         let len = match extent {
             Extent::Exact(len) | Extent::AtLeast(len) => len,
-            // The data of the last offset ends somewhere before.
+            // The data ends where the last offset says, which nobody has read: somewhere before the
+            // end of the allocation.
             Extent::Unknown => left,
         };
         if len > left {
@@ -187,7 +188,7 @@ const LEAST_ALLOCATION: usize = 8 + 1 + 2;
 pub(crate) struct Opening<'a> {
     pub(crate) device: &'a Device,
     /// Whether the sender is trusted: with memory of the host that the sender can still write to,
-    /// and with descriptors of which the runtime cannot tell what they are of.
+    /// and with descriptors of a runtime that cannot tell which memory a descriptor stands for.
     pub(crate) trusts: bool,
     /// Whether the memory is to be exported again.
     pub(crate) passes_on: bool,
@@ -195,7 +196,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) largest: u64,
 }
 
-/// The number that a message gives its array. Also for a message of which the rest is refused.
+/// The number that a message gives its array. The rest of the message may be wrong.
 pub(crate) fn number_of(body: &[u8]) -> Result<u64> {
     Reader::new(body).u64()
 }

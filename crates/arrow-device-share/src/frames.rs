@@ -8,7 +8,8 @@
 //! A large body does not fit into what the system keeps for a reader that has not come yet. Such a
 //! body lies in memory of its own (`memfd`), whose descriptor is the first one of the frame.
 //!
-//! Reading never takes more memory than bytes have come, or a limit allows.
+//! Reading takes only as much memory as bytes came, and for a body that lies in memory of its own
+//! no more than the limits allow.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -44,7 +45,8 @@ const LONGEST_INLINE: usize = 32 << 10;
 /// How many descriptors go with one call of the system, which admits 253.
 const PER_CALL: usize = 200;
 
-/// How many descriptors a frame has at most. They fit into as many calls as a header has bytes.
+/// How many descriptors a frame has at most. Each call that sends some of them needs a byte of the
+/// header, and so many descriptors need fewer calls than a header has bytes.
 pub(crate) const MOST_DESCRIPTORS: usize = 2000;
 
 /// How long a body is at most.
@@ -66,7 +68,7 @@ pub(crate) enum Kind {
     Failed = 4,
     /// The receiver has finished with the arrays of these numbers.
     Released = 5,
-    /// The receiver can take so many more arrays of the stream.
+    /// The receiver can take this number of further arrays of the stream.
     Wanted = 6,
 }
 
@@ -411,7 +413,7 @@ impl FrameReader {
                 self.descriptors.extend(came);
             }
         }
-        // More than one frame can have at once, or than a frame may have.
+        // The system could not give all descriptors, or more came than a frame may have.
         let is_lost = received.flags.contains(ReturnFlags::CTRUNC)
             || self.descriptors.len() > self.limits.descriptors.saturating_add(MOST_AT_ONCE);
         if is_lost {

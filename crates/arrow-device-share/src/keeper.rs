@@ -54,7 +54,7 @@ struct Keeper {
     /// What the thread has not taken over yet.
     new: Vec<Kept>,
     has_thread: bool,
-    /// Wakes the thread, which looks from time to time where it has no bell.
+    /// Wakes the thread. Without a bell the thread looks from time to time.
     bell: Option<Arc<OwnedFd>>,
 }
 
@@ -105,7 +105,8 @@ fn run() {
         }
         let bell = keeper.bell.clone();
         drop(keeper);
-        // What is new may have been told everything before it came here.
+        // What was handed over may be finished already, and then its socket would not wake the
+        // thread.
         kept.extend(new.into_iter().filter(|kept| !kept.go_on()));
         if kept.is_empty() {
             continue;
@@ -130,7 +131,7 @@ fn wait(bell: Option<&OwnedFd>, kept: &[Kept]) -> Vec<bool> {
         Ok(_) => {}
         Err(Errno::INTR) => return Vec::new(),
         Err(_) => {
-            // Such as where the process may not have as many descriptors any more as it has.
+            // For example where the limit on descriptors was set below the number of open ones.
             std::thread::sleep(PAUSE);
             return Vec::new();
         }

@@ -6,11 +6,11 @@
 //! | share one array, and get a descriptor that stands for it | [`share`], [`open`] |
 //! | send many arrays over a socket | [`Sender`], [`Receiver`] |
 //! | send a stream over a socket | [`Sender::serve`], [`Receiver::into_stream`] |
-//! | send on what was received | [`Receiver::passing_on`] |
+//! | send received arrays on to a third process | [`Receiver::passing_on`] |
 //!
-//! What crosses to the other process are descriptors of memory and a short message that says which
-//! array lies there. The bytes stay where they are, and both processes see the same pages. The
-//! other process has ordinary arrays: copies, views, C structs, everything works on them.
+//! The other process gets descriptors of memory, and a short message that says which array lies
+//! there. The bytes stay where they are, and both processes see the same pages. The other process
+//! has ordinary arrays, of which copies, views and C structs can be made as of any others.
 //!
 //! ```
 //! # #[cfg(target_os = "linux")] {
@@ -35,9 +35,9 @@
 //!
 //! # Which memory can be shared
 //!
-//! Memory that was allocated for it: [`Device::shareable`] gives a handle of the device that
-//! allocates such memory, also for copies to its queues. Other memory is refused with an error that
-//! names the column. An array of many columns that was copied to such a device lies in one
+//! Only memory that was allocated to be shared: [`Device::shareable`] gives a handle of the device
+//! that allocates such memory, also for copies to its queues. Other memory is refused with an error
+//! that names the column. An array of many columns that was copied to such a device lies in one
 //! allocation, and needs one descriptor.
 //!
 //! Memory of a device can be opened by a device of the same
@@ -55,32 +55,32 @@
 //!
 //! The right to the memory is a descriptor. A process that has none can do nothing; a process that
 //! was given one can read the whole allocation, for as long as it likes. No other process can
-//! write, but where the runtime of a device leaves no choice (see below).
+//! write, except where the runtime of a device leaves no choice (see below).
 //!
 //! A receiver trusts nobody. Messages are checked before a number in them is used, sizes are
 //! compared with what the system says of the descriptor, and memory that could be shortened is not
 //! mapped, because reading it could end the process. Memory of the host that the sender could
 //! change while safe code reads it is refused as well: host memory is *fixed* when it is sent,
 //! which means that the system lets nobody write to it any more, the sender included. Memory that
-//! an allocator uses again cannot be fixed. A receiver that knows its sender accepts such memory,
-//! by [`Receiver::trusting`].
+//! an allocator uses again cannot be fixed. A receiver that trusts its sender accepts such memory
+//! ([`Receiver::trusting`]).
 //!
-//! Some runtimes cannot keep to this: their descriptors admit writing, and they take a descriptor
-//! for what it is said to be. Memory of such devices
+//! Some runtimes make this impossible: whoever has one of their descriptors can write, and they
+//! believe what is said of a descriptor. Memory of such devices
 //! ([`Device::sharing_needs_trust`](arrow_device::Device::sharing_needs_trust)) is sent by
 //! [`Sender::trusting`], and received by [`Receiver::trusting`], and by no other sender or
 //! receiver.
 //!
-//! The data itself can be wrong, as that of every import:
-//! [`Array::validate`](arrow_device::Array::validate) tells.
+//! The data itself can be wrong, as the data of every import can:
+//! [`Array::validate`](arrow_device::Array::validate) finds that out.
 //!
 //! # Platforms
 //!
 //! | memory | Linux | elsewhere |
 //! |---|---|---|
 //! | the host's | sealed files without a name (`memfd_create`), fixed when they are sent | not yet |
-//! | of the software device | the same, not fixed | not yet |
-//! | of OpenCL, shared with the host | the same, which the runtime uses in place; fixed where the device is a processor | not yet |
+//! | of the software device | sealed files without a name, not fixed | not yet |
+//! | of OpenCL, shared with the host | sealed files without a name, which the runtime uses in place; fixed where the device is a processor | not yet |
 //! | of OpenCL, the device's own | not yet | not yet |
 //! | of Vulkan | opaque descriptors of `VK_KHR_external_memory_fd`, not fixed; [both sides trust each other](#trust) | not yet |
 //! | of CUDA and ROCm, the device's own | descriptors of allocations that are mapped by hand, not fixed; [both sides trust each other](#trust). Not yet on hardware | not yet |

@@ -19,7 +19,7 @@ impl Process {
         Self(std::ptr::from_ref(THIS.get()).addr())
     }
 
-    /// Whether this is that process. Calls nothing of the system.
+    /// Whether the calling process is this one. Makes no call of the system.
     pub(crate) fn is_this(self) -> bool {
         self == Self::this()
     }

@@ -46,12 +46,12 @@ pub struct Receiver {
 /// How many schemas may come before an array where nobody waits.
 const SCHEMAS_AT_ONCE: usize = 16;
 
-/// What a message may have at most, unless it is told otherwise.
+/// What a message may have at most.
 const LIMITS: Limits = Limits { body: LONGEST_BODY, descriptors: MOST_DESCRIPTORS };
 
 impl Receiver {
-    /// A receiver on one end of a connected socket. Memory is opened by the first of the devices
-    /// that is of its [domain](Device::sharing_domain).
+    /// A receiver on one end of a connected socket. Memory is opened by the first of these devices
+    /// whose [domain](Device::sharing_domain) is that of the memory.
     pub fn new(socket: UnixStream, devices: impl IntoIterator<Item = Device>) -> Self {
         Self {
             back: Backchannel::new(socket),
@@ -79,13 +79,14 @@ impl Receiver {
         self
     }
 
-    /// This receiver, whose arrays can be sent to a third process without a copy, as those of this
-    /// process: each allocation that comes costs a descriptor as long as the array is used.
+    /// This receiver, whose arrays can be sent to a third process without a copy, as the arrays of
+    /// this process can. Each fixed allocation that comes then costs a descriptor as long as the
+    /// array is used.
     ///
-    /// That goes for memory that is fixed, which no process can change any more. Other memory is
-    /// received as always, and is copied ([`to_shareable`](crate::to_shareable)) to be sent: the
-    /// process that made it may write there as soon as this process has ended, also while the third
-    /// one reads.
+    /// Only fixed memory, which no process can change any more, can be sent on. Other memory is
+    /// received as always, and has to be copied ([`to_shareable`](crate::to_shareable)) to be sent:
+    /// the process that made the memory may write there as soon as this process has ended, while
+    /// the third process still reads.
     #[must_use]
     pub fn passing_on(mut self) -> Self {
         self.passes_on = true;
@@ -151,7 +152,7 @@ impl Receiver {
         }
     }
 
-    /// The next frame of those that were read. They are taken before anybody waits for the socket.
+    /// The next of the frames that were read already. Does not read the socket.
     fn has_come(&mut self) -> Result<Option<Frame>> {
         self.reader.take()?.map(Some).ok_or_else(nothing_came)
     }
@@ -209,8 +210,8 @@ impl Receiver {
         error
     }
 
-    /// Lets nothing more come, and releases the arrays that came and were not taken. The sender
-    /// would hold them as long as anything uses one of the arrays that were.
+    /// Lets nothing more come, and releases the arrays that came and that nobody took. Otherwise
+    /// the sender would hold these as long as anything uses an array that was taken.
     fn close(&mut self) {
         if std::mem::replace(&mut self.is_closed, true) || !self.back.is_of_this_process() {
             return;

@@ -1,8 +1,9 @@
 //! [`Backchannel`]: what a receiver tells its sender.
 //!
-//! Arrays are released wherever their last use ends, and a release waits for nothing. So what is to
-//! be told is noted under a lock and sent as far as the system takes it at once. The rest is sent
-//! with the next thing that is told, or by the keeper's thread once the sender has read.
+//! Arrays are released wherever their last use ends, and a release waits for nothing. A message to
+//! the sender is therefore noted under a lock, and sent as far as the system takes it at once. The
+//! rest is sent with the next message, or by the keeper's thread once the sender has read. Releases
+//! that could not be sent are put together, up to [`PER_FRAME`] in one frame.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -15,7 +16,8 @@ use crate::keeper::{self, Kept};
 use crate::process::Process;
 use crate::wire::Writer;
 
-/// The way back to the sender. The connection stays open as long as an array of it is used.
+/// The way back to the sender. The connection stays open as long as an array that came by it is
+/// used.
 #[derive(Debug)]
 pub(crate) struct Backchannel {
     socket: UnixStream,
@@ -91,7 +93,7 @@ impl Backchannel {
         self.tell(|to_tell| to_tell.released.push(number));
     }
 
-    /// Tells the sender that so many more arrays are wanted.
+    /// Tells the sender that `count` more arrays are wanted.
     pub(crate) fn wanted(self: &Arc<Self>, count: u32) {
         self.tell(|to_tell| append(&mut to_tell.bytes, Kind::Wanted, &count.to_le_bytes()));
     }

@@ -16,7 +16,7 @@ const MAX_WAY: usize = 32;
 /// How deep a schema of a message may be nested. The library's own limit is the same or smaller.
 const MAX_DEPTH: usize = 64;
 
-/// Which memory the arrays that follow lie in.
+/// The domain of the memory that the arrays after this message lie in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Domain {
     pub(crate) device_type: DeviceType,
@@ -76,7 +76,8 @@ pub(crate) fn decode(body: &[u8]) -> Result<(Schema, Domain)> {
     Ok((Schema::new(field)?, Domain { device_type, way, device }))
 }
 
-/// The bytes of a field without any text: four lengths, the flags and the two counts.
+/// The bytes of a field without any text: the lengths of the format, the name and the metadata, the
+/// flags, the number of children, and whether there is a dictionary.
 const LEAST_FIELD: usize = 4 + 4 + 4 + 8 + 4 + 1;
 
 fn decode_field(from: &mut Reader<'_>, depth: usize) -> Result<Field> {

@@ -1,4 +1,20 @@
 //! [`Sender`]: arrays for another process.
+//!
+//! To send an array, a sender
+//!
+//! 1. takes in what the receiver has told, and lets go of the arrays that were released;
+//! 2. waits until the array is ready, and describes the array, with the allocations it lies in
+//!    ([`Described`]);
+//! 3. gets a handle for each allocation, and has its bytes fixed where that can be done;
+//! 4. tells the schema and the domain, if they are not those of the array before;
+//! 5. notes the array as held by the receiver, and sends the message.
+//!
+//! This is fast because the arrays of a stream share one schema, which is sent once, and because no
+//! answer is waited for: the receiver tells its releases whenever it likes.
+//!
+//! What must stay true: messages are sent whole and one after the other, under the lock of
+//! [`Writing`]; no array is dropped under a lock, because what owns it may be foreign code; and an
+//! array is noted before its message is sent, because the receiver may release it at once.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,7 +44,7 @@ use crate::wire::Reader;
 /// [`share`](crate::share) sends one array to whoever gets a descriptor.
 ///
 /// What the receiver tells is looked at when [`held`](Self::held) or
-/// [`wait_until_released`](Self::wait_until_released) is called, and when something is sent. The
+/// [`wait_until_released`](Self::wait_until_released) is called, and when an array is sent. The
 /// socket ([`as_fd`](AsFd::as_fd)) can be read when there is something to look at. When a sender is
 /// dropped, its receiver comes to the end of what was sent, and a thread of this crate holds what
 /// the receiver still uses.
@@ -55,7 +71,7 @@ pub struct Sender {
     outgoing: Option<Box<Outgoing>>,
 }
 
-/// A connection to a receiver, and what it uses.
+/// A connection to a receiver, and the arrays that the receiver uses.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     socket: UnixStream,
@@ -132,11 +148,11 @@ impl Sender {
         Self { outgoing: Some(Box::new(outgoing)) }
     }
 
-    /// This sender, which leaves memory as it is. The receiver has to
+    /// This sender, which does not fix memory. The receiver has to
     /// [trust](crate::Receiver::trusting) this process where the memory is the host's.
     ///
-    /// To fix memory, the system takes its pages out of this process once: some milliseconds for a
-    /// gigabyte.
+    /// To fix memory costs some milliseconds for a gigabyte, because the system takes the pages out
+    /// of this process once.
     #[must_use]
     pub fn without_fixing(mut self) -> Self {
         let writing = self.outgoing.as_mut().and_then(|outgoing| outgoing.writing.get_mut());
@@ -213,8 +229,8 @@ impl Sender {
         self.outgoing()?.held()
     }
 
-    /// Waits until the receiver uses no array any more. Returns whether that is so; no, where the
-    /// time is over.
+    /// Waits until the receiver uses no array any more. Returns `false` where the time is over
+    /// before that.
     pub fn wait_until_released(&self, timeout: Option<Duration>) -> Result<bool> {
         let outgoing = self.outgoing()?;
         let patience = Patience::of(timeout);
@@ -254,8 +270,8 @@ impl Outgoing {
     }
 
     fn send(&self, array: &Array, patience: Patience) -> Result<()> {
-        // What the receiver has told is taken in here, so that a sender that only sends lets go
-        // too.
+        // What the receiver has told is taken in here, so that a sender that is used for nothing
+        // but sending lets go of released arrays, too.
         self.require_receiver()?;
         array.wait()?;
         let (queue, view) = self.viewed(array)?;
@@ -394,7 +410,7 @@ impl Outgoing {
         Ok(left.is_some())
     }
 
-    /// Waits until something holds of what the receiver has told. The answer is also yes once the
+    /// Waits until `holds` says yes to what the receiver has told. The answer is also yes once the
     /// receiver has gone.
     ///
     /// One thread watches the socket. Others that wait meanwhile are told by it when the state has
@@ -425,7 +441,7 @@ impl Outgoing {
                 self.bell.silence();
             }
             state.is_watched = false;
-            // Another thread watches from now on, if this one is at its end.
+            // If this thread has what it waited for, one of the others watches from now on.
             self.tell_waiting(&state);
             drop(state);
             if !is_there.map_err(|error| crate::problem::failed("wait", error))? {
@@ -439,15 +455,16 @@ impl Outgoing {
         Ok(state.held.len())
     }
 
-    /// Tells the threads that wait, if there are any: telling nobody is a call of the system too.
+    /// Tells the threads that wait, if there are any: to tell nobody would cost a call of the
+    /// system as well.
     fn tell_waiting(&self, state: &State) {
         if state.waiting > 0 {
             self.changed.notify_all();
         }
     }
 
-    /// Takes in what the receiver has told, and lets go of what it released. Returns the state, and
-    /// whether something holds of it.
+    /// Takes in what the receiver has told, and lets go of what the receiver released. Returns the
+    /// state, and what `holds` says of it.
     fn looked(&self, holds: impl FnOnce(&State) -> bool) -> Result<(MutexGuard<'_, State>, bool)> {
         self.require_process()?;
         let mut released = Vec::new();
@@ -508,14 +525,14 @@ impl Bell {
 /// What is said of a receiver that has gone, or has closed its way back.
 const GONE: &str = "the receiver has gone";
 
-/// How many frames are taken in with one look at least, where they are there. The system keeps
-/// fewer for a reader, so only a receiver that talks without end has more.
+/// After so many frames a look reads the socket no more, and only takes in what was read before.
+/// The system keeps fewer frames for a reader, so only a receiver that talks without end has more.
 const FRAMES_AT_ONCE: usize = 1 << 14;
 
 impl State {
     /// Takes in what the receiver has told. Returns whether that was anything. A receiver that
-    /// breaks the protocol is over: what it used is let go, since nothing that it says can be
-    /// believed.
+    /// breaks the protocol counts as gone: the arrays that it used are let go, because nothing that
+    /// it says can be believed.
     fn take_in(&mut self, socket: BorrowedFd<'_>, released: &mut Vec<Array>) -> Result<bool> {
         if self.is_over {
             return Ok(false);
@@ -524,7 +541,8 @@ impl State {
         let ended = loop {
             let came = match frames < FRAMES_AT_ONCE {
                 true => self.reader.read(socket, Patience::None),
-                // What was read is taken in whole: nothing would tell that there is more of it.
+                // All frames that were read are taken in: the socket does not tell that some of
+                // them are left.
                 false => self.reader.take().map(|frame| frame.map_or(Came::Nothing, Came::Frame)),
             };
             match came {

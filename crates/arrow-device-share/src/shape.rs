@@ -1,4 +1,5 @@
-//! [`Shape`]: a schema taken apart, so that each array of it is built without looking at types.
+//! [`Shape`]: a schema taken apart once, so that no type has to be looked at when an array of this
+//! schema is built.
 
 use arrow_device::{Field, Layout, Result, Schema};
 

@@ -12,10 +12,11 @@ use crate::{Receiver, Sender};
 
 /// Shares one array with whoever gets the returned descriptor, the ticket.
 ///
-/// The ticket is one end of a socket in which the message about the array waits already. Send it to
-/// another process in any way that carries descriptors, or let a child inherit it. [`open`] makes
-/// the array of it, once. Until then, and as long as the array is used there, the [`Sender`] holds
-/// the array. When the ticket is lost without having been opened, the array is released as well.
+/// The ticket is one end of a socket, in which the message about the array waits already. Send the
+/// ticket to another process in any way that carries descriptors, or let a child inherit it.
+/// [`open`] makes the array, once for each ticket. Until then, and as long as the other process
+/// uses the array, the [`Sender`] holds it. If all copies of the ticket are closed without having
+/// been opened, the array is released as well.
 ///
 /// Neither this nor sending the ticket waits for the other process.
 pub fn share(array: &Array) -> Result<(OwnedFd, Sender)> {
@@ -31,8 +32,8 @@ pub fn share(array: &Array) -> Result<(OwnedFd, Sender)> {
 
 /// Opens the array of a ticket that another process made by [`share`]. Never waits.
 ///
-/// Memory is opened by the first of the devices that is of its
-/// [domain](arrow_device::Device::sharing_domain).
+/// The memory is opened by the first of these devices whose
+/// [domain](arrow_device::Device::sharing_domain) is that of the memory.
 pub fn open(ticket: OwnedFd, devices: impl IntoIterator<Item = Device>) -> Result<Array> {
     let mut receiver = Receiver::new(UnixStream::from(ticket), devices);
     match receiver.receive_at_once() {

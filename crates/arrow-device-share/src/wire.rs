@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// A number of elements, of which an array has no more than there are addresses.
+    /// A number of elements. An array has no more elements than a `usize` can count.
     pub(crate) fn count(&mut self) -> Result<usize> {
         let value = self.i64()?;
         usize::try_from(value).map_err(|_| malformed(format!("{value} is no number of elements")))

@@ -256,7 +256,7 @@ impl Builder {
     /// Sets whether a copy from the host reads its sources when it is submitted, as WebGPU's
     /// `writeBuffer` does, or in its turn on the queue. Callers have to allow for both (UNS-21): a
     /// source that unfinished work has still to write is a mistake on every device. By default
-    /// copies read in their turn, so that a source that goes or changes too early shows.
+    /// copies read in their turn, so that it shows where a source is freed or changed too early.
     pub fn host_sources_at_submission(mut self, at_submission: bool) -> Self {
         self.settings.host_sources_at_submission = at_submission;
         self

@@ -6,8 +6,8 @@
 //! each place and queue this module counts the owners. Work on a place whose last owner for the
 //! queue is gone is a mistake, even where the memory still waits for earlier work.
 //!
-//! Nothing is reported about memory that was told without the library, or that somebody outside of
-//! the library may have.
+//! Nothing is reported about memory whose place was told without the library, or that may be in use
+//! by somebody outside of the library, because it was exported.
 
 use std::ops::Range;
 
@@ -50,7 +50,8 @@ struct Outside {
     exported: SiteId,
 }
 
-/// The number of records above which those of closed queues are forgotten.
+/// The number of records from which on those whose owners are gone and whose queues are closed are
+/// forgotten.
 const MANY: usize = 16;
 
 impl Custody {

@@ -55,8 +55,8 @@ pub(crate) struct State {
     /// Whether others know memory by where its allocation begins.
     pub(crate) separate: bool,
     pub(crate) peer_access: bool,
-    /// Which device was given access to which other device's memory of which placement, where not
-    /// all devices have access.
+    /// The accesses that were given one by one: a device, the device whose memory it may reach, and
+    /// the placement of that memory. Not needed where all devices have access to one another.
     pub(crate) peers: HashSet<(usize, usize, Placement)>,
     /// Whether events may be recorded again, and be waited for before they are recorded. Drivers
     /// allow both; the library's trait allows neither.
@@ -70,8 +70,8 @@ pub(crate) struct State {
     pub(crate) queue_handles: BTreeMap<usize, usize>,
     /// The queues that may stay open without being a leak.
     pub(crate) permanent: HashSet<usize>,
-    /// Contains all queues that are open, or have work that the host does not know to be finished.
-    /// Other queues may be in it until somebody looks.
+    /// Contains all queues that are open, or have work that the host does not know to be finished,
+    /// and for a while also others, until they are looked for.
     pub(crate) live: BTreeSet<usize>,
     /// The queues with work that has not run.
     pub(crate) busy: BTreeSet<usize>,

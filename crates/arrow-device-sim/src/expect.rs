@@ -1,5 +1,9 @@
-//! Tells pending copies what their host memory holds once a copy that is ordered before them has
-//! written there.
+//! Corrects what pending copies expect their host memory to hold.
+//!
+//! A pending copy has noted the bytes of its host side, to see whether the host changes them. When
+//! a copy that is ordered before it runs and writes to these bytes, the notes of the pending copy
+//! are made anew. The copies behind the one that runs are found by following the waits of all
+//! queues until nothing changes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -15,7 +15,7 @@ use crate::engine::{Engine, State};
 /// How long the thread stays when there is nothing to announce any more.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// A notice to call once a queue has done so much work.
+/// A notice to call once a queue has done a number of pieces of work.
 pub(crate) struct Expected {
     queue: usize,
     work: u64,

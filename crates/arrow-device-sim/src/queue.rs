@@ -67,7 +67,7 @@ impl QueueState {
 
 /// One piece of work.
 pub(crate) enum Work {
-    /// Holds back all later work until another queue has done so much work.
+    /// Holds back all later work until another queue has done this many pieces of work.
     Wait {
         queue: usize,
         work: u64,

@@ -146,8 +146,8 @@ impl State {
         self.busy.insert(queue);
     }
 
-    /// Orders all later work of a queue behind so much work of another queue. The queue's clock
-    /// covers that work already.
+    /// Orders all later work of a queue behind the first `work` pieces of work of another queue.
+    /// The queue's clock covers that work already.
     pub(crate) fn submit_wait(&mut self, queue: usize, other: usize, work: u64) {
         let fails = self.queues[other].fails_by(work);
         let state = &mut self.queues[queue];
@@ -162,7 +162,8 @@ impl State {
 
     // ---- work that fails when its turn comes
 
-    /// Adds to what the host knows: a queue has done so much work, all of which this clock covers.
+    /// Adds to what the host knows: a queue has done its first `work` pieces of work, and this
+    /// clock covers all of them.
     pub(crate) fn told_of(&mut self, queue: usize, work: u64, clock: &Clock) -> Result<()> {
         if !self.queues[queue].fails_by(work) {
             self.host_knows(clock);

@@ -59,11 +59,11 @@ pub enum Mistake {
     EventRecordedTwice,
     /// An event is used after it was destroyed, or destroyed twice.
     EventDestroyed,
-    /// A handle is used as an event, and is none.
+    /// A handle that is no event is used as one.
     UnknownEvent,
     /// A queue is used after it was closed, or closed twice.
     QueueClosed,
-    /// A handle is used as a queue, and is none.
+    /// A handle that is no queue is used as one.
     UnknownQueue,
     /// A mapping is ended that was never begun.
     NotMapped,

@@ -1,11 +1,12 @@
 //! Runs submitted work: when somebody waits for it, as late as the order allows, in the order that
 //! the seed chooses.
 //!
-//! A wait has goals: so much work of some queues. [`State::targets`] adds the work that this work
-//! waits for, queue by queue. Then one piece of work after the other runs, each the first of its
-//! queue: the seed chooses among the queues whose first work does not wait. Nothing else runs, so a
-//! result that nobody waited for is not there. What must stay true: a wait names work that was
-//! submitted before it, so some queue can always go on.
+//! A wait has goals: for some queues, how many pieces of work they are to have done.
+//! [`State::targets`] adds the work of other queues that this work waits for. Then one piece of
+//! work after the other runs, each the first of its queue: the seed chooses among the queues whose
+//! first work does not wait. Nothing else runs, so a result that nobody waited for is not there. An
+//! eager device has all work as its goal, at the end of each call that submits some. What must stay
+//! true: a wait names work that was submitted before it, so some queue can always go on.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ pub(crate) enum Outcome {
 const GARBAGE: u8 = 0xdb;
 
 impl Engine {
-    /// Runs the work that these queues need to have done so much, and no other work.
+    /// Runs the work that these queues need to reach their goals, and no other work.
     pub(crate) fn run<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,

@@ -3,11 +3,14 @@
 //! A [`History`] keeps, for each stretch of bytes, the last write and the reads since. A new access
 //! conflicts with those of them that neither its clock nor the host's clock covers. These accesses
 //! are enough: whatever is ordered behind the last write is ordered behind all earlier writes, or
-//! these were reported when they happened. A read that is ordered before another read of the same
-//! bytes is dropped. So is everything that the host knows to be finished, because whatever is
-//! submitted later comes after it. Stretches are split where an access begins or ends, and joined
-//! again where they say the same, so their number stays small. A buffer that is used as a whole is
-//! one stretch, which is found by where it begins.
+//! these were reported when they happened.
+//!
+//! Little is kept, so that an access costs little: a read that is ordered before another read of
+//! the same bytes is dropped, a write drops all accesses before it, and a read drops everything
+//! that the host knows to be finished, because whatever is submitted later comes after that.
+//! Stretches are split where an access begins or ends, and joined again where they have the same
+//! accesses, so their number stays small. A buffer that is used as a whole is one stretch, which is
+//! found by where it begins.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -2,9 +2,9 @@
 //!
 //! An event that this crate made stands for a point of a lane's timeline. The host and other lanes
 //! wait for that point; the `VkEvent` itself is for other libraries. Of another library's event
-//! only the handle is known, so the host asks for its status, or the device's only queue waits by a
-//! command. What must stay true: an event is destroyed only after the commands that set it were
-//! executed.
+//! only the handle is known, so the host asks for its status again and again, or the device's only
+//! queue waits by a command. What must stay true: an event that this crate made is destroyed only
+//! after the commands that set it were executed.
 
 use std::time::{Duration, Instant};
 

@@ -32,11 +32,11 @@ pub(crate) enum Files {
 /// What memory has to do with other processes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
-    /// Nothing.
+    /// The memory belongs to this process alone.
     Own,
-    /// It can be exported.
+    /// The memory can be exported.
     Exportable(Exportable),
-    /// It was imported.
+    /// The memory was imported.
     Imported,
 }
 
@@ -50,7 +50,7 @@ impl Origin {
 /// An allocation that can be exported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exportable {
-    /// The buffer of all of it.
+    /// The buffer of the whole allocation.
     pub(crate) buffer: vk::Buffer,
     pub(crate) len: u64,
     /// The size of the `VkDeviceMemory`.

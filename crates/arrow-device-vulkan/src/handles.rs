@@ -7,7 +7,8 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An instance, a device of it and its queues, and the function through which Vulkan is called.
+/// An instance, a device of the instance with its queues, and the function through which Vulkan is
+/// called.
 ///
 /// Handles are numbers here, as `as_raw()` of ash's handles returns them, so both sides may use
 /// different crates of bindings.

@@ -1,11 +1,14 @@
 //! A lane: a `VkQueue` whose submissions are kept in order.
 //!
-//! Each submission of this crate begins and ends with a full barrier, and raises the lane's
-//! timeline semaphore by one. The order is that of submission to the `VkQueue`, so work that others
-//! submit to the queue is part of it. What a submission needs, its command buffer and its staging
-//! buffer, is taken back when the timeline has reached the submission's value. What must stay true:
-//! values are submitted in rising order, under the lane's lock and the queue's lock. A lane owns
-//! its command pool and its semaphore. The `VkQueue` is the application's.
+//! The commands of each submission stand between two full barriers, and each submission raises the
+//! lane's timeline semaphore by one. (A submission without commands has no barriers: it waits for
+//! another lane's semaphore, or only raises its own.) The order of the lane is that of submission
+//! to the `VkQueue`, so work that others submit to the queue is part of it. The command buffer and
+//! the staging buffer of a submission are taken back when the timeline has reached the submission's
+//! value, by the next call that looks, and are used again.
+//!
+//! What must stay true: values are submitted in rising order, under the lane's lock and the queue's
+//! lock. A lane owns its command pool and its semaphore. The `VkQueue` is the application's.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -73,11 +73,11 @@
 //! # Queues
 //!
 //! [`Queue::raw`](arrow_device::Queue::raw) is a `VkQueue`. The order of the queue is that of
-//! submission, by this crate and by others. What this crate submits begins and ends with a full
-//! barrier, so it is in order with all that was submitted before and will be submitted later.
-//! Barriers between the application's own commands are left to the application.
-//! [`open_queue`](arrow_device::Device::open_queue) returns the queues that were given in turn, so
-//! with one queue all callers share it. A device of [`open`] has one queue.
+//! submission, by this crate and by others. The commands that this crate submits stand between full
+//! barriers, so they are in order with all that was submitted before and will be submitted later.
+//! Barriers between the application's own commands are left to the application. The queues that
+//! were given take turns in [`open_queue`](arrow_device::Device::open_queue): with one queue all
+//! callers share it. A device of [`open`] has one queue.
 //!
 //! A thread that holds a queue's [lock](SubmitLock) must not call this library, which takes the
 //! lock for its own submissions.
@@ -123,16 +123,17 @@
 //! * A descriptor is taken for what it is said to be. Before a descriptor is imported, this crate
 //!   compares what the exporter says of it (the size of the allocation, the type of the memory)
 //!   with what this device would have allocated for as many bytes. For drivers that run on the
-//!   processor, the descriptor has to be a file of memory that is long enough, for that of Mesa one
-//!   whose length is sealed; for others it may not be a file of memory, a pipe, a socket or a
-//!   folder. Drivers of GPUs have the kernel look whether the descriptor is of their memory.
+//!   processor, the descriptor has to be a file of memory that is long enough, and for Mesa's
+//!   driver the length of that file has to be sealed. For other drivers the descriptor may not be a
+//!   file of memory, a pipe, a socket, a folder or a block device. The kernel tells drivers of GPUs
+//!   whether a descriptor is of their memory.
 //! * What remains: the driver of Mesa for the processor (lavapipe) keeps the length of the mapping,
 //!   and where in it the memory begins, in the file itself, and reads both when the memory is
 //!   imported and when it is freed, in both processes. It recognises its files by a constant that
 //!   every process can read. So a peer that forges such a file, or writes to the beginning of a
 //!   real one, can make the other process read or unmap other addresses than those of the memory.
 //!   The files of SwiftShader are not sealed: a peer that shortens one ends the other process with
-//!   SIGBUS when that reads it.
+//!   SIGBUS when the other process reads the memory.
 //!
 //! Vulkan wants the ownership of a buffer to be transferred to the other process and back, by
 //! commands. Both sides read at the same time here, so there are no such commands: drivers use them
@@ -292,10 +293,9 @@ pub struct Binding {
 /// get buffers of their own.
 ///
 /// # Safety
-/// All of it is true of a buffer that is alive and that nobody else uses until `owner` is dropped
-/// (UNS-18).
-/// The memory has room up to the next multiple of the alignment, and is of a type that such buffers
-/// can be bound to.
+/// Every member of `binding` is true of a buffer that is alive and that nobody else uses until
+/// `owner` is dropped (UNS-18). The memory has room up to the next multiple of the alignment, and
+/// is of a type that buffers of these usages can be bound to.
 pub unsafe fn adopt_memory(
     device: &Device,
     binding: Binding,

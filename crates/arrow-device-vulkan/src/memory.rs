@@ -1,8 +1,8 @@
 //! Memory of a logical device: allocations, parts of them, and the table of where each `VkBuffer`
 //! lies.
 //!
-//! Vulkan does not tell what a buffer is bound to, so a table does, for all buffers that were made
-//! or adopted here. Buffers of others are not in the table: only their handles are known.
+//! Vulkan does not tell what memory a buffer is bound to. So a table has the place of each buffer
+//! that was made or adopted here. Of buffers of others only the handles are known.
 
 use std::ptr::NonNull;
 

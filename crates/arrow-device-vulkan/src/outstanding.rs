@@ -1,4 +1,5 @@
-//! The work that a device still has to do once a point of a lane has passed.
+//! What is still to be done by this crate once a point of a lane has passed: events to be
+//! destroyed, and bytes to be written to host memory.
 
 use std::ptr::NonNull;
 

@@ -1,20 +1,20 @@
 //! Memory that other processes can open: `VK_KHR_external_memory_fd` with opaque descriptors.
 //!
 //! 1. An allocation is one `VkDeviceMemory` that was made to be exported, with one `VkBuffer` of
-//!    all of it, and `VkBuffer`s of parts. The table of all buffers says of each buffer what it is
-//!    bound to, and of which allocation that is: so the allocation of a buffer is found without
-//!    asking Vulkan.
+//!    all of it, and `VkBuffer`s of parts. The table of all buffers has for each buffer its place
+//!    in memory and its allocation, so that the allocation of a buffer is found without asking
+//!    Vulkan.
 //! 2. An export is a new descriptor and a note. The note has what an import must repeat: "the
 //!    values of allocationSize and memoryTypeIndex must match those specified when the payload
 //!    being imported was created".
 //! 3. An import compares the note with what this device would have allocated for as many bytes,
 //!    looks at the descriptor as far as a descriptor can be looked at, and imports it.
 //!
-//! What a descriptor is cannot be seen in it. Vulkan asks for "a valid handle of the type specified
-//! by handleType", and leaves open what happens with another one. So memory is opened from
-//! processes that are trusted. The checks here are against mistakes, and keep those things from the
-//! driver of which it is known that they do harm: a pipe, from which a driver would read for ever,
-//! and a file that can become shorter than its mapping.
+//! A descriptor does not show what it stands for. Vulkan asks for "a valid handle of the type
+//! specified by handleType", and leaves open what happens with another one. So memory is opened
+//! only from processes that are trusted. The checks here find mistakes, and keep descriptors from
+//! the driver that are known to do harm: a pipe, from which a driver would read for ever, and a
+//! file that can become shorter than its mapping.
 
 use std::fs::File;
 use std::io;

@@ -1,11 +1,11 @@
 //! Buffers that the host reads and writes, for data on its way to and from a device. They are kept
 //! for their next use, up to a bound.
 //!
-//! The size of a buffer for copies is a power of two, and a copy takes a buffer of the size that it
-//! needs. Only large mappings have buffers of other sizes. A buffer that comes back is kept, and
-//! the one that was unused for longest goes if there are too many, as in the library's own list of
-//! staging memory. Each buffer is a `VkBuffer` with memory of its own, which is mapped as long as
-//! it lives. The owner of a [`StagingBuffer`] is its only user.
+//! The size of a buffer for copies is a power of two, so that buffers fit later copies. Only large
+//! mappings have buffers of other sizes. A buffer that comes back is kept. If more bytes or more
+//! buffers are kept than the bounds allow, those that were unused for longest are freed, as in the
+//! library's own list of staging memory. Each buffer is a `VkBuffer` with memory of its own, which
+//! is mapped as long as the buffer lives. The owner of a [`StagingBuffer`] is its only user.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};

@@ -1,16 +1,20 @@
 //! Copies: a list of regions becomes commands of one submission. Host memory is reached through
 //! staging buffers.
 //!
-//! A copy between buffers is one command for all regions of the same two buffers. A copy from the
-//! host is cut into groups of at most [`STAGED_AT_ONCE`] bytes. For each group the bytes are
-//! gathered in a staging buffer, and one submission copies them to their targets. A copy to the
-//! host submits the copies into a staging buffer, and notes what is to be written to host memory
-//! once they have passed. Host memory that was taken by [`Logical::pin`] is a staging buffer
-//! itself, and is copied directly.
+//! 1. Regions in a row between the same two buffers become one command.
+//! 2. A copy from or to the host is cut into groups of at most [`STAGED_AT_ONCE`] bytes. Each group
+//!    is one submission, with a staging buffer of its own.
+//! 3. From the host, the bytes of a group are gathered in its staging buffer, and the commands copy
+//!    them to their targets.
+//! 4. To the host, the commands copy into the staging buffer, and it is noted what is to be written
+//!    to host memory once they have passed.
+//! 5. Host memory that was taken by [`Logical::pin`] is a staging buffer itself, and is copied
+//!    directly.
 //!
 //! This is fast because many regions cost one submission. What must stay true: the source in host
-//! memory is read before `copy` returns, and host memory that is a target is written before anybody
-//! is told that the copy has passed. The first thread that learns of it does that.
+//! memory that is not pinned is read before `copy` returns, and host memory that is a target is
+//! written before anybody is told that the copy has passed. The first thread that learns that the
+//! copy has passed writes it.
 
 use std::borrow::Cow;
 use std::ptr::NonNull;
@@ -136,8 +140,8 @@ impl Logical {
         unsafe { self.submit(lane, work, staging) }
     }
 
-    /// Takes a staging buffer with room for all regions that are not in staging memory already.
-    /// Returns it with the place of each region in it.
+    /// Takes a staging buffer with room for all regions whose host side is not staging memory
+    /// already. Returns the place of each region in the buffer, and the buffer.
     fn stage(
         &self,
         regions: &[Region],
@@ -231,13 +235,14 @@ impl Logical {
         self.return_staging(staging);
     }
 
-    /// Writes to host memory what has passed. After an error nobody may be told that anything has
-    /// passed.
+    /// Writes the results of copies to the host that have passed to host memory. After an error
+    /// nobody may be told that anything has passed.
     pub(crate) fn finish_writes(&self) -> Result<()> {
         if self.write_count.load(Ordering::Acquire) == 0 {
             return Ok(());
         }
-        // Other threads wait here meanwhile, because they may tell next that all of it was written.
+        // Other threads wait for the lock meanwhile: as soon as they have it, they may tell that
+        // the copies have passed, and so everything has to be written by then.
         let mut writes = lock(&self.writes);
         let passed: Result<Vec<u64>, vk::Result> =
             self.lanes.iter().map(|lane| lane.passed(&self.vk)).collect();
@@ -326,7 +331,8 @@ fn groups(regions: &[Region]) -> Vec<Cow<'_, [Region]>> {
     groups
 }
 
-/// Adds a copy to those between the same two buffers, which become one command.
+/// Adds a copy to the last batch, if that is one between the same two buffers, or to a new batch.
+/// Each batch becomes one command.
 fn add(batches: &mut Vec<Batch>, from: (vk::Buffer, u64), to: (vk::Buffer, u64), len: u64) {
     let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: len };
     let buffers = (from.0, to.0);

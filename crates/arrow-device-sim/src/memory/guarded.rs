@@ -4,8 +4,9 @@
 //! without rights however late it comes. A child of `fork` has a range of its own, because both
 //! mappings are shared, and what the child wrote there would be in the memory of its parent.
 //!
-//! Parts are taken from a cursor on that goes round, so a freed part is used again only after
-//! everything behind it was: a freed address stays invalid for long.
+//! Each part is taken behind the part that was taken last, and from the beginning again where there
+//! is no room behind it. So a freed part is used again only after what lies behind it: a freed
+//! address stays without rights for long.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;

@@ -1,8 +1,16 @@
 //! The producer's side: a future that takes arrays out of a stream and pushes them into a handler.
 //!
-//! The future makes all calls of the handler, one after the other. On every path, its own drop
-//! included, the last call is `release`. The calls of the consumer only record a wish and wake the
-//! future, on whatever thread they come.
+//! The future makes all calls of the handler, one after the other:
+//!
+//! 1. `on_schema`, at the first poll.
+//! 2. Once the consumer has asked for a first array, one array is taken out of the source ahead of
+//!    any credit, so that the end of the source is seen without a further request.
+//! 3. `on_next_task` for this array as soon as there is credit, and then the next array. After
+//!    [`TURN`] arrays in one poll, the future wakes itself and lets others run.
+//! 4. `on_next_task` with null at the end of the source, or `on_error`.
+//! 5. `release`: the last call on every path, the drop of the future included.
+//!
+//! The calls of the consumer only record a wish and wake the future, on whatever thread they come.
 //!
 //! What must stay true: a consumer is never called from inside a call of a consumer, nothing is
 //! called after `release`, and a child of `fork` calls nothing.
@@ -120,9 +128,9 @@ pub enum Ending {
 
 /// The future that fills a consumer's handler. [`AsyncProducer::drive`] makes it.
 ///
-/// Its result says how the stream ended. The error is that of the source, or what the consumer
-/// answered. In a child of `fork` the future ends with [`ErrorKind::Unsupported`], and calls
-/// nobody: the consumer belongs to the parent.
+/// The result of the future says how the stream ended. The error is the one of the source, or says
+/// what the consumer answered. In a child of `fork` the future ends with
+/// [`ErrorKind::Unsupported`], and calls nobody: the consumer belongs to the parent.
 ///
 /// Once the consumer has asked for its first array, the future reads one array ahead, so that the
 /// consumer learns of the end without asking for more.

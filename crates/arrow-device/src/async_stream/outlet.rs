@@ -15,7 +15,7 @@ pub(super) type ProducerCredit = Credit<Sound, Failure>;
 
 /// The state that a stream and its tasks share.
 pub(super) struct Outlet {
-    /// The process of the consumer. In a child of it the credit is not used.
+    /// The process of the consumer. In a child of that process the credit is not used.
     pub(super) made_in: MadeIn,
     pub(super) promise: StreamPromise,
     pub(super) credit: ProducerCredit,

@@ -1,6 +1,6 @@
-//! Tickets for values that are taken once: as [`Tickets`](super::tickets::Tickets), without a lock.
-//!
-//! One thread makes tasks and another one takes them, so a lock would be contended for each task.
+//! Tickets for values that are taken once. [`Tickets`](super::tickets::Tickets) has a lock, and the
+//! slots here have none: one thread makes tasks and another one takes them, so that a lock would be
+//! contended for each task.
 //!
 //! 1. Values lie in *slots*. Slots are in chunks of doubling size, are used again and never freed,
 //!    so a late access always reads a slot.
@@ -70,7 +70,7 @@ impl<T> Slots<T> {
     }
 
     /// Issues a ticket for a value, as a `private_data`. The result is null, which is no ticket,
-    /// where there are millions of tickets.
+    /// where all slots are in use: nearly 2^24 of them, or 2^16 where addresses have 32 bits.
     pub(super) fn issue(&self, what: T) -> *mut c_void {
         let Some((number, slot)) = self.free_slot() else { return ptr::null_mut() };
         let turn = slot.state.load(Ordering::Relaxed) / 2;

@@ -23,7 +23,7 @@ pub struct StreamInfo {
 
 /// The state that the stream, its tasks and its handler share.
 pub(super) struct StreamState {
-    /// The process of the consumer. In a child of it nothing of the consumer is used.
+    /// The process of the consumer. In a child of that process nothing of the consumer is used.
     pub(super) made_in: MadeIn,
     pub(super) consumer: Consumer<Sound, ForeignProducer, ForeignTask, Failure>,
     pub(super) info: OnceLock<Arc<StreamInfo>>,

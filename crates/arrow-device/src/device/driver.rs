@@ -25,9 +25,9 @@
 //!
 //! # Runtimes that are bound to a thread
 //!
-//! A driver is `Send` and `Sync`, and so is everything that is made of it: what an array keeps is
-//! released by whatever thread comes by. A runtime whose objects belong to one thread is driven in
-//! one of two ways:
+//! A driver is `Send` and `Sync`, and so is everything that is made of it: any thread that calls
+//! the library may release what an array keeps. A runtime whose objects belong to one thread is
+//! driven in one of two ways:
 //!
 //! * The driver has no object of the runtime, but numbers that stand for them, and hands each
 //!   operation to the thread that has the objects, through a channel to that thread's loop.
@@ -258,8 +258,8 @@ pub struct Allocation {
 ///   for the thread.
 /// * DRV-2: They never unwind.
 /// * DRV-3: They use and drop no queue, event, memory, array or stream of this library. Callbacks
-///   of the application may, which `is_complete`, `is_idle`, `synchronize`, `wait_on_host`, `map`
-///   and `map_to_fill` run without a lock of the driver's.
+///   of the application may do that: `is_complete`, `is_idle`, `synchronize`, `wait_on_host`, `map`
+///   and `map_to_fill` may run such callbacks, without a lock of the driver's.
 /// * DRV-4: A queue is in order. Where a runtime's is not, `record`, `wait` and `copy` make it so.
 ///   Where `readiness` is [`QueueOrder`](Readiness::QueueOrder), all queues of the device are one.
 /// * DRV-5: They wait for submitted work only where their documentation says so.
@@ -277,7 +277,8 @@ pub struct Allocation {
 ///   units.
 /// * DRV-10: `OutOfMemory` means that nothing was allocated.
 /// * DRV-11: `free` gives back just that memory, or leaks it.
-/// * DRV-12: `part` names just those bytes until `free_part`: whole units, where copies go by such.
+/// * DRV-12: `part` names just those bytes until `free_part`. Where copies go by units, the library
+///   asks for whole units.
 /// * DRV-13: `allocate_staging` gives initialised host memory that nobody else has until
 ///   `free_staging`.
 /// * DRV-14: `reaches` succeeds only for devices whose memory work on this device's queues may
@@ -312,8 +313,8 @@ pub struct Allocation {
 ///
 /// Announcements:
 ///
-/// * DRV-29: `notify` never waits. A notice that it keeps is called once the event has passed, has
-///   failed or is lost, where the properties say, or is dropped.
+/// * DRV-29: `notify` never waits. A notice that it keeps is called, from where the properties say,
+///   once the event has passed, has failed or is lost; or the notice is dropped.
 ///
 /// Data:
 ///
@@ -588,8 +589,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// Whether [`map`](Driver::map) shows this memory itself, and not a copy that the driver has to
     /// make first. Calls no runtime.
     ///
-    /// A driver may know only the handle of memory that others allocated. A list of copies is then
-    /// cheaper than many mappings.
+    /// A driver may know no more than the handle of memory that others allocated, and then maps a
+    /// copy. A list of copies is cheaper than many such mappings.
     fn maps_in_place(&self, base: Raw<Memory>) -> bool {
         let _ = base;
         true

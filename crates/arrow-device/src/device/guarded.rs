@@ -34,8 +34,8 @@ pub(super) struct Guarded<D: Driver> {
 }
 
 impl<D: Driver> Guarded<D> {
-    /// Asks the driver for the answers that never change. A panic of the driver goes to the caller,
-    /// who opens the device and has nothing of it yet.
+    /// Asks the driver for the answers that never change. A panic of the driver goes on to the
+    /// caller, who is just opening the device and has no queue, event or memory of it yet.
     pub(super) fn new(driver: D) -> Self {
         process::watch();
         let made_in = MadeIn::this();
@@ -255,7 +255,8 @@ unsafe impl<D: Driver> Driver for Guarded<D> {
         self.ask("read an event", |driver| unsafe { driver.read_sync_event(sync_event) })
     }
 
-    /// The peer's driver stays behind its own guard: a driver asks a peer only which device it is.
+    /// The peer's driver stays behind its own guard: a driver asks the driver of a peer only for
+    /// the id of its device.
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
         // SAFETY: UNS-22, which the caller keeps.
         self.ask("copy", |driver| unsafe { driver.copy(queue, route, regions) })
@@ -318,8 +319,8 @@ struct Shares {
 }
 
 impl<D: Driver> Guarded<D> {
-    /// How the driver shares memory. `None` where it does not, or was not asked before it may not
-    /// be called any more.
+    /// How the driver shares memory. `None` where the driver shares none, and where nobody asked as
+    /// long as the driver could be called.
     fn shares(&self) -> Option<Shares> {
         if let Some(known) = self.shares.get() {
             return *known;
@@ -332,7 +333,7 @@ impl<D: Driver> Guarded<D> {
         *self.shares.get_or_make(|| asked)
     }
 
-    /// Calls the driver's sharing, which was there when it was first asked for.
+    /// Calls the driver's sharing. The driver had one when [`shares`](Self::shares) asked.
     fn ask_sharing<T>(
         &self,
         operation: &'static str,

@@ -1,7 +1,8 @@
 //! The host as a device: plain memory, and work that is done as it is submitted.
 //!
-//! The smallest complete [`Driver`]. Its queue needs no object, and its events have passed from the
-//! start. The interface's rule for the CPU, a null `sync_event`, follows from that.
+//! The host is the smallest complete [`Driver`]. Its queue needs no object, and its events have
+//! passed from the start. For that reason the `sync_event` of host arrays can be null, as the
+//! interface demands for the CPU.
 
 use std::alloc::Layout;
 use std::ffi::c_void;

@@ -1,9 +1,9 @@
 //! Host memory that other processes can open: files without a name, which each process maps.
 //!
-//! 1. An allocation is one file of `memfd_create`, which the maker maps. Its pages are taken at
-//!    once, so that a lack of memory is an error here and no signal later.
-//! 2. The length of the file is sealed, so that no mapping ends sooner than it says: reading never
-//!    ends the process with SIGBUS.
+//! 1. An allocation is one file of `memfd_create`, which the maker maps. The pages of the file are
+//!    taken at once, so that a lack of memory is an error here and not a signal later.
+//! 2. The length of the file is sealed, so that no mapping becomes longer than the file: reading
+//!    never ends the process with SIGBUS.
 //! 3. The file is sealed against writing by others (`F_SEAL_FUTURE_WRITE`): the maker's mapping is
 //!    the last one that can be written, and the other process can neither write nor map to write.
 //! 4. To fix the bytes, the maker's mapping is replaced, at its address, by a private one that can
@@ -11,7 +11,8 @@
 //! 5. What comes from another process may be any descriptor. It is mapped only if it is such a file
 //!    (only these have seals), if its length is sealed, if it is long enough, and if all its pages
 //!    are there, of the usual size.
-//! 6. What came and is fixed can be exported again: its descriptor is kept then.
+//! 6. Memory that came from another process and is fixed can be exported again, where the receiver
+//!    asked for that: its descriptor is kept then.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;

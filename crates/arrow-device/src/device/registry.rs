@@ -14,8 +14,8 @@
 //! ([`Moment`]). In a program with one runtime for each id, one flag says that there is nothing to
 //! ask.
 //!
-//! What must stay true: a device is listed, and removed from the list, under the same lock that
-//! makes its moment, and no driver is called under a lock.
+//! What must stay true: a device is listed, and removed from the list, under the lock under which
+//! the moment of that change is made, and no driver is called under a lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +41,8 @@ struct ListedDevice {
     driver: Weak<dyn Driver>,
     /// When the device was put on the list.
     since: Moment,
-    /// Whether it is known if the device's id is ambiguous. The device is not found before that.
+    /// Whether it was found out if the device's id stands for several runtimes. The device is not
+    /// found by others before that.
     is_judged: bool,
 }
 
@@ -282,11 +283,11 @@ pub(super) fn is_undivided(id: DeviceId, between: [Moment; 2]) -> bool {
     !known.of(id).is_some_and(|of_id| of_id.divisions().any(divides))
 }
 
-/// About how many ids of other runtimes a driver is asked when it is opened.
+/// How many ids of other runtimes a driver is asked about, at most, when it is opened.
 const MOST_ASKED: usize = 64;
 
-/// The ids by which another runtime is known, closed ones included. `None` where there are too
-/// many: then each id may stand for several runtimes.
+/// The ids by which other runtimes than this one are known, including closed ones. Empty where
+/// there are too many, which is noted: from then on each id may stand for several runtimes.
 fn ids_of_others(runtime: Runtime) -> Vec<DeviceId> {
     let mut known = crate::sync::lock(RUNTIMES.get());
     if known.are_many {
@@ -371,9 +372,9 @@ pub(super) unsafe fn find_holding(id: DeviceId, claimed: ClaimedMemory) -> Optio
     find_by_time(id, unsure, came)
 }
 
-/// The open device of this id whose runtime the event of a producer is of. The producer's array
-/// came at that moment and has no memory that could tell. `None` where the id stood for several
-/// runtimes then.
+/// The open device of this id to whose runtime the event of a producer belongs. The producer's
+/// array came at that moment, and has no memory that could tell the runtime. `None` where the id
+/// stood for several runtimes at that moment.
 pub(super) fn find_sending(id: DeviceId, came: Moment) -> Option<Device> {
     let was_one = several_since(id).is_none_or(|since| came.is_before(since));
     if was_one { find_by_time(id, of_each_runtime(id), came) } else { None }
@@ -446,8 +447,8 @@ pub(super) fn find(id: DeviceId) -> Option<Device> {
     found.map(Device::from_opened)
 }
 
-/// Whether a number stands for no device in particular. Pinned and managed memory belong to all
-/// devices of their runtime, and producers write -1 or 0 for them.
+/// Whether an id stands for no device in particular. Pinned and managed memory belong to all
+/// devices of their runtime, and producers write -1 or 0 as the number of their device.
 fn is_any(id: DeviceId) -> bool {
     is_of_all_devices(id.device_type) && matches!(id.id, -1 | 0)
 }

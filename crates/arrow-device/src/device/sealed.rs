@@ -11,8 +11,8 @@ use super::host::LARGEST_MEMORY;
 use crate::{Error, ErrorKind, Result};
 
 /// Memory in a file of `memfd_create`, on Linux: the file has no name, all of its pages are there,
-/// and its length is sealed. A mapping of the file therefore never ends sooner than it says, and
-/// reading the mapping never ends the process.
+/// and its length is sealed. A mapping of the file therefore never becomes longer than the file,
+/// and reading the mapping never ends the process.
 ///
 /// For drivers whose runtime uses memory of the host in place: see
 /// [`Sharing`](super::driver::Sharing). A file is made by [`new`](Self::new), or is one that
@@ -22,8 +22,9 @@ use crate::{Error, ErrorKind, Result};
 pub struct SealedFile {
     file: Arc<OwnedFd>,
     whole: usize,
-    /// Of a file that came: whether nobody could write to the file any more, and take pages away
-    /// by that, before they were counted. A seal is never taken off.
+    /// Whether a file of another process was sealed against writing before its pages were counted.
+    /// Whoever can write to a file can also take pages away. A seal is never taken off. `None` for
+    /// a file of this process.
     is_fixed: Option<bool>,
 }
 
@@ -39,7 +40,7 @@ impl SealedFile {
         Ok(sealed)
     }
 
-    /// The file of another process, which is said to have so many bytes.
+    /// The file of another process, which is announced to have `len` bytes.
     ///
     /// # Errors
     /// [`Malformed`](ErrorKind::Malformed): the descriptor is of something else or cannot be
@@ -94,19 +95,19 @@ impl SealedFile {
         self.whole
     }
 
-    /// Forbids everybody to write to the file, but through mappings that are there already.
+    /// Forbids everybody to write to the file, except through mappings that exist already.
     pub fn forbid_new_writers(&self) -> Result<()> {
         self.add_seals(libc::F_SEAL_FUTURE_WRITE, self.whole as u64)
     }
 
-    /// Forbids everybody to write to the file. An error where a mapping through which that can be
-    /// done is there.
+    /// Forbids everybody to write to the file. An error where a mapping exists through which the
+    /// file can be written.
     pub fn forbid_writing(&self) -> Result<()> {
         self.add_seals(libc::F_SEAL_WRITE, self.whole as u64)
     }
 
-    /// Whether nobody can write to the file any more. A file of another process is fixed where that
-    /// was so when its pages were counted ([`received`](Self::received)).
+    /// Whether nobody can write to the file any more. For a file of another process this is the
+    /// answer from before its pages were counted ([`received`](Self::received)).
     pub fn is_fixed(&self) -> Result<bool> {
         if let Some(is_fixed) = self.is_fixed {
             return Ok(is_fixed);
@@ -202,16 +203,16 @@ fn seals(file: &OwnedFd) -> io::Result<c_int> {
 
 /// How many bytes a file has, if all of them have pages of the usual size: otherwise 0. The length
 /// of the file is sealed, and was announced to be `len` bytes. A hole would get its page when it is
-/// read, which ends the process where the system has none to give, and huge pages are taken off the
-/// address space in other lengths.
+/// read, which ends the process where the system has no page to give. Huge pages can only be
+/// unmapped in other lengths.
 ///
 /// The system tells how many pages a file has, and not where they are. A file may also have pages
 /// behind its end. The file is therefore cut at its end, which a sealed length admits and which
 /// takes these pages away. Nobody can add new ones there, because the length is sealed in both
 /// directions. As many pages as the file is long are then all pages of the file.
 fn length(file: &OwnedFd, len: u64) -> io::Result<u64> {
-    // Most files have as many pages as were announced, and then the system need not be asked for
-    // the length: a sealed file admits no other one.
+    // Most files have the announced length, in whole pages. Then one call cuts the file and proves
+    // the length: a sealed file admits no cut at another one.
     let is_cut = SealedFile::whole_pages(len).is_some_and(|whole| cut(file, whole as u64));
     let mut found = status(file)?;
     let there = u64::try_from(found.st_size).unwrap_or(0);
@@ -231,7 +232,8 @@ fn length(file: &OwnedFd, len: u64) -> io::Result<u64> {
     Ok(if with_pages >= there { there } else { 0 })
 }
 
-/// Cuts a file whose length is sealed at this length. Returns whether that is its length.
+/// Cuts a file, whose length is sealed, at this length. That succeeds, and is `true`, only where
+/// the file has this length.
 fn cut(file: &OwnedFd, len: u64) -> bool {
     let Ok(len) = libc::off_t::try_from(len) else { return false };
     // SAFETY: a call with numbers alone, on an open descriptor.

@@ -78,9 +78,8 @@ impl MemoryHandle {
 pub struct SharingDomain {
     /// How memory is handed over, such as `memfd` or `vulkan opaque fd`. At most 32 bytes of ASCII.
     pub way: &'static str,
-    /// The identity of the device and of the driver's build, as the runtime tells it. It is the
-    /// same in every process, and has no more to do with the device's number than the runtime
-    /// wants.
+    /// The identity of the device and of the driver's build, as the runtime tells it. The identity
+    /// is the same in every process. The device's number need not be a part of it.
     pub device: [u8; 16],
 }
 
@@ -91,11 +90,11 @@ impl SharingDomain {
     /// A domain whose device has more to tell than 16 bytes, such as a number of its own and one of
     /// the driver's build.
     ///
-    /// The device of the domain is a hash of all parts, one after the other (FNV-1a of 128 bits),
-    /// so it is equal where all parts are equal. Where one of them differs the result differs, but
-    /// for a chance of one in 2^128 among parts that nobody chose to deceive: a process that wants
-    /// to deceive can as well announce the domain of another one. Parts of different lengths are
-    /// not told from each other where one goes on as the next one begins.
+    /// The device of the domain is a hash of the bytes of all parts, one after the other (FNV-1a of
+    /// 128 bits). Different bytes have one hash by a chance of one in 2^128, unless somebody chose
+    /// them to deceive: but a process that wants to deceive can as well announce the domain of
+    /// another one. The hash does not tell where a part ends: `ab` and `c` have the hash of `a` and
+    /// `bc`.
     pub fn of(way: &'static str, parts: &[&[u8]]) -> Self {
         const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
         const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -110,7 +109,8 @@ impl SharingDomain {
 pub enum SharedUse {
     /// It is filled once, shared, and freed.
     Once,
-    /// An allocator may give it out again, or give out the rest of it, and it is written again.
+    /// An allocator may give the memory out again, or give out another part of it: the memory is
+    /// written again.
     Again,
 }
 
@@ -243,14 +243,14 @@ pub struct OpenedBuffer {
 }
 
 impl Device {
-    /// This device, with memory that other processes can open. The result, the queues that it
-    /// opens, and copies to these queues take their memory from the driver's
-    /// [`Sharing`](super::driver::Sharing). An allocator that this handle has, such as a
+    /// A handle of this device whose memory other processes can open. The handle, the queues that
+    /// it opens, and copies to these queues take their memory from the driver's
+    /// [`Sharing`](super::driver::Sharing). An allocator that this device has, such as a
     /// [`Recycler`](crate::Recycler), stays in use, and takes shareable memory.
     ///
-    /// Without an allocator, memory can be fixed when it is shared: nobody can write to it any
-    /// more, this process included. Memory that an allocator gives out again is not fixed. Whoever
-    /// opened it once can read what is written there later.
+    /// Without an allocator, memory can be fixed when it is shared: then nobody can write to the
+    /// memory any more, and this process cannot either. Memory that an allocator gives out again is
+    /// not fixed, and a process that has opened such memory can read what is written there later.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) where the device cannot share memory.

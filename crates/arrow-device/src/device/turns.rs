@@ -1,4 +1,12 @@
 //! [`Turns`]: a value that calls use in turns, because they may run foreign code.
+//!
+//! 1. One atomic number says who has the turn: the thread, its process, and whether others wait. A
+//!    free turn is taken by one compare-and-exchange.
+//! 2. Where the number is that of this thread, or of a parent process, the result is an error.
+//! 3. Otherwise the thread sets the bit [`IS_AWAITED`] and waits in `waiting`, which knows which
+//!    thread waits for which, and refuses a wait that would close a circle.
+//! 4. The thread that ends a turn sets the number to 0, and wakes the waiting threads if the bit
+//!    was set. Where nobody waits, a turn is two atomic operations and a lock that is always free.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -22,7 +30,7 @@ use crate::{Error, ErrorKind, Result};
 /// [`Unsupported`](ErrorKind::Unsupported) in the child. Other threads wait for their turn, unless
 /// the wait would never end. That is so where threads wait for each other's turns, and where a
 /// thread with a turn waits for all [releases](crate::deferred::wait_until_released) while a
-/// destructor waits for that turn. The last thread of such a circle gets an error.
+/// destructor waits for that turn. The thread that would close such a circle gets an error.
 ///
 /// ```
 /// use arrow_device::ErrorKind;
@@ -44,7 +52,8 @@ use crate::{Error, ErrorKind, Result};
 pub struct Turns<T> {
     /// Who has the turn: a [`Holder`] as a number, or 0.
     holder: AtomicU64,
-    /// Locked by the holder, so nobody waits for the lock. `None` only while this is dropped.
+    /// Locked by the holder of the turn alone, so nobody waits for the lock. `None` only while this
+    /// is dropped.
     value: Mutex<Option<T>>,
 }
 

@@ -26,7 +26,7 @@ pub enum Order<'a> {
     Host,
     /// The two sides have another agreement, such as a wait that the consumer makes itself. Nothing
     /// is waited for, and an import counts as complete. An advertised queue is no such agreement:
-    /// what is exchanged in the order of that queue is [`On`](Self::On) it.
+    /// for what is exchanged in the order of that queue, name the queue by [`On`](Self::On).
     Unordered,
 }
 

@@ -1,4 +1,8 @@
-//! Copies of tensors: the device gathers the elements into compact memory.
+//! Copies of tensors: the elements are gathered into compact memory.
+//!
+//! A tensor is a list of runs of elements that lie together. On a device each run is a region of a
+//! copy, and [`PIECES`] regions are submitted at a time. On the host, a tensor of more than one run
+//! is gathered by the loops of `on_host`, where there is one for the width of the elements.
 
 use super::dims::Dims;
 use super::dtype::Width;

@@ -2,7 +2,7 @@
 //! overflow.
 //!
 //! Lengths and strides of other parties are checked once, in [`Dims::of`]: no length is negative,
-//! and the number of elements and the places of the first and the last element fit into 64 bits.
+//! and the number of elements, the lowest place of an element and the highest one fit into 64 bits.
 //! All later sums and products are parts of those that were checked, so they cannot overflow.
 
 use crate::numbered::numbered;
@@ -11,8 +11,8 @@ use crate::{Error, ErrorKind, Result};
 /// More dimensions than this are refused. No library has more.
 pub(crate) const MAX_DIMENSIONS: usize = 64;
 
-/// The shape and the strides of a tensor. There are as many of each. No length is negative, and the
-/// place of every element, counted in elements from the first one, is an `i64`.
+/// The shape and the strides of a tensor: as many strides as lengths. No length is negative, and
+/// the place of every element, counted in elements from the first one, is an `i64`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dims {
     axes: Axes,

@@ -35,8 +35,8 @@ impl Tensor {
     /// consumer's queue has passed what was submitted before that call. The deleter waits for
     /// nothing. Apart from a copy of the data, one block is allocated or recycled.
     ///
-    /// The flags are true. Shared memory is flagged as read-only. Memory that was copied, and that
-    /// nobody else here has, is flagged as copied, and the consumer may write to it. The older form
+    /// Shared memory is flagged as read-only. Memory that was copied, and that nobody else in this
+    /// process has, is flagged as copied, and the consumer may write to it. The older form
     /// has no flags, so read-only memory is copied for it. If `copying` is
     /// [`Never`](CopyPolicy::Never), the export is then [`Unsupported`](ErrorKind::Unsupported).
     /// See also [`export_legacy_shared`](Self::export_legacy_shared).
@@ -207,7 +207,7 @@ impl Tensor {
         let shape = block.wrapping_add(numbers).cast::<i64>();
         let strides = shape.wrapping_add(ndim);
         if let ([length], [distance]) = (lengths, distances) {
-            // A call that copies one number takes longer than the number.
+            // For one dimension, two stores are faster than two calls of a copying function.
             // SAFETY: the block has room for a number here, behind the struct; it is aligned to 16,
             // and `numbers` is a multiple of what a number is aligned to.
             unsafe { shape.write(*length) };

@@ -1,4 +1,11 @@
 //! Arrays as tensors.
+//!
+//! 1. Numbers without nulls share their memory, without a plan (`plain`). These are most arrays.
+//! 2. For all others a [`TensorPlan`] follows fixed-size lists down to the elements.
+//! 3. Where the elements are on the host and nulls are to be replaced, one pass over the memory
+//!    copies and replaces (`filled_on_host`).
+//! 4. Otherwise it is found out which elements are null (`validity`), the elements are shared or
+//!    converted (`values`), and nulls are replaced in a copy on the device (`patched`).
 
 use super::copy::{allocate_near, finish, read_bytes, upload};
 use super::dims::Dims;

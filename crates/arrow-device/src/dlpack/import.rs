@@ -6,10 +6,10 @@
 //!
 //! There are two ways to one result:
 //!
-//! 1. Numbers in host memory that are compact, in up to four dimensions and with at least one
-//!    element, are what most tensors are ([`PlainTensor`]). A few comparisons recognise them, and
-//!    their dimensions need no sums that could overflow. The function is compiled once for each
-//!    number of dimensions.
+//! 1. Most tensors are plain ([`PlainTensor`]): numbers of 32 or 64 bits in host memory, compact,
+//!    in one to four dimensions, with at least one element, and complete when they are imported. A
+//!    few comparisons recognise them, and their dimensions need no sums that could overflow. The
+//!    function is compiled once for each number of dimensions.
 //! 2. All other tensors, and all that are wrong, take the full checks ([`Checked`]), which also
 //!    find the words of an error.
 //!
@@ -84,7 +84,7 @@ impl Tensor {
     ///   nobody does while a call here copies it (UNS-25),
     /// * `deleter` is null, or can be called once on any thread (UNS-23).
     ///
-    /// Everything that the errors name need not be ruled out.
+    /// The caller need not rule out what the errors name.
     pub unsafe fn import<F: Form>(tensor: *mut F, order: Order<'_>) -> Result<Self> {
         // SAFETY: UNS-23, which the caller promises.
         let managed = unsafe { Managed::from_raw(tensor) }?;

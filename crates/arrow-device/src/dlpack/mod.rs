@@ -55,14 +55,15 @@
 //! consumer works: the one of [`Order::On`], or else the default queue of the device
 //! ([`Device::default_queue`](crate::Device::default_queue)). The deleter notes a use on that
 //! queue, and the memory is released after the use. The deleter can be called on any thread and
-//! waits for nothing. Host memory is not kept longer than without a queue.
+//! waits for nothing. Host memory that was exported without a queue is released by the deleter
+//! itself.
 //!
 //! # A stream that is advertised
 //!
-//! DLPack's table of functions for exchange without Python calls has no argument for a stream. A
-//! library tells by `current_work_stream` on which stream it works, and its other functions wait
-//! for nothing. A library that offers such a table keeps one queue for each device, and keeps to
-//! two rules:
+//! The functions for exchange without Python calls, which DLPack has in a table, take no stream. A
+//! library tells by `current_work_stream` on which stream it works, and the other functions of its
+//! table wait for nothing. A library that offers such a table keeps one queue for each device, and
+//! keeps to two rules:
 //!
 //! * Tensors that it hands out are in the order of the advertised queue: they are exported with
 //!   [`Order::On`] that queue, which waits for the data. With [`Order::Unordered`] data that is not

@@ -1,13 +1,15 @@
 //! Loops over elements in host memory, compiled for each width of elements.
 //!
 //! 1. Dimensions that lie one behind the other in memory are counted as one.
-//! 2. If the last two dimensions are transposed in memory, the copy goes by square tiles. A tile is
-//!    read column by column, as it lies in memory, and written row by row, so that both sides of
-//!    the copy use each cache line once.
+//! 2. If the last two dimensions are transposed in memory, the copy goes by square tiles of 16 or 8
+//!    elements a side. A tile whose columns lie in one piece each is read column by column, and
+//!    written row by row. Without tiles, each element of a row would be read from another cache
+//!    line, which may be gone when the next row needs it.
 //! 3. Otherwise the copy goes row by row.
+//! 4. Nulls are replaced 64 elements at a time, by one word of the bitmap ([`fill`]).
 //!
 //! The width is a constant of each loop, so that an element is one register and the compiler can
-//! vectorise the loop. For other widths the functions do nothing and say so.
+//! vectorise the loop. For other widths the functions do nothing, and return `false`.
 
 use std::mem::MaybeUninit;
 use std::{ptr, slice};
@@ -91,7 +93,7 @@ fn axes<const W: usize>(dims: &Dims) -> Vec<Axis> {
 unsafe fn gather_plane<const W: usize>(from: *const u8, rows: Axis, columns: Axis, to: *mut u8) {
     let is_across = columns.step.unsigned_abs() > rows.step.unsigned_abs() && rows.len > 1;
     match is_across {
-        // SAFETY: the caller's promise. A tile's row is as long as the processor loads at once.
+        // SAFETY: the caller's promise.
         true if W <= 4 => unsafe { gather_tiles::<W, 16>(from, rows, columns, to) },
         // SAFETY: the caller's promise.
         true => unsafe { gather_tiles::<W, 8>(from, rows, columns, to) },

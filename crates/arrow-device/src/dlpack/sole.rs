@@ -1,4 +1,4 @@
-//! Which imported tensors one value alone keeps.
+//! Finds the imported tensors that are kept by one array or one tensor, and by nothing else.
 
 use super::memory::tensor_behind;
 use super::{Exported, Tensor};

@@ -14,10 +14,10 @@ pub(crate) const BFLOAT16: &str = "arrow_device.bfloat16";
 /// bits, the real part first.
 pub(crate) const COMPLEX: &str = "arrow_device.complex";
 
-/// What the elements of an array are for a tensor.
+/// What the elements of an array become in a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elements {
-    /// Elements of the same type in a tensor.
+    /// Numbers that arrays and tensors have alike.
     Same(Dtype),
     /// Bytes, of which any but 0 is true.
     Bool8,
@@ -25,7 +25,7 @@ pub(crate) enum Elements {
     Bits,
     /// Complex numbers: pairs in the child of a list.
     Complex(Dtype),
-    /// Elements that are integers in memory.
+    /// Elements of another meaning that are integers in memory.
     View(Dtype),
 }
 

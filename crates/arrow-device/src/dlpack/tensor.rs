@@ -19,10 +19,11 @@ use crate::{
 
 /// A strided tensor on a device: immutable, shared, ready now or after an event.
 ///
-/// Made from an array ([`Array::to_tensor`]), from C ([`import`](Self::import)), or from a buffer
-/// ([`from_buffer`](Self::from_buffer)). A tensor shows no address. A [`TensorView`] does, and
-/// names the queue that will use the address; [`host`](Self::host) does, and waits. A clone shares
-/// the memory.
+/// A tensor is made from an array ([`Array::to_tensor`]), from C ([`import`](Self::import)), or
+/// from a buffer ([`from_buffer`](Self::from_buffer)). A tensor itself shows no address. A
+/// [`TensorView`], for which the queue is named that will use the address, tells where the elements
+/// are, and so does [`host`](Self::host), which waits for the data. A clone of a tensor shares the
+/// memory.
 ///
 /// ```
 /// use arrow_device::dlpack::{Conversion, Dtype};

@@ -1,4 +1,11 @@
 //! Tensors as arrays and batches.
+//!
+//! 1. The dimensions behind the first one become lists, if the elements lie in memory as an array's
+//!    elements do (`list_layout`), and the first element can begin a buffer (`place_of_first`).
+//! 2. Then the elements become a flat array over the memory of the tensor (`flat`): a slice of the
+//!    memory's own array where that one has such elements. Otherwise the tensor is copied first, so
+//!    that its elements are compact.
+//! 3. Lists are put around the flat array (`nest`).
 
 use super::copy::upload;
 use super::dims::Dims;

@@ -34,7 +34,7 @@ impl ArrayStream {
     ///   error, and then nothing is owed for what was written,
     /// * give a text, after an error, that ends with a NUL byte, or null.
     ///
-    /// Everything that the errors name need not be ruled out.
+    /// The caller need not rule out what the errors name.
     pub unsafe fn import(stream: *mut ArrowDeviceArrayStream) -> Result<Self> {
         // SAFETY: UNS-1 and UNS-9, which the caller promises.
         unsafe { import(stream) }

@@ -5,10 +5,11 @@
 //! ([`producer`]). The two C structs, of device arrays and of plain ones, share [`c_stream`].
 //!
 //! Every array goes through [`ArrayStream::next`], the one place where its type and its type of
-//! device are checked. To compare types is slow, so the schema of the last array that was seen to
-//! fit is kept: most arrays of a stream share one schema, and for these the check compares
+//! device are checked. To compare types is slow, so the stream keeps the schema of the last array
+//! that fitted: most arrays of a stream share one schema, and for these the check compares
 //! pointers. A stream keeps its source until the end or the first error, and not longer. Arrays
-//! that were taken out do not need the source.
+//! that were taken out do not need the source. A source that panicked is kept until the stream is
+//! dropped.
 
 mod c_stream;
 mod foreign;

@@ -104,7 +104,8 @@ impl ArrayStream {
     /// Arrays that were dropped are held back until the queue has passed what was submitted before
     /// the drop. No thread is started: what the iterator itself computes, it computes when an array
     /// is asked for. ([`feed`](crate::async_stream::feed) runs an iterator on another thread.) An
-    /// array that is fetched ahead from a device is copied by the device, as in a [`PolledCopy`].
+    /// array that is copied to the host ahead of its use is copied by the device, as in a
+    /// [`PolledCopy`], and not read through a mapping.
     pub fn prefetch(mut self, ahead: usize) -> Self {
         let is_done = self.source.as_mut().is_none_or(|source| source.0.look_ahead(ahead));
         if is_done {

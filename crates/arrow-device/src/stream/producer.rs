@@ -103,8 +103,8 @@ impl Producer {
             let (stream, manner) = (&mut self.stream, &self.manner);
             let next = guard::or_panicked(|| {
                 let Some(stream) = stream else { return Ok(false) };
-                // The array goes out from where it is: moving it would be a good part of the time
-                // that this takes.
+                // The array goes out from where it is: a move of the array would take a good part
+                // of the time of this call.
                 let next = ManuallyDrop::new(stream.next());
                 if let Some(Ok(array)) = &*next {
                     // SAFETY: it is neither used nor dropped after this.

@@ -1,5 +1,14 @@
 //! What a consumer knows of one stream, and who may call the producer.
 //!
+//! 1. When the schema comes, the producer is asked for a window of tasks.
+//! 2. Tasks arrive in a list under the lock. The reader takes the whole list into its own
+//!    [`Inbox`], and then polls one task after the other without the lock.
+//! 3. The polled tasks are asked for again a quarter of the window at a time, so that the reader
+//!    takes the lock, and calls the producer, only now and then.
+//! 4. A thread that has something to ask of the producer makes the call, unless another thread is
+//!    in such a call: then it leaves the wish in the state, and the other thread makes that call
+//!    too.
+//!
 //! All state is under one lock, which is never held while a producer, a task or a waker is called.
 //! Producers are of type `P`, tasks of type `T`, errors of type `E`. Dropping a task discards it,
 //! so no task is dropped under the lock either.
@@ -299,8 +308,8 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         }
     }
 
-    /// The next task. Keeps the waker where there is none yet. The caller calls `give_back` after a
-    /// task.
+    /// The next task. Keeps the waker where no task has come yet. The caller calls `give_back`
+    /// after each task.
     pub(crate) fn poll(&self, inbox: &mut Inbox<T>, waker: &Waker) -> Poll<Option<Result<T, E>>> {
         if let Some(task) = inbox.tasks.pop_front() {
             inbox.polled += 1;

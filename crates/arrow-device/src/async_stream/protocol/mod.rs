@@ -35,10 +35,11 @@
 //!     sees the waker.
 //! 11. Two threads call `request` at once: no credit is lost.
 //! 12. `request` comes after `cancel`, whatever its count: it does nothing.
-//! 13. `request` and `cancel` come after the end, from a consumer that does not know better: they
-//!     do nothing.
-//! 14. `request` wakes somebody who polls at once, on that thread, where the driver may call
-//!     nothing: that poll does nothing, and another thread wakes the driver again.
+//! 13. `request` and `cancel` come after the end, from a consumer that has not heard of the end:
+//!     they do nothing.
+//! 14. `request` wakes somebody who polls the driver of the stream at once, on the thread of the
+//!     `request`, where the driver may call nobody: that poll does nothing, and another thread wakes
+//!     the driver again.
 //!
 //! # The rules, and what happens without one
 //!
@@ -91,9 +92,9 @@ pub(crate) struct Sound;
 
 impl Rules for Sound {}
 
-/// A waker that is kept, or none. Waking and dropping run code of the executor. They are never
-/// called under a lock, and their panics are stopped here, because what comes after them matters to
-/// other threads.
+/// A waker that is kept, or none. To wake and to drop a waker runs code of the executor. Neither is
+/// done under a lock, and panics of either are stopped here, because other threads rely on what is
+/// done afterwards.
 #[derive(Debug)]
 pub(crate) struct QuietWaker(Option<Waker>);
 

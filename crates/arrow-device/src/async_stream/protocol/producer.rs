@@ -123,7 +123,7 @@ impl<R: Rules, E> Credit<R, E> {
     // ---- what the driver calls
 
     /// What the driver does next. Where that is to wait, the waker is kept in the same step, so
-    /// that every later change wakes the driver. A driver that goes on is not woken.
+    /// that every later change wakes the driver. No waker is kept of a driver that goes on.
     pub(crate) fn look(&self, waker: &Waker, need: Need) -> Next<E> {
         let mut mine: Option<QuietWaker> = None;
         loop {

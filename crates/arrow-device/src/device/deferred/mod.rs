@@ -30,18 +30,22 @@
 
 // How it works:
 //
+// 1. A thing that is held back has a waiter on the timeline of each queue that uses the thing.
+// 2. To look at a timeline is to ask the driver about the oldest waiter, and about the next one as
+//    long as the answer is that the queue has passed. The thing whose last waiter goes is released.
+// 3. A drop looks at the timelines of what it holds back, and at `AT_ONCE` further timelines in
+//    turn. Imports, allocations and other drops look at `AT_ONCE` timelines in turn. Each goes on
+//    with the next `AT_ONCE` timelines as long as something is released.
+// 4. `release_finished` and `wait_until_released` look at all timelines, and an allocation that
+//    finds no memory looks at those whose releases may help.
+//
+// Why it is fast: where nothing is held back, one load tells so. A look asks one question at a
+// time, or two where the first answer does not help, and goes on only if that took a waiter off. So
+// n waiters cost O(n) questions in all, and each look costs one or two more.
+//
 // `timeline` has the order of uses and the list of timelines on which something waits. `uses` knows
-// what drivers are asked, `release` ends what is held back, and `shortage` knows what an allocation
-// without memory waits for.
-//
-// 1. A thing is looked at when it is held back, and then whenever the turn of its queue comes.
-// 2. Each drop, import and allocation asks `AT_ONCE` queues in turn about the oldest thing that
-//    waits for each.
-// 3. A whole sweep asks each queue about its oldest thing, and goes on with the next one as long as
-//    the answer is that the queue has passed.
-//
-// So each question but the last one of a queue releases something, and n things cost O(n)
-// questions, however often a thread comes by.
+// what drivers are asked, `release` drops what no queue uses any more, `wait` waits for queues, and
+// `shortage` knows what an allocation without memory waits for.
 
 #[cfg(test)]
 mod order_tests;
@@ -75,8 +79,8 @@ use crate::device::{nesting, waiting};
 use crate::process::{self, PerProcess};
 use crate::{Error, ErrorKind, Result};
 
-/// How many queues each drop, import and allocation asks. In most programs these are all queues, so
-/// memory comes back as soon as it can.
+/// How many queues a drop, an import or an allocation asks at a time. Most programs have no more
+/// queues than that, so memory comes back as soon as it can.
 const AT_ONCE: usize = 4;
 
 /// What is held back in this process.
@@ -103,8 +107,8 @@ impl Holdings {
     /// releases.
     fn look_at(&self, timelines: impl IntoIterator<Item = Arc<QueueTimeline>>) -> usize {
         let look = |timeline: Arc<QueueTimeline>| {
-            // What one timeline releases goes before the next driver is asked, which may take its
-            // time.
+            // What no use on this timeline needs any more is dropped before the next driver is
+            // asked, because that driver may take its time.
             release::within_release(|| {
                 let mut over = Vec::new();
                 self.counts.in_hand(|| {
@@ -117,8 +121,7 @@ impl Holdings {
             })
         };
         let count = timelines.into_iter().map(look).sum();
-        // What was released may own values whose drops would nest too deep. These were put on a
-        // list.
+        // Values whose drops would have nested too deep were put on a list, and are dropped now.
         nesting::drop_waiting_now();
         count
     }
@@ -142,8 +145,8 @@ pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<QueueUse>, frees_host_
     }
     let holdings = HOLDINGS.get();
     let (ended, open): (Vec<_>, Vec<_>) = uses.into_iter().partition(QueueUse::has_ended);
-    // Ended uses are dropped as `what` is, because the owners of their events are foreign code,
-    // too.
+    // Ended uses are dropped together with `what`, because the owners of their events are foreign
+    // code, too.
     let what = (what, ended);
     if open.is_empty() {
         release::release_now(what, &holdings.counts);

@@ -3,7 +3,8 @@
 //! 1. It collects the timelines whose releases may help: those of queues of the same runtime, and
 //!    for memory of the host those on which something with host memory waits.
 //! 2. For each timeline it notes the highest point that something waits for at the start, and waits
-//!    for no higher point. Things that other threads hold back later cannot keep it waiting.
+//!    for no higher point: things that other threads hold back later cannot keep it waiting. Only a
+//!    polled copy, which does not wait here, collects the timelines anew after each failed attempt.
 //! 3. It waits a little for each timeline in turn, and tries again after each release, until
 //!    nothing is left that may help, or until [`allocation_timeout`] is over.
 //!

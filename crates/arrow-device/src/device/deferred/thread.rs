@@ -62,9 +62,8 @@ impl Drop for ReleaseThread {
         }
         drop(self.stop.take());
         let Some(thread) = self.thread.take() else { return };
-        // Two drops only tell the thread to stop, and do not wait: a drop by a destructor that the
-        // thread itself runs or that another such thread may wait for, and a drop by a thread for
-        // which this thread waits.
+        // The drop does not wait for the end of the thread in two cases: in a destructor, which the
+        // thread itself may run or wait for, and on a thread for which the release thread waits.
         if thread.thread().id() != std::thread::current().id() && !is_in_release() {
             let number = self.number.load(Ordering::Relaxed);
             waiting::while_joining(number, || drop(thread.join()));

@@ -12,14 +12,19 @@
 //! entries down; the thread that counts an entry to zero releases the entry. The timelines with
 //! waiters are in one list, [`WaitingTimelines`].
 //!
-//! Nothing here knows what an event, a queue or an entry is, and no time passes here. The same
+//! This is fast because the answer to one question, about one point, ends all waiters up to that
+//! point, and because waiters stand in the order of their points: the next one to ask about is the
+//! first.
+//!
+//! Nothing here knows what an event, a queue or an entry is, and nothing here waits. The same
 //! source runs in the library under the locks of the standard library, and in
 //! `testing/deferred-release` under those of loom and of shuttle.
 //!
 //! # The interleavings that matter
 //!
-//! 1. Two threads end a use of one queue at once. The second takes a higher point, records its
-//!    event, and is overtaken or overtakes: the use that covers the work of both is kept.
+//! 1. Two threads end a use of one queue at once. The second thread takes the higher point, and may
+//!    record its event or note its use before the first thread does: the use with the higher point,
+//!    which covers the work of both, is kept.
 //! 2. A queue is asked whether it is idle while another thread submits and takes a point.
 //! 3. The uses of an entry end while the entry's waiters are still being put on their timelines.
 //! 4. Two threads look at one timeline at once: each entry is released once, and no waiter is
@@ -124,7 +129,9 @@ struct Waiters<K: TimelineKinds> {
     of_events: ByPoint<K>,
     /// The waiters for an idle queue.
     of_queue: ByPoint<K>,
+    /// The number of the next waiter.
     next: u64,
+    /// Whether the timeline is in the list of timelines with waiters.
     is_listed: bool,
 }
 
@@ -154,7 +161,7 @@ pub(crate) struct LastUses<K: TimelineKinds> {
 /// A point of a timeline, and the end to ask about.
 pub(crate) type Question<K> = (Arc<Timeline<K>>, u64, <K as TimelineKinds>::End);
 
-/// Up to so many uses are kept without a look whether they have ended.
+/// How many uses are kept, at least, before the first look whether some of them have ended.
 const FEW_USES: usize = 16;
 
 /// The timelines that have waiters.
@@ -308,14 +315,14 @@ impl<K: TimelineKinds> Timeline<K> {
         }
     }
 
-    /// Takes all waiters off. Only for the tests of the model, which take a rule away.
+    /// Takes all waiters off. Called only in the tests of the model, which take a rule away.
     fn take_all(&self) -> Vec<((u64, u64), Waiter<K>)> {
         let mut waiters = lock(&self.waiters);
         let of_events = std::mem::take(&mut waiters.of_events);
         of_events.into_iter().chain(std::mem::take(&mut waiters.of_queue)).collect()
     }
 
-    /// Puts waiters back. Only for the tests of the model, as [`take_all`](Self::take_all).
+    /// Puts the waiters of [`take_all`](Self::take_all) back. In the library there are none.
     fn put_back(&self, taken_off: Vec<((u64, u64), Waiter<K>)>) {
         if taken_off.is_empty() {
             return;

@@ -160,7 +160,7 @@ impl QueueUse {
         Self::new(timeline, point, UseEnd::WholeQueue(queue.clone()))
     }
 
-    /// Whether the queue was opened in this process itself, and not in a parent of it.
+    /// Whether the queue was opened in this process, and not in a parent of this process.
     pub(super) fn is_of_this_process(&self) -> bool {
         self.timeline().about().made_in.is_none_or(MadeIn::is_this)
     }

@@ -1,4 +1,12 @@
-//! A wait for queues to pass what they use, a little for each queue in turn.
+//! A wait until queues have passed what they use.
+//!
+//! 1. A round goes over the timelines that are waited for. It waits a little for the oldest use of
+//!    each one, and then releases what that queue has passed.
+//! 2. The time for one timeline begins at `FIRST_TURN` and doubles with each round, up to
+//!    `LONGEST_TURN`: a quick queue is noticed at once, and a slow one costs few questions.
+//! 3. Where no answer gives hope, the thread sleeps for `PAUSE` if other threads are releasing
+//!    something or drivers that cannot tell are to be asked again. Otherwise, and where a driver
+//!    may not wait on this thread, the wait ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -103,7 +111,8 @@ impl UseEnd {
     fn wait(&self, patience: Duration) -> Waited {
         let waited = match self {
             Self::Event(event) => event.wait_timeout(patience),
-            // A queue can only be waited for without a limit.
+            // A queue itself can only be waited for without a time limit, so an event behind its
+            // work is waited for.
             Self::WholeQueue(queue) => {
                 queue.record().and_then(|event| event.wait_timeout(patience))
             }

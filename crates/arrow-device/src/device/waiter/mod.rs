@@ -1,5 +1,5 @@
-//! The registry of awaited events, behind [`AwaitedEvent`](super::AwaitedEvent): no thread is
-//! blocked.
+//! The registry of awaited events, behind [`AwaitedEvent`](super::AwaitedEvent). A task that awaits
+//! an event blocks no thread.
 //!
 //! 1. Events stand in lanes, one for each queue, in the order in which the queue passes them. An
 //!    event that was recorded outside of the library has a lane of its own.
@@ -7,9 +7,11 @@
 //!    its driver announces it ([`notice`]).
 //! 3. Once it has passed, or cannot pass any more, all tasks that wait for it are woken, and ask
 //!    the event themselves.
-//! 4. The wake may await further events, and the driver may announce the next event of the lane
-//!    within the call that asks for it. Both are put in lists. The thread that came first [goes
-//!    on](go_on) until the lists are empty, in a loop and not in nested calls.
+//! 4. Entries to be woken and lanes whose first event nobody watches are put in two lists. Each
+//!    thread that adds to the lists also [empties them](go_on), in a loop. A driver may announce
+//!    the next event of a lane within the call that asks for the announcement: such an announcement
+//!    only fills the lists, so that calls of drivers do not nest. A waker may await further events:
+//!    then `go_on` nests, up to [`MOST_WITHIN`] levels, and the library's thread wakes the rest.
 //!
 //! Many waiting tasks therefore cost one question for each queue. What must stay true: no foreign
 //! code is called under the lock, so wakers and events are dropped, and wakers called, after it
@@ -70,7 +72,7 @@ struct RegistryState {
     timers: BTreeMap<(Instant, u64), OfProcess<Waker>>,
     /// Announced where nothing foreign may be called. The thread wakes these.
     announced: Vec<Entry>,
-    /// Announced where anything may be called. The thread that is in [`go_on`] wakes these.
+    /// Announced where anything may be called. The threads that are in [`go_on`] wake these.
     due: VecDeque<Entry>,
     /// The lanes whose first event nobody watches yet.
     untended: VecDeque<LaneKey>,
@@ -174,7 +176,7 @@ impl RegistryState {
         self.forget(key);
         for entry in &taken {
             deferred::count_nested();
-            // The thread may have the last share then.
+            // The thread also has a share of some of these events, which may become the last one.
             if self.has_events_in_hand {
                 deferred::count_nested();
                 self.given_up.push(entry.event.clone());
@@ -380,7 +382,8 @@ impl Drop for Ticket {
                 let was_first = lane.head().is_none_or(|(first, _)| first > point);
                 state.forget(key);
                 let Entry { event, waker } = entry;
-                // The thread may have the last share by now. That share counts as being released.
+                // The thread may have the last share of the event by now. That share counts as
+                // being released.
                 let event = if state.has_events_in_hand {
                     deferred::count_nested();
                     state.given_up.push(event);

@@ -4,14 +4,18 @@
 //! limit while nobody waits. A round of the thread:
 //!
 //! 1. wakes the tasks of announced events, and those whose time is over;
-//! 2. asks about the first event of each lane that no driver announces;
-//! 3. if none has passed, waits for one of them in its driver, each in its turn. The wait takes
-//!    from [`SHORTEST`] to [`LONGEST`], and gets longer as long as no event passes.
+//! 2. asks about the first event of each lane that no driver announces, and wakes the tasks of
+//!    those that have passed;
+//! 3. if nobody was woken, has drivers announce those events that they can announce;
+//! 4. if there were none of these either, waits for one of the events in its driver, each in its
+//!    turn. The wait takes from [`SHORTEST`] to [`LONGEST`], and gets longer as long as no event
+//!    passes. It takes longer than [`LONGEST`] only where the questions of step 2 do: at least
+//!    [`SHARE`] times their time, so that most of the time goes into waits and not into questions.
 //!
 //! A single event is therefore waited for as well as its driver can. A slow event delays the wake
-//! of a quick one by at most a millisecond, and by [`SHARE`] times what it takes to ask about all
-//! events. Events that drivers announce are asked about now and then too, in case a driver forgets
-//! one.
+//! of a quick one by the time of one such wait: a millisecond, or [`SHARE`] times what it takes to
+//! ask about all events. Events that drivers announce are asked about now and then too, in case a
+//! driver forgets one.
 
 use std::cell::Cell;
 use std::sync::{MutexGuard, PoisonError};
