@@ -50,8 +50,8 @@ impl Schema {
     ///   `dictionary` is null or one; nobody changes any of it during the call (UNS-2),
     /// * `release` can be called once, on this thread (UNS-6).
     ///
-    /// Negative or too large counts, missing tables, unknown formats, trees without end and the
-    /// like need not be ruled out: they are errors. More than 64 levels, more than 262,144 fields,
+    /// Negative or too large counts, missing tables, unknown formats and trees without end are
+    /// errors, and the caller need not rule them out. More than 64 levels, more than 262,144 fields,
     /// more than 24 MiB of names, and metadata that together with the names read before it has more
     /// than 24 MiB are errors too. A schema without end is refused before its import has taken more
     /// than 64 MiB.

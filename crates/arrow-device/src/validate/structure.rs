@@ -34,8 +34,8 @@ use crate::{DeviceId, DeviceType, Error, ErrorKind, NodePath, Result, Step};
 ///
 /// # Safety
 /// UNS-12: every pointer that is not null points to what the interface describes, during the call,
-/// as UNS-3 of [`Array::import`](crate::Array::import) says. `release` is not called. Everything
-/// that the errors name need not be ruled out.
+/// as UNS-3 of [`Array::import`](crate::Array::import) says. `release` is not called. The caller
+/// need not rule out what the errors name.
 pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
     let device = DeviceId::new(DeviceType(array.device_type), array.device_id);
     let explain = |error: Error| error.during("validate").on_device(device);
