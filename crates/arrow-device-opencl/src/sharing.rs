@@ -171,6 +171,8 @@ unsafe impl Sharing for OpenClDriver {
     }
 
     fn find(&self, place: Raw<Memory>) -> Option<SharedPlace> {
+        // Asked before the table is locked: the answer may need calls of the runtime.
+        let is_processor = self.shared().is_some_and(|shared| shared.is_processor);
         let table = table();
         let table = table.as_ref()?;
         let (root, offset) = match table.parts.get(&place.bits()) {
@@ -182,7 +184,6 @@ unsafe impl Sharing for OpenClDriver {
             }
         };
         let made = table.made.get(&root).filter(|made| offset < made.len)?;
-        let is_processor = self.shared().is_some_and(|shared| shared.is_processor);
         Some(SharedPlace {
             memory: Raw::from_bits(root),
             offset,

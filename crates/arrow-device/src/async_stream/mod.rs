@@ -6,10 +6,10 @@
 //! asked for. A task gives its array when it is [extracted](Task::extract), on the thread that
 //! wants the array.
 //!
-//! The module has both sides. They need no particular runtime. Neither side has a thread of its own, and
-//! neither blocks, but for a `release` that waits for a `request` or `cancel` that another thread
-//! has under way. (A [`Drive`] that is polled or dropped where it may call nobody is helped by
-//! a short-lived thread.)
+//! The module has both sides. They need no particular runtime. Neither side has a thread of its
+//! own, and neither blocks, but for a `release` that waits for a `request` or `cancel` that another
+//! thread has under way. (A [`Drive`] that is polled or dropped where it may call nobody is helped
+//! by a short-lived thread.)
 //!
 //! | to | use |
 //! |---|---|

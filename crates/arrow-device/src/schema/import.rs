@@ -51,10 +51,10 @@ impl Schema {
     /// * `release` can be called once, on this thread (UNS-6).
     ///
     /// Negative or too large counts, missing tables, unknown formats and trees without end are
-    /// errors, and the caller need not rule them out. More than 64 levels, more than 262,144 fields,
-    /// more than 24 MiB of names, and metadata that together with the names read before it has more
-    /// than 24 MiB are errors too. A schema without end is refused before its import has taken more
-    /// than 64 MiB.
+    /// errors, and the caller need not rule them out. More than 64 levels, more than 262,144
+    /// fields, more than 24 MiB of names, and metadata that together with the names read before it
+    /// has more than 24 MiB are errors too. A schema without end is refused before its import has
+    /// taken more than 64 MiB.
     pub unsafe fn import(schema: *mut ArrowSchema) -> Result<Self> {
         // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { schema.as_mut() }) else {
