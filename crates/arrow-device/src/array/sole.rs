@@ -57,9 +57,11 @@ fn is_sole(tree: &Shared<Tree>, levels: usize) -> bool {
     }
     let Storage::Built(Built { owners, below, .. }) = tree.storage() else { return true };
     let is_own = |owner: &BytesOwner| {
-        // One owner may have several buffers of the tree.
-        let own = owners.iter().filter(|other| Arc::ptr_eq(owner, other)).count();
-        Arc::strong_count(owner) == own
+        // One owner may have several buffers of the tree. Most have one, and are not looked for
+        // among the others.
+        let own = || owners.iter().filter(|other| Arc::ptr_eq(owner, other)).count();
+        let count = Arc::strong_count(owner);
+        (count == 1 || count == own())
             && owned_tree(owner).is_none_or(|tree| is_sole(tree, levels - 1))
     };
     owners.iter().all(is_own) && below.arrays().iter().all(|part| is_sole(part.tree(), levels - 1))
@@ -71,7 +73,8 @@ fn structs<'a>(tree: &'a Shared<Tree>, visit: &mut dyn FnMut(&'a ArrowArray)) {
         Storage::Foreign(structs) => visit(structs.base()),
         Storage::Built(Built { owners, below, .. }) => {
             for (index, owner) in owners.iter().enumerate() {
-                let is_known = owners.iter().take(index).any(|other| Arc::ptr_eq(owner, other));
+                let is_known = Arc::strong_count(owner) > 1
+                    && owners.iter().take(index).any(|other| Arc::ptr_eq(owner, other));
                 if let Some(tree) = owned_tree(owner).filter(|_| !is_known) {
                     structs(tree, visit);
                 }
