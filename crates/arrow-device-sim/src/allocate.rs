@@ -261,7 +261,7 @@ impl State {
     pub(crate) fn share(&mut self, memory: Raw<Memory>, len: u64, site: RawSite) {
         let site = self.sites.add(site);
         if let Some((number, offset, end)) = self.inside(memory) {
-            self.allocations[number].shared.set(offset..end.min(offset + len), site);
+            self.allocations[number].shared.set(offset..end.min(offset.saturating_add(len)), site);
         }
     }
 
@@ -269,7 +269,7 @@ impl State {
     /// more.
     pub(crate) fn reuse(&mut self, memory: Raw<Memory>, len: u64) {
         if let Some((number, offset, end)) = self.inside(memory) {
-            let bytes = offset..end.min(offset + len);
+            let bytes = offset..end.min(offset.saturating_add(len));
             self.allocations[number].shared.clear(&bytes);
             self.allocations[number].custody.released(&bytes);
         }

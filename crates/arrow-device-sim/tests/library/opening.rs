@@ -450,3 +450,27 @@ fn a_polled_copy_that_fails_keeps_the_array_whose_event_its_queue_waits_for() {
     sim.run_until_idle();
     drop((writer, queue));
 }
+
+// Requirement: DRV-6
+#[test]
+fn operations_that_are_safe_to_call_bear_any_handle_and_length() {
+    let sim = Sim::builder().backtraces(false).build();
+    let driver = sim.device().driver().clone();
+    // SAFETY: UNS-22: the memory is asked for without a queue, and freed below.
+    let memory = unsafe { driver.allocate(64, None) }.unwrap();
+    let inside = Raw::from_bits(memory.bits() + 32);
+    let handles = [Raw::NULL, Raw::from_bits(1), Raw::from_bits(usize::MAX), memory, inside];
+    for handle in handles {
+        for len in [0, 1, 64, u64::MAX] {
+            driver.share(handle, len);
+            driver.reuse(handle, len);
+        }
+        driver.maps_in_place(handle);
+        drop(driver.sync_event(Raw::from_bits(handle.bits())));
+        #[cfg(all(target_os = "linux", not(miri)))]
+        assert!(driver.sharing().unwrap().find(handle).is_none());
+    }
+    // SAFETY: UNS-22: the memory was allocated above, and nothing uses it.
+    unsafe { driver.free(memory, 64) };
+    assert!(sim.finish().is_empty());
+}

@@ -264,8 +264,10 @@ pub struct Allocation {
 ///   Where `readiness` is [`QueueOrder`](Readiness::QueueOrder), all queues of the device are one.
 /// * DRV-5: They wait for submitted work only where their documentation says so.
 /// * DRV-6: `id`, `runtime` and `properties` never change. They, `share`, `reuse`, `watch`,
-///   `sync_event` and `maps_in_place` call no runtime. Drivers with equal `runtime` and `id` have
-///   equal `addressing`, `copy_unit` and `distinct_copies`.
+///   `sync_event` and `maps_in_place` call no runtime. Safe code can call them, and
+///   [`Sharing::find`], with any handle and length: nothing is used by a handle that the driver
+///   does not know. Drivers with equal `runtime` and `id` have equal `addressing`, `copy_unit` and
+///   `distinct_copies`.
 /// * DRV-7: Drivers with equal `runtime` take each other's events.
 /// * DRV-8: What the driver does outside its operations calls no runtime in a child of `fork`, and
 ///   none after the process has begun to exit.
