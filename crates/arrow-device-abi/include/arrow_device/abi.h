@@ -30,11 +30,12 @@
 //     is an error.
 //   - `extract_data` takes a struct ArrowAsyncTask*. There is no struct ArrowArrayTask.
 //
-// What each device type means --------------------------- For most types of device, the
-// specification does not say what a buffer pointer is, what device_id counts and how a consumer
-// waits. arrow-device follows the table below when it produces an array, and expects that other
-// producers follow it. All 64 bits of a device_id are kept. A null sync_event means that the data
-// is ready.
+// What each device type means
+// ---------------------------
+// For most types of device, the specification does not say what a buffer pointer is, what device_id
+// counts and how a consumer waits. arrow-device follows the table below when it produces an array,
+// and expects that other producers follow the table. All 64 bits of a device_id are kept. A null
+// sync_event means that the data is ready.
 //
 //   type             buffers[i]                device_id               sync_event points to, and how it is used
 //   ---------------  ------------------------  ----------------------  -------------------------------------------
