@@ -18,10 +18,10 @@
 //    Error, and nothing throws: there, write `auto` for the type and `*` for the value. Both forms
 //    have the same functions.
 //
-// 2. An object has one owner: it can be moved but not copied, and is freed at the end of its scope,
-//    in any order. An array, queue or event that something else still needs is kept. `get()`
-//    returns the object for functions in C, and a constructor takes over an object that they
-//    returned. Functions refuse a moved-from object (EINVAL).
+// 2. Objects. An object has one owner: it can be moved but not copied, and is freed at the end of
+//    its scope, in any order. An array, queue or event that something else still needs is kept.
+//    `get()` returns the object for functions in C, and a constructor takes over an object that
+//    they returned. Functions refuse a moved-from object (EINVAL).
 //
 // 3. C structs that are passed to `import_from` are taken over, also when the call fails. Structs
 //    that `export_to` writes belong to the caller. `exported` returns an owner of the struct, which
