@@ -1,8 +1,8 @@
 """Arrow data and tensors on any device, passed between libraries without copies.
 
-``array``, ``record_batch`` and ``stream`` take data over from whatever speaks the Arrow PyCapsule protocol, DLPack or Python's
-buffer protocol; ``from_dlpack`` takes tensors. What they give speaks the same protocols, so any other library takes it as it
-is. ``to`` moves it to a device, ``to_host`` back.
+``array``, ``record_batch`` and ``stream`` take data over from any object that supports the Arrow PyCapsule protocol, DLPack or
+Python's buffer protocol; ``from_dlpack`` takes tensors. The objects that these functions return support the same protocols, so
+other libraries take them as they are. The method ``to`` moves data to a device, and ``to_host`` moves data back.
 
 >>> import arrow_device as ad, numpy as np, pyarrow as pa
 >>> a = ad.array(pa.array([1.5, 2.5]))

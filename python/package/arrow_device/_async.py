@@ -20,9 +20,9 @@ _END = object()
 class AsyncStream(Generic[_Chunk]):
     """An asynchronous iterator over the arrays of a ``Stream``.
 
-    Each array is asked for on a thread of the event loop's executor, one at a time. Several tasks may read one stream: each
-    array goes to one of them. A task that is cancelled while it waits loses nothing: whoever asks next gets the array, also
-    on another event loop.
+    A thread of the event loop's executor reads the arrays, one at a time. Several tasks may read one stream: each array goes to
+    one of the tasks. If a task is cancelled while it waits, no array is lost: the next task that asks gets the array, also on
+    another event loop.
 
     >>> import arrow_device as ad, asyncio, pyarrow as pa
     >>> async def lengths():
@@ -34,8 +34,8 @@ class AsyncStream(Generic[_Chunk]):
 
     def __init__(self, stream: Stream[_Chunk]) -> None:
         self._stream = stream
-        # What was asked for and nobody has. Belongs to no event loop, for one may be closed before
-        # the answer.
+        # An array that was asked for and that no task has yet. The future belongs to no event loop,
+        # because the loop of the task that asked may be closed before the answer.
         self._asked: concurrent.futures.Future[object] | None = None
         self._is_closed = False
 
@@ -68,7 +68,7 @@ class AsyncStream(Generic[_Chunk]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Lets go of the stream, after what is being read. Nothing comes out of it any more."""
+        """Closes the stream, once the array that is being read has come. The iterator gives no array after this."""
         self._is_closed = True
         asked, self._asked = self._asked, None
         if asked is not None:
@@ -101,7 +101,7 @@ class AsyncStream(Generic[_Chunk]):
 
 
 async def _until(asked: concurrent.futures.Future[object]) -> None:
-    """Waits for an answer. A task that is cancelled meanwhile leaves it to others."""
+    """Waits for an answer. A task that is cancelled during the wait leaves the answer to other tasks."""
     loop = asyncio.get_running_loop()
     waiter = loop.create_future()
 
@@ -110,7 +110,7 @@ async def _until(asked: concurrent.futures.Future[object]) -> None:
             waiter.set_result(None)
 
     def on_answer(_: object) -> None:
-        # Nobody waits on a loop that is closed.
+        # No task waits on a loop that is closed.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(wake)
 

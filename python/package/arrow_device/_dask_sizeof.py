@@ -1,6 +1,6 @@
 """Tells Dask how large arrays, batches and tensors are: the entry point ``dask.sizeof``.
 
-Dask loads this while Dask itself is imported, so that nothing of Dask is imported here.
+Dask loads this module while Dask itself is imported, so the module imports nothing of Dask.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from arrow_device._native import Array, RecordBatch, Tensor
 
-#: About as much as an object has beside its buffers.
+#: About how many bytes an object has in addition to its buffers.
 _OBJECT = 200
 
 
@@ -20,5 +20,5 @@ def register(sizeof: Any) -> None:
 
 
 def _size(data: Any) -> int:
-    # Nobody knows the size of some arrays on a device.
+    # The size of some arrays on a device is not known.
     return int(data.nbytes or 0) + _OBJECT

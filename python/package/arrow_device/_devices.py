@@ -32,9 +32,9 @@ DeviceList.__module__ = "arrow_device"
 
 
 def devices() -> DeviceList:
-    """All devices that data can be copied to, with the reason for each kind of which there is none.
+    """All devices that data can be copied to, with the reason for each kind of device of which there is none.
 
-    The software device, which is for tests, is listed once it was asked for by ``device("ext_dev")``.
+    The software device, which is for tests, is in the list once a program has called ``device("ext_dev")``.
 
     >>> import arrow_device as ad
     >>> ad.devices()[0]

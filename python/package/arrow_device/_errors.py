@@ -1,7 +1,7 @@
 """The exceptions of the package.
 
-Each is also one of Python's own, so that code which expects those needs no change: what is wrong with data is a
-``ValueError``, what cannot be exchanged a ``BufferError``, what nobody can do a ``NotImplementedError``.
+Each exception is also one of Python's own, so that code which expects those needs no change: wrong data is a ``ValueError``,
+data that cannot be exchanged a ``BufferError``, and an operation that is not possible a ``NotImplementedError``.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = [
 
 
 class ArrowDeviceError(Exception):
-    """What all exceptions of this package have in common.
+    """The base class of all exceptions of this package.
 
-    Its text says all there is to say. The parts are here for programs:
+    The text of an exception contains all that is known of the error. The attributes have the parts, for programs:
     """
 
-    #: What kind of mistake it was, such as ``"device missing"``.
+    #: The kind of the error, such as ``"device missing"``.
     kind: str = ""
-    #: The device it was about, such as ``"cuda:0"``.
+    #: The device that the error is about, such as ``"cuda:0"``.
     device: str | None = None
     #: The operation that failed, such as ``"allocate"``.
     operation: str | None = None
@@ -46,7 +46,7 @@ class ArrowDeviceError(Exception):
 class DataError(ArrowDeviceError, ValueError):
     """Data, a schema or an argument that breaks a rule."""
 
-    #: The whole stream, of which something was read before the mistake was seen.
+    #: The stream with all of its arrays, also those that were read before the mistake was found.
     stream: Stream[Array] | None = None
 
 
@@ -58,11 +58,11 @@ class ExchangeError(ArrowDeviceError, BufferError, ValueError):
 
 
 class NotSupportedError(ArrowDeviceError, NotImplementedError):
-    """What is legal and cannot be done by this package, this device or this driver."""
+    """An operation that is legal, but that this package, device or driver cannot do."""
 
 
 class DeviceError(ArrowDeviceError, RuntimeError):
-    """A device, its driver or its memory: missing, lost, too small, not reachable."""
+    """A device, its driver or its memory is missing, lost, too small or not reachable."""
 
 
 class OutOfMemoryError(DeviceError, MemoryError):
@@ -70,7 +70,7 @@ class OutOfMemoryError(DeviceError, MemoryError):
 
 
 class TimedOutError(DeviceError, TimeoutError):
-    """What was waited for did not come in the time that was given."""
+    """A wait was not over in the time that was given."""
 
 
 class ProducerError(ArrowDeviceError, RuntimeError):

@@ -1,14 +1,14 @@
-"""Refuses interpreters beside the main one, before the compiled module is there.
+"""Refuses all interpreters but the main one, before the compiled module is loaded.
 
-What releases memory may run on any thread, without an interpreter, and finds the main one again; objects of several
-interpreters would get mixed. Processes share data as well: see the pickles of arrays.
+A release of memory may run on any thread, without an interpreter, and then uses the main interpreter; objects of several
+interpreters would get mixed. Use processes instead, which can also share data: see ``arrow_device.share``.
 """
 
 from __future__ import annotations
 
 
 def _is_main() -> bool:
-    # Since Python 3.13, and before.
+    # The name of the module since Python 3.13, and its name before.
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:
             module = __import__(name)

@@ -1,16 +1,16 @@
-"""Arrays for numpy: what `Array.__array__` does. numpy is imported when it asks."""
+"""Arrays for numpy: the implementation of `Array.__array__`. numpy is imported when this is first called."""
 
 from __future__ import annotations
 
 from typing import Any
 
 _UNITS = {"s": "s", "m": "ms", "u": "us", "n": "ns"}
-# The value that numpy takes for "no time".
+# The value of NaT ("not a time") in numpy.
 _NAT = -(1 << 63)
 
 
 def _kind(format: str) -> str | None:
-    """The type of numpy for a type of times that is an integer of 64 bits in memory."""
+    """numpy's type for an Arrow type of times that is a 64-bit integer in memory; None for any other type."""
     if format.startswith("ts"):
         return f"datetime64[{_UNITS[format[2]]}]"
     if format.startswith("tD"):
@@ -19,7 +19,7 @@ def _kind(format: str) -> str | None:
 
 
 def asarray(array: Any, dtype: Any, copy: bool | None) -> Any:
-    """An array in host memory as one of numpy's, shared where it can be and ``copy`` is not true."""
+    """Makes a numpy array of an array in host memory. The memory is shared where possible, unless ``copy`` is true."""
     import numpy as np
 
     wanted = None if dtype is None else np.dtype(dtype)
@@ -49,7 +49,7 @@ def asarray(array: Any, dtype: Any, copy: bool | None) -> Any:
 def _integers(array: Any, copy: bool | None) -> Any:
     if array.null_count == 0:
         return array.to_tensor(copy=False if copy is False else None, as_integers=True)
-    # Where there is no null after all, nothing is copied.
+    # If the array has no null after all, nothing is copied.
     try:
         return array.to_tensor(copy=False, as_integers=True)
     except ValueError:
@@ -61,6 +61,6 @@ def _integers(array: Any, copy: bool | None) -> Any:
 def _days(np: Any, array: Any) -> Any:
     days, other = (np.from_dlpack(array.to_tensor(nulls=fill, as_integers=True)) for fill in (0, 1))
     made = days.astype("int64").view("datetime64[D]")
-    # Where the fill shows there is a null.
+    # An element that differs between the two fills is a null.
     made[days != other] = np.datetime64("NaT")
     return made

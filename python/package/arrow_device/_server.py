@@ -1,12 +1,13 @@
 """A socket at which the processes of one user fetch arrays: ``Server`` and ``fetch`` of ``arrow_device.share``.
 
-Whoever fetches connects, and sends the 32 bytes of a key. The answer is one byte: 0 where nothing has this key, or 1, then the
-number of arrays (4 bytes, little-endian), then one byte for each array, which is 1 where the array is a record batch. From then
-on the connection is that of a ``Sender`` and a ``Receiver``, which has the arrays, and their releases the other way.
+A process that fetches connects to the socket and sends the 32 bytes of a key. The answer is one byte: 0 if no offer has this
+key, or 1, then the number of arrays (4 bytes, little-endian), then one byte for each array, which is 1 if the array is a record
+batch. From then on the connection belongs to a ``Sender``, which sends the arrays, and a ``Receiver``, which tells the
+releases.
 
-A server has one thread that accepts, and one for each connection until all of its arrays are sent. What the threads use is a
-``_State``, so that a server that nobody refers to any more is closed. A connection that was handed to a sender is held by the
-sender's own means until the other process has finished, however long the server lives.
+A server has one thread that accepts connections, and one thread for each connection until all of its arrays are sent. The
+threads refer to a ``_State`` and not to the ``Server``, so that a server to which nothing refers any more is closed. Once a
+connection was handed to a sender, the sender keeps it until the other process has finished, also after the end of the server.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from arrow_device._native import Array, Receiver, RecordBatch, Sender
 if TYPE_CHECKING:
     from arrow_device._native import _Device
 
-#: Bytes of a key: as many as nobody guesses.
+#: How many bytes a key has: enough that nobody guesses a key.
 _KEY = 32
 #: For how many seconds a connection may be open without telling a key.
 _HANDSHAKE = 10.0
-#: So many connections are handled at the same time; the others wait.
+#: How many connections are handled at the same time; others wait.
 _AT_ONCE = 32
 
 _GONE, _HERE = b"\0", b"\1"
@@ -42,7 +43,7 @@ _CREDENTIALS = struct.Struct("iII")
 
 
 class _State:
-    """What a server and its threads have in common."""
+    """The state that a server shares with its threads."""
 
     def __init__(self, listening: socket.socket, path: str | None, trust_receivers: bool, patience: float | None) -> None:
         self.listening = listening
@@ -74,19 +75,19 @@ class _State:
 
 
 class Server:
-    """A socket at which other processes of the same user fetch arrays, each as often as they like, without a copy.
+    """A socket from which other processes of the same user fetch arrays, as often as they like, without a copy.
 
-    ``offer`` makes a key for some arrays. Another process passes the server's ``address`` and the key to ``fetch``, and the
-    arrays are held here until it has finished with them, or has ended. ``withdraw`` ends an offer.
+    ``offer`` makes a key for some arrays. Another process passes the server's ``address`` and the key to ``fetch``. The
+    server's process holds the arrays until the other process has finished with them, or has ended. ``withdraw`` ends an offer.
 
     Without a ``path`` the socket has a random name that is in no file system (an abstract address, which processes of the same
-    network namespace reach), so that nothing is left of it, however the process ends. With a ``path`` it is a file that only
-    this user can open, and that is removed when the server is closed.
+    network namespace reach), so that nothing is left of the socket, however the process ends. With a ``path`` the socket is a
+    file that only this user can open, and that is removed when the server is closed.
 
-    Who gets an array: a process of the same user (the system tells the server which user has connected) that has the key (32
-    random bytes, which the server sends to nobody). Memory of devices to which every receiver could write is offered with
-    ``trust_receivers`` only; what the program then promises of all receivers, ``Sender`` says. ``patience`` limits for how many
-    seconds a receiver that does not read is waited for.
+    A process gets the arrays if it runs as the same user (the system tells the server which user has connected) and has the key
+    (32 random bytes, which the server sends to nobody). An array in memory of devices to which every receiver could write needs
+    ``trust_receivers``; ``Sender`` says what the program then promises of all receivers. ``patience`` is for how many seconds
+    the server waits for a receiver that does not read.
 
     >>> import arrow_device as ad
     >>> from arrow_device import share
@@ -103,7 +104,7 @@ class Server:
         try:
             listening.bind(_socket_name(name))
             if path is not None:
-                # Nobody can connect before `listen`.
+                # No process can connect before `listen`.
                 os.chmod(path, 0o600)
             listening.listen(128)
         except BaseException:
@@ -117,11 +118,11 @@ class Server:
 
     @property
     def address(self) -> str:
-        """What ``fetch`` takes. It is no secret."""
+        """The address for ``fetch``. It need not be kept secret."""
         return self._name
 
     def offer(self, arrays: Array | Iterable[Array]) -> bytes:
-        """Offers arrays together, or one array. Whoever has the key that this returns, and is of the same user, can fetch them.
+        """Offers one array, or several together, and returns a key. A process of the same user with the key can fetch them.
 
         Waits until the arrays are ready. Raises ``NotSupportedError`` for an array in memory that other processes cannot open
         (see ``to_shareable``).
@@ -139,11 +140,11 @@ class Server:
         return key
 
     def withdraw(self, key: bytes) -> None:
-        """Ends an offer, if there is one with this key. Arrays that were fetched stay usable, and are held until then."""
+        """Ends the offer with this key, if there is one. Arrays that were fetched stay usable."""
         self._state.offers.pop(key, None)
 
     def close(self) -> None:
-        """Ends the server and all offers. Done by a ``with`` block at its end. Arrays that were fetched stay usable."""
+        """Ends the server and all offers. A ``with`` block does so at its end. Arrays that were fetched stay usable."""
         self._state.close()
 
     def _require_open(self) -> None:
@@ -164,8 +165,8 @@ class Server:
         raise TypeError("a server is a socket, which a pickle cannot carry; send its `address` and a key")
 
 
-#: For children of `fork`, in which no thread accepts: their copies of the sockets would keep others
-#: waiting.
+#: The states that a child of `fork` closes. No thread accepts in the child, and a process that
+#: connects to the child's copy of the socket would wait.
 _states: weakref.WeakSet[_State] = weakref.WeakSet()
 
 
@@ -178,7 +179,7 @@ os.register_at_fork(after_in_child=_close_all)
 
 
 def require_data(values: Iterable[object], *types: type) -> None:
-    """Raises where something is of none of these types, such as an array of another library."""
+    """Raises if a value is of none of these types, for example an array of another library."""
     for value in values:
         if not isinstance(value, types):
             name = f"{type(value).__module__}.{type(value).__qualname__}"
@@ -189,7 +190,7 @@ def require_data(values: Iterable[object], *types: type) -> None:
 
 
 def require_shareable(array: Array, *, trust_receiver: bool) -> None:
-    """Raises what a sender would raise for an array that no process can open."""
+    """Raises the error of a sender for an array that no other process can open."""
     here, there = socket.socketpair()
     with there, Sender(here, trust_receiver=trust_receiver) as sender:
         sender.send(array)
@@ -214,7 +215,7 @@ def _accept(state: _State) -> None:
             state.slots.release()
             if state.is_closed:
                 return
-            # No descriptor is left, for instance. Whoever connects waits until there is one.
+            # For instance, no descriptor is left. Processes that connect wait until there is one.
             time.sleep(0.05)
             continue
         if not _is_of_this_user(connection):
@@ -224,7 +225,7 @@ def _accept(state: _State) -> None:
         try:
             threading.Thread(target=_serve, args=(state, connection), name="arrow-device-server", daemon=True).start()
         except RuntimeError:
-            # The process can have no more threads. The other side sees its connection end.
+            # The process cannot have more threads. The other side sees its connection end.
             connection.close()
             state.slots.release()
 
@@ -245,15 +246,15 @@ def _serve(state: _State, connection: socket.socket) -> None:
                 for array in arrays:
                     sender.send(array)
     except (OSError, ArrowDeviceError):
-        # Whoever fetched has gone, or sees the end of its connection now. The connection holds
-        # nothing any more.
+        # The process that fetched has gone, or sees the end of its connection now. The connection
+        # holds no array any more.
         pass
     finally:
         state.slots.release()
 
 
 def _read(connection: socket.socket, count: int, end: float | None) -> bytes:
-    """So many bytes. An error at the end of the connection, or of the time."""
+    """Reads ``count`` bytes. Raises if the connection ends, or the time is over, before all of them have come."""
     read = b""
     while len(read) < count:
         if end is not None:
@@ -276,11 +277,11 @@ def fetch(
     trust_sender: bool = False,
     largest_allocation: int | None = None,
 ) -> list[Array]:
-    """The arrays that a ``Server`` of another process offers by this key. Their memory is opened, and not copied.
+    """The arrays that a ``Server`` of another process offers under this key. Their memory is opened, and not copied.
 
-    The process at the ``address`` has to be of the same user. What it sends is checked as by a ``Receiver``, which explains
-    ``devices``, ``trust_sender`` and ``largest_allocation``. Raises ``ProducerError`` where the server has gone or has no such
-    key (any more), and ``TimedOutError`` where the ``timeout``, in seconds, is over.
+    The process at the ``address`` has to run as the same user. What it sends is checked as by a ``Receiver``, whose
+    documentation explains ``devices``, ``trust_sender`` and ``largest_allocation``. Raises ``ProducerError`` if the server has
+    gone or has no such key (any more), and ``TimedOutError`` when the ``timeout``, in seconds, is over.
     """
     return fetch_from(address, key, devices, timeout, trust_sender, largest_allocation, lambda _: None)
 
@@ -294,7 +295,7 @@ def fetch_from(
     largest_allocation: int | None,
     connected: Callable[[socket.socket], None],
 ) -> list[Array]:
-    """``fetch``, which tells the socket: whoever shuts it down ends the wait."""
+    """Does what ``fetch`` does, and passes the socket to ``connected``: to shut the socket down ends the wait."""
     if len(key) != _KEY:
         raise DataError(f"a key has {_KEY} bytes, and not {len(key)}")
     end = None if timeout is None else time.monotonic() + timeout
@@ -344,8 +345,8 @@ def _connected(address: str, end: float | None) -> socket.socket:
                 connection.connect(_socket_name(address))
                 return connection
             except BlockingIOError:
-                # As many wait as the server lets. A socket with a time limit does not wait for that
-                # by itself.
+                # The server's queue of connections is full. A socket with a time limit does not
+                # wait for room in that queue by itself.
                 if end is not None and time.monotonic() >= end:
                     raise TimeoutError("timed out") from None
                 time.sleep(0.002)

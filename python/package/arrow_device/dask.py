@@ -1,16 +1,16 @@
 """Arrays, record batches, tensors, schemas and types in Dask.
 
-Dask passes them between its workers by their pickles, whose columns are frames of their own: they are sent from the memory of
-the array, and the array that is made of them lies in the memory that was received. There is no copy on either side. This needs no
-import of this module, and it validates what comes. It holds for workers of one machine, too: a message of Dask may be kept, sent
-to several workers, written to disk, or never read, and a handle to memory can be none of that.
+Dask passes these objects between its workers by their pickles, in which each column is a frame of its own. A frame is sent from
+the memory of the array, and the array that the receiver makes lies in the memory that was received: there is no copy on either
+side. The receiver validates the data. For all this, a program need not import this module. Workers of one machine also send the
+bytes and no handle to memory, because a message of Dask may be kept, sent to several workers, written to disk, or never read.
 
-Dask knows how large the data is, and so when to write it to disk, by an entry point of this package (``dask.sizeof``).
+An entry point of this package (``dask.sizeof``) tells Dask how large the data is, and so when to write it to disk.
 
-A cluster that is told to take no pickles (``serializers=["dask", "error"]``) takes these objects, too, where this module was
-imported in all of its processes: in the client by the program, in the scheduler and the workers by ``--preload
-arrow_device.dask``. The import registers the same frames with Dask's own serializers. Where one process lacks it, that process
-cannot read what the others send.
+A cluster that takes no pickles (``serializers=["dask", "error"]``) takes these objects, too, if this module was imported in all
+of its processes: in the client by the program, in the scheduler and the workers by ``--preload arrow_device.dask``. The import
+registers the same frames with Dask's own serializers. A process that has not imported the module cannot read the objects that
+others send.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from arrow_device._native import Array, DataType, RecordBatch, Schema, Tensor
 
 __all__: list[str] = []
 
-#: Which function makes each of them again, of a header and frames.
+#: For each type, the function that makes an object of a header and frames.
 _TYPES: dict[type, Any] = {
     Array: _native._unpickle,
     RecordBatch: _native._unpickle,

@@ -1,7 +1,7 @@
 """Arrays, record batches and tensors between the actors of Ray on one machine, without a copy. On Linux.
 
-A method of an actor that names one of these transports returns a handle, and its data stays where it is. An actor of the same
-machine that gets the handle opens the memory itself. Names of transports, and what each passes:
+A method of an actor that names one of these transports returns a handle, and the data stays where it is. An actor of the same
+machine that gets the handle opens the memory itself. The table has the names of the transports, and the type that each passes:
 
 ==========================  ============================================
 ``"arrow_device"``          ``RecordBatch``
@@ -30,32 +30,33 @@ machine that gets the handle opens the memory itself. Names of transports, and w
     scanner, counter = Scanner.remote(), Counter.remote()
     assert ray.get(counter.count.remote(scanner.batch.remote())) == 1000
 
-An actor that receives, and has no method that names a transport, is made with ``enable_tensor_transport=True``: without that, Ray
-lets it wait for data behind the very method that needs the data, for a minute.
+An actor that receives data, and has no method that names a transport, is made with ``enable_tensor_transport=True``. Without
+this option, Ray queues the transfer behind the method that waits for the data, and the method waits for a minute.
 
-The import registers the transports, and Ray passes that on to actors that this process makes. An actor that Ray may restart, or
-that is called by processes that did not make it, has to import this module itself. Other types in what a method returns, also
-the other types of this table, are pickled as ever.
+The import registers the transports, and Ray also registers them in the actors that this process makes. An actor that Ray may
+restart, or that is called by processes that did not make the actor, has to import this module itself. Values of other types in
+the result of a method, also of the other types of the table, are pickled as usual.
 
 How data travels, from the best way to the worst:
 
 * Data in memory that other processes can open (``share.to_shareable``) is opened by each actor that gets the handle.
 * Other data is copied to such memory once, when the method returns: on the device of the data, or else on the host, from where
   each receiver copies it to that device. The copy is held beside what the method returned as long as Ray holds the object.
-* To another machine, container or user goes a pickle with all bytes, by a call of the actor that has the data. Ray answers that
-  call in a thread of its own. What a driver put (``ray.put``) is not an actor's, and stays on its machine.
+* To another machine, container or user, a pickle with all bytes is sent: the receiver calls the actor that has the data, and a
+  thread of Ray's answers that call. An object that a driver put (``ray.put``) belongs to no actor, and stays on its machine.
 
-The sender's memory is held as long as Ray holds the object, and as long as any process that got it uses it, or lives. After the
-end of the sender, data that was received stays usable, and what was not received is a ``ProducerError``. Nothing is left on the
-machine by a process that is killed.
+The sender holds its memory as long as Ray holds the object, and as long as a process that received the object uses the memory.
+After the end of the sender, data that was received stays usable; to receive data after that raises a ``ProducerError``. A
+process that is killed leaves nothing behind on the machine.
 
-Who can get the data: a process of the same user on the same machine that knows the key of the object, which is sent with the
-handle of Ray (see ``share.Server``); and any process that Ray lets call the actor. Received memory cannot be written to, with one
-exception: the transports whose names end in ``_trusting`` also pass the memory of Vulkan devices by handle. A program that
-names one promises that no actor that gets the object writes to it, and that all of them are what they say (``share.Sender``
-and ``share.Receiver`` say it in full).
+Two sorts of processes can get the data: a process of the same user on the same machine that knows the key of the object, which
+is sent with the handle of Ray (see ``share.Server``); and any process that Ray lets call the actor. Nobody can write to
+received memory, with one exception: the transports whose names end in ``_trusting`` also pass the memory of Vulkan devices by
+handle. A program that names such a transport makes the promises of a trusting ``share.Sender`` and ``share.Receiver`` for all
+actors that get the object, above all that none of them writes to the memory.
 
-Ray's interface for transports is young. The import is an error where it is not the one that this module was written for.
+Ray's interface for transports is young. The import raises if Ray has another interface than the one that this module was
+written for.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ _logger = logging.getLogger(__name__)
 #: The release of Ray with the interface below.
 _WRITTEN_FOR = "2.60.0"
 
-#: What a transport has to define there.
+#: The methods that a transport has to define in that release.
 _METHODS = {
     "abort_transport",
     "actor_has_tensor_transport",
@@ -127,7 +128,7 @@ _base, _register = _interface()
 
 
 def _patience() -> float:
-    """For how many seconds a transfer waits for the other side: somewhat less than Ray waits for the transfer."""
+    """For how many seconds a transfer waits for the other side: a little less than Ray waits for the transfer."""
     constants = importlib.import_module("ray._private.ray_constants")
     return 0.9 * float(getattr(constants, "RDT_FETCH_FAIL_TIMEOUT_SECONDS", 60.0))
 
@@ -136,28 +137,28 @@ _PATIENCE = _patience()
 
 
 def _machine() -> str:
-    """What has to be equal for one process to reach the socket of another: the kernel, its network, and the user."""
+    """A text that is equal for processes that can reach each other's sockets: the kernel, its network, and the user."""
     with open("/proc/sys/kernel/random/boot_id") as boot:
         return f"{boot.read().strip()} {os.readlink('/proc/self/ns/net')} {os.geteuid()}"
 
 
 @dataclass
 class _Item:
-    """How one value travels."""
+    """How one value is sent."""
 
     #: "batch", "array", "tensor", "pyarrow", or "pickle" for bytes in an array.
     kind: str
     #: The device that opens the memory.
     device: str
-    #: The device that what was opened is copied to, where that is another one.
+    #: The device to which the opened array is copied, if that is another device.
     to: str | None = None
 
 
 @dataclass
 class _Metadata:
-    """What Ray passes for an object: where its values are, and nothing of them."""
+    """What Ray passes for an object: where its values are, without any of their bytes."""
 
-    #: Ray looks at these two.
+    #: Ray reads these two.
     tensor_meta: list[tuple[tuple[int, ...], str]]
     tensor_device: str | None
     machine: str
@@ -168,13 +169,13 @@ class _Metadata:
 
 @dataclass
 class _Communicator:
-    """The actor that has an object; none for what a driver has."""
+    """The actor that has an object; None for an object of a driver."""
 
     source: Any = None
 
 
 class _Sources:
-    """What this process offers to others, by the objects of Ray."""
+    """The arrays that this process offers to others, by the ids of Ray's objects."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -194,13 +195,13 @@ _sources = _Sources()
 def _offers() -> _Sources:
     global _sources
     if _sources.process != os.getpid():
-        # In a child of `fork` the server is the parent's.
+        # In a child of `fork`, the servers are those of the parent.
         _sources = _Sources()
     return _sources
 
 
 def _with_handle(value: Any, trusts: bool) -> tuple[Array, _Item, tuple[int, ...], str]:
-    """An array that other processes can open, and how to make the value of it; its shape and type."""
+    """An array that other processes can open, and how to make the value of that array; the shape and the type of the value."""
     if isinstance(value, Tensor):
         shape, kind, about = tuple(value.shape), "tensor", str(value.dtype)
         try:
@@ -235,7 +236,7 @@ def _pickled(value: Any) -> Array:
 
 
 def _value(array: Array, item: _Item) -> Any:
-    """What was sent, of the array that came."""
+    """Makes the value that was sent from the array that came."""
     if item.kind == "pickle":
         buffer: Any = array
         return pickle.loads(memoryview(buffer))
@@ -249,7 +250,7 @@ def _value(array: Array, item: _Item) -> Any:
 
 
 def _bytes_of(_actor: Any, object_id: str) -> tuple[bytes, list[pickle.PickleBuffer]]:
-    """Runs in the actor that has an object, for one that cannot open its memory."""
+    """Runs in the actor that has an object, for an actor that cannot open the memory of the object."""
     with _offers().lock:
         if object_id not in _offers().offered:
             raise ProducerError("the actor does not have the object any more")
@@ -259,7 +260,7 @@ def _bytes_of(_actor: Any, object_id: str) -> tuple[bytes, list[pickle.PickleBuf
 
 
 class _Transport:
-    """The part that all transports have in common. Ray calls it from several threads of its own."""
+    """The part that all transports have in common. Ray calls the methods on several threads of its own."""
 
     trusts = False
     name = ""
@@ -278,7 +279,7 @@ class _Transport:
 
     @staticmethod
     def can_abort_transport() -> bool:
-        # Otherwise Ray kills the actors on both sides where a transfer fails.
+        # Otherwise Ray kills the actors on both sides when a transfer fails.
         return True
 
     def actor_has_tensor_transport(self, actor: Any) -> bool:
@@ -291,7 +292,7 @@ class _Transport:
                 # The answer of the first attempt was lost.
                 return sources.offered[obj_id][0]
             server = sources.server(self.trusts)
-        # Without the lock, which transfers take: this may copy, and wait for devices.
+        # The lock, which transfers take, is not held here: this may copy, and wait for devices.
         arrays, items, about = [], [], []
         for value in rdt_object:
             array, item, shape, kind = _with_handle(value, self.trusts)
@@ -306,7 +307,7 @@ class _Transport:
 
     def get_communicator_metadata(self, src_actor: Any, dst_actor: Any, backend: str | None = None) -> _Communicator:
         if not getattr(dst_actor, "_ray_enable_tensor_transport", True):
-            # No error: Ray calls this where an exception ends the process.
+            # Not an error: an exception in this method would end the process.
             _logger.warning("%r receives by a transport, and was made without enable_tensor_transport=True: it may wait", dst_actor)
         return _Communicator(src_actor)
 
@@ -342,8 +343,8 @@ class _Transport:
                 "what a driver has put goes to processes of its own machine only; return it from an actor, or put it without "
                 "the transport"
             )
-        # Not in the thread of transfers: two actors that receive from each other would wait for
-        # ever.
+        # Not in the thread of transfers, where two actors that receive from each other would wait
+        # for ever.
         call = source.__ray_call__.options(concurrency_group="_ray_system_error")
         data, buffers = ray.get(call.remote(_bytes_of, obj_id), timeout=_PATIENCE)
         values: list[Any] = pickle.loads(data, buffers=buffers)
@@ -380,14 +381,14 @@ class _Transport:
 
 
 def _actor_of(ray: Any, obj_id: str) -> Any:
-    """The actor that has an object, of a process that gets it by ``ray.get``: for this Ray names no actor."""
+    """The actor that has an object, for a process that gets the object by ``ray.get``, for which Ray names no actor."""
     known = ray._private.worker.global_worker.rdt_manager.get_rdt_metadata(obj_id)
     actor = getattr(known, "src_actor", None)
     return actor if hasattr(actor, "__ray_call__") else None
 
 
 def _class_of(name: str, trusts: bool = False) -> type:
-    """The class of a transport. Actors find it in this module, by the name of the class."""
+    """The class of a transport. Actors find the class in this module, by its name."""
     class_name = f"_{name.title().replace('_', '')}"
     made = type(class_name, (_Transport, _base), {"name": name, "trusts": trusts, "__module__": __name__})
     globals()[class_name] = made
@@ -412,7 +413,7 @@ for _name, _type in {"arrow_device": RecordBatch, "arrow_device_array": Array, "
 def register_pyarrow() -> None:
     """Registers the transport ``"arrow_device_pyarrow"``, for record batches of pyarrow.
 
-    They are copied once, to memory that other processes can open, when a method returns them. What an actor gets shares that
-    memory, and is copied no more. An actor that Ray may restart calls this itself.
+    A batch is copied once, to memory that other processes can open, when a method returns it. The batch that an actor gets
+    shares that memory, without another copy. An actor that Ray may restart calls this function itself.
     """
     _register_once(_PYARROW, importlib.import_module("pyarrow").RecordBatch)

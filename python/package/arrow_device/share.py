@@ -1,10 +1,11 @@
 """Arrays of one process, used by another process of the same machine without a copy. On Linux.
 
-Memory can be opened by another process where it was allocated for that: ``to_shareable`` copies an array there. From then on
-only descriptors and short messages go to the other process, and both see the same memory. Nobody can write to it any more.
+Another process can open memory only if the memory was allocated for that: ``to_shareable`` copies an array to such memory. From
+then on only descriptors and short messages go to the other process, and both processes see the same memory. Nobody can write to
+this memory any more.
 
-A program that has imported this module passes arrays, record batches and tensors that lie in such memory through
-``multiprocessing`` (queues, pipes, pools, arguments of processes) in this way, and everything else as before, by its bytes:
+In a program that has imported this module, ``multiprocessing`` (queues, pipes, pools, arguments of processes) passes arrays,
+record batches and tensors that lie in such memory in this way. Everything else is sent with its bytes, as before:
 
 >>> import arrow_device as ad, multiprocessing
 >>> from arrow_device import share
@@ -14,15 +15,16 @@ A program that has imported this module passes arrays, record batches and tensor
 >>> there.recv() == batch            # in another process
 True
 
-What was sent in this way is received once, as long as the process that sent it runs. A process that ``multiprocessing`` started
-waits at its end until all was received (``wait_until_received``), so that receive before you ``join``; it gives up where nothing
-was received for a minute. The memory is held until the receiving process has finished with it or has ended, and for a message
-that nobody receives, until the sending process ends. The data is not validated: ``Array.validate`` does that.
+An array that was sent in this way can be received once, while the process that sent it runs. A process that
+``multiprocessing`` started waits at its end until everything that it sent was received (``wait_until_received``), so receive
+before you ``join``. Such a process stops waiting once nothing was received for a minute. The memory is held until the receiving
+process has finished with it or has ended; the memory of a message that nobody receives is held until the sending process ends.
+The data is not validated: ``Array.validate`` does that.
 
-Without ``multiprocessing``, a ``Ticket`` is a descriptor that stands for one array; ``Sender`` and ``Receiver`` are the two ends
-of a Unix socket; a ``Server`` is a socket at which any process of the same user can ``fetch`` what it has the key of.
-``arrow_device.ray`` passes arrays between actors of Ray in this way. ``pickle`` itself copies the bytes, as ever: a pickle cannot
-carry a descriptor.
+Without ``multiprocessing``, a ``Ticket`` is a descriptor that stands for one array; ``Sender`` and ``Receiver`` are the two
+ends of a Unix socket; a ``Server`` is a socket from which any process of the same user can ``fetch`` the arrays that it has the
+key of. ``arrow_device.ray`` passes arrays between actors of Ray in this way. ``pickle`` itself copies the bytes, as before,
+because a pickle cannot carry a descriptor.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ _Data = TypeVar("_Data", Array, RecordBatch, Tensor)
 def to_shareable(data: _Data, device: _Device | None = None) -> _Data:
     """A copy of an array, a record batch or a tensor in memory that other processes can open.
 
-    The memory is that of ``device``, or of the device that the data is on.
+    The copy lies in memory of ``device``, or, if no device is named, of the device that the data is on.
 
     >>> import arrow_device as ad
     >>> from arrow_device import share
@@ -75,8 +77,9 @@ def to_shareable(data: _Data, device: _Device | None = None) -> _Data:
 def open(ticket: int | _Detachable, devices: Iterable[_Device] | None = None) -> Array:
     """The array of a ticket of another process: a ``Ticket``, or a descriptor, which is taken over. Never waits.
 
-    The memory is opened by the first of the ``devices`` that can open it; without any by the host. What is of a struct type
-    without nulls is a ``RecordBatch``. A ``Receiver``, which takes a ticket for its socket, has limits and can trust.
+    The first of the ``devices`` that can open the memory opens it; if no devices are named, the host does. An array of a struct
+    type without nulls is returned as a ``RecordBatch``. A ``Receiver`` also takes a ticket, in place of its socket; use one to
+    set limits or to trust the sender.
 
     >>> import arrow_device as ad
     >>> from arrow_device import share
@@ -88,19 +91,19 @@ def open(ticket: int | _Detachable, devices: Iterable[_Device] | None = None) ->
 
 
 class _Sent:
-    """What this process has sent by ``multiprocessing``: the keys under which its descriptors wait to be fetched."""
+    """The arrays that this process has sent by ``multiprocessing``: the keys under which descriptors wait to be fetched."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """In a new process."""
+        """Begins with no keys, in a new process."""
         self.lock = threading.Lock()
         self.keys: set[int] = set()
 
     def add(self, descriptor: resource_sharer.DupFd) -> None:
         """Counts a descriptor, until it has been sent to the process that fetches it."""
-        # Python has no other way to learn of that than by the function that closes what was sent.
+        # Python tells of this only by calling the function that closes a descriptor that was sent.
         key: int = getattr(descriptor, "_id", ("", -1))[1]
         unfetched = getattr(getattr(resource_sharer, "_resource_sharer", None), "_cache", {})
         if key not in unfetched:
@@ -117,7 +120,7 @@ class _Sent:
         unfetched[key] = send, closed
 
     def waiting(self) -> int:
-        """How many were not received."""
+        """How many arrays were not received yet."""
         with self.lock:
             return len(self.keys)
 
@@ -125,14 +128,15 @@ class _Sent:
 _sent = _Sent()
 os.register_at_fork(after_in_child=_sent.begin)
 
-#: At its end, a process waits for so many seconds while nothing is received.
+#: For how many seconds a process waits at its end while nothing is received.
 _PATIENCE = 60.0
 
 
 def wait_until_received(timeout: float | None = None) -> None:
-    """Waits until other processes have received what this one sent by ``multiprocessing``, at most so many seconds.
+    """Waits until other processes have received everything that this process sent by ``multiprocessing``.
 
-    Raises ``TimedOutError`` after that. Processes that ``multiprocessing`` started wait by themselves when they end.
+    Raises ``TimedOutError`` after ``timeout`` seconds. Processes that ``multiprocessing`` started wait by themselves at their
+    end.
 
     >>> import arrow_device as ad, multiprocessing
     >>> from arrow_device import share
@@ -150,10 +154,10 @@ def wait_until_received(timeout: float | None = None) -> None:
 
 
 def _wait_at_end() -> None:
-    """Waits as long as something is received from time to time, and the process that started this one runs, if there is one."""
+    """Waits for receivers as long as they receive something within a minute and the process that started this one runs."""
     parent = multiprocessing.parent_process()
     before, end = None, 0.0
-    # What is in a queue is sent by a thread of the queue.
+    # A thread of each queue sends the contents of the queue.
     while (now := (_sent.waiting(), _queues_that_send())) != (0, 0):
         if now != before:
             before, end = now, time.monotonic() + _PATIENCE
@@ -167,7 +171,7 @@ def _queues_that_send() -> int:
 
 
 def _will_wait(_sent: _Sent) -> None:
-    """Also in a process that begins with a copy of this module: what is to be done at the end begins anew there."""
+    """Registers the wait at the end of the process, also in a process that begins with a copy of this module."""
     # After the threads of queues were told to end (10), before nobody can fetch any more (0).
     util.Finalize(None, _wait_at_end, exitpriority=5)
 
@@ -176,7 +180,7 @@ util.register_after_fork(_sent, _will_wait)
 _will_wait(_sent)
 
 
-# How bytes are pickled here: without buffers beside the pickle, which nobody would carry.
+# The protocol for bytes: without buffers beside the pickle, which nothing here would send.
 _PROTOCOL: SupportsIndex = 4
 
 
@@ -184,7 +188,7 @@ def _reduce_array(array: Array) -> tuple[Any, ...]:
     try:
         ticket = Ticket(array)
     except (DeviceError, NotSupportedError):
-        # Also where the memory can be written to by a child of `fork`, or no descriptor is left.
+        # Also if a child of `fork` can write to the memory, or if no descriptor is left.
         return array.__reduce_ex__(_PROTOCOL)
     # The descriptor is fetched from this process by whoever opens the array. It is not inherited
     # where a process begins: this process would have to keep it open until then, and nobody would

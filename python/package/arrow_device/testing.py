@@ -1,8 +1,9 @@
-"""For tests of programs that use devices.
+"""Helpers for tests of programs that use devices.
 
 ``arrow_device.device("ext_dev:0")`` is a device made of software, and ``"ext_dev:1"`` a second one that cannot reach the
-first. Their memory cannot be read by the host, and their work runs only when somebody waits for it. Accesses that nothing
-orders, memory that is freed too early and the like are found every time, and reported here.
+first. The host cannot read the memory of these devices, and their work runs only when somebody waits for it. The devices find
+each access that nothing orders, memory that is freed too early and similar mistakes in every run, and ``take_reports`` returns
+reports of these mistakes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ __all__ = ["live_objects", "run_until_idle", "take_reports"]
 
 
 def take_reports() -> list[str]:
-    """What the software devices have found to be wrong since the last call.
+    """The mistakes of the program that the software devices have found since the last call.
 
     >>> import arrow_device as ad, arrow_device.testing, pyarrow as pa
     >>> there = ad.array(pa.array([1, 2])).to("ext_dev:0")
@@ -26,7 +27,7 @@ def take_reports() -> list[str]:
 
 
 def run_until_idle() -> None:
-    """Lets the software devices do all work that was submitted and that nobody waits for, as a real device would by now."""
+    """Lets the software devices do all submitted work that nobody waits for, as a real device would have done by now."""
     _native._run_until_idle()
 
 

@@ -18,10 +18,10 @@
 // The Arrow C data, stream, device and asynchronous interfaces, for C11 and C++17.
 //
 // The declarations between the five ARROW_C_*_INTERFACE guards are Arrow's own, unchanged. Any
-// project may carry a copy of them, and whichever copy is included first is the one that counts. So
-// this file can be included before or after any other copy. At its end it asserts that the copy
-// that won has the right layout: a compile error there means that another header on the include
-// path declares these structs wrongly.
+// project may carry a copy of these declarations, and the copy that is included first is used. So
+// this file can be included before or after any other copy. At its end, this file asserts that the
+// copy that is used has the right layout: a compile error there means that another header on the
+// include path declares these structs wrongly.
 //
 // Where the specification disagrees with itself, the declarations that Arrow ships are taken:
 //   - struct ArrowAsyncProducer has no member `release`, though the specification's code block
@@ -32,9 +32,10 @@
 //
 // What each device type means
 // ---------------------------
-// The specification leaves open, for most devices, what a buffer pointer is, what device_id counts
-// and who waits how. arrow-device uses the table below when it produces, and expects it when it
-// consumes. All 64 bits of a device_id are kept. A null sync_event means that the data is ready.
+// For most types of device, the specification does not say what a buffer pointer is, what device_id
+// counts and how a consumer waits. arrow-device follows the table below when it produces an array,
+// and expects that other producers follow the table. All 64 bits of a device_id are kept. A null
+// sync_event means that the data is ready.
 //
 //   type             buffers[i]                device_id               sync_event points to, and how it is used
 //   ---------------  ------------------------  ----------------------  -------------------------------------------

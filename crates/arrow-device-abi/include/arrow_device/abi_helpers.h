@@ -1,22 +1,24 @@
-// Help with the structs of abi.h, for C11 and C++17, in this header alone: no library is linked.
+// Functions that help with the structs of abi.h, for C11 and C++17. All code is in this header: no
+// library is linked.
 //
-// For each of five structs, of which `schema`, `array`, `device_array`, `stream` and
-// `device_stream` stand in the names:
+// For each of five structs, there are four functions. These are the functions of ArrowArray; the
+// names of the other functions have `schema`, `device_array`, `stream` or `device_stream` in place
+// of `array`:
 //
-//   ardev_array_struct_init(it)         makes it one that is released and needs no release
+//   ardev_array_struct_init(it)         makes `it` a struct that counts as released
 //   ardev_array_struct_is_released(it)
 //   ardev_array_struct_move(from, to)   hands a struct on; `to` is overwritten and not released
-//   ardev_array_struct_release(it)      releases it once; what is released is left alone
+//   ardev_array_struct_release(it)      releases a struct, unless it is released already
 //
-// And what looks for mistakes of whoever filled a struct:
+// Three functions look for mistakes of the program that filled a struct:
 //
 //   ardev_schema_struct_validate(schema, text, capacity)
 //   ardev_array_struct_validate(array, schema, text, capacity)
 //   ardev_device_array_struct_validate(array, schema, text, capacity)
 //
-// return 0, or EINVAL and write which struct of the tree breaks which rule. They look at the
-// structs and at no data, so that they can be called for arrays of any device. The library's
-// ardev_array_check looks closer, and names what it is about.
+// They return 0, or they return EINVAL and write a text that names a struct of the tree and the
+// rule that the struct breaks. They read the structs and no data, so that they can be called for
+// arrays on any device. The library's ardev_array_check checks more, and its texts say more.
 
 #ifndef ARROW_DEVICE_ABI_HELPERS_H_
 #define ARROW_DEVICE_ABI_HELPERS_H_
@@ -55,11 +57,11 @@ ARDEV_STRUCT_HELPERS_(device_stream, ArrowDeviceArrayStream, release, it)
 
 #undef ARDEV_STRUCT_HELPERS_
 
-// ---- everything below but the three functions named above is theirs alone
+// ---- everything below but the three functions named above is for these three only
 
 #define ARDEV_STRUCT_DEPTH_ 64
 
-// Where in the tree something is, and where to write what is wrong with it.
+// A place in the tree, and where to write what is wrong there.
 struct ardev_struct_place_ {
   char* text;
   size_t capacity;

@@ -14,9 +14,9 @@
 // DLPack 1.3, for C11 and C++17.
 //
 // The names and the guard are those of dlpack.h, so either file can be included first, and the
-// other then adds nothing. At its end this file asserts that the copy that won has the right
-// layout. A dlpack.h older than 1.0 has no DLManagedTensorVersioned and is refused: include this
-// file before it.
+// other one then declares nothing. At its end, this file asserts that the declarations that are
+// used have the right layout. A dlpack.h older than 1.0 has no DLManagedTensorVersioned and is
+// refused: include this file before it.
 
 #ifndef ARROW_DEVICE_DLPACK_ABI_H_
 #define ARROW_DEVICE_DLPACK_ABI_H_
@@ -50,7 +50,7 @@
 extern "C" {
 #endif
 
-// Another major version is another layout: then only the deleter may be used.
+// Another major version has another layout: then only the deleter may be used.
 typedef struct {
   uint32_t major;
   uint32_t minor;
@@ -119,7 +119,7 @@ typedef struct {
   // A DLDataTypeCode.
   uint8_t code;
   uint8_t bits;
-  // How many of them make an element; 1 unless it is a vector.
+  // How many values make an element: 1 unless the element is a vector.
   uint16_t lanes;
 } DLDataType;
 
@@ -138,8 +138,8 @@ typedef struct {
   uint64_t byte_offset;
 } DLTensor;
 
-// As before version 1.0. The producer allocates it; the consumer calls the deleter once, which may
-// be NULL.
+// The form before version 1.0. The producer allocates the struct. The consumer calls the deleter
+// once, unless the deleter is NULL.
 typedef struct DLManagedTensor {
   DLTensor dl_tensor;
   void* manager_ctx;
@@ -148,7 +148,7 @@ typedef struct DLManagedTensor {
 
 // The tensor must not be written to.
 #define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0UL)
-// The producer copied the data for this consumer, who alone has it.
+// The producer copied the data for this consumer, and nobody else has the copy.
 #define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1UL)
 // Elements of less than a byte take a byte each and are not packed.
 #define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2UL)

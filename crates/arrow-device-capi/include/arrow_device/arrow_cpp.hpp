@@ -4,8 +4,8 @@
 //   Array array = from_arrow(*batch);                                  // an arrow::RecordBatch
 //   std::shared_ptr<arrow::RecordBatch> batch = to_arrow_batch(array);
 //
-// Arrow C++ reaches memory of the host. For that of a device its `arrow::DeviceMemoryMapper` has to
-// know the device.
+// Arrow C++ reaches memory of the host. To reach memory of a device, its
+// `arrow::DeviceMemoryMapper` has to know the device.
 
 #ifndef ARROW_DEVICE_ARROW_CPP_HPP_
 #define ARROW_DEVICE_ARROW_CPP_HPP_
@@ -20,7 +20,7 @@ inline namespace ARROW_DEVICE_FORM {
 
 namespace detail {
 
-// What Arrow C++ could not do, as an error of another party's.
+// A failure of Arrow C++, as an error of another party.
 inline Error error_of(const arrow::Status& status) {
   if (status.IsOutOfMemory()) return Error(Kind::out_of_memory, ENOMEM, status.ToString());
   if (status.IsNotImplemented()) return Error(Kind::unsupported, ENOSYS, status.ToString());
@@ -93,7 +93,7 @@ Result<T> array_to(const Array& array, Lane lane, F&& read) {
 [[nodiscard]] inline Outcome<Schema> from_arrow(const arrow::DataType& type) {
   return detail::outcome(detail::schema_from([&](auto out) { return arrow::ExportType(type, out); }));
 }
-// The array waits for `event`, where the data is not ready yet.
+// If the data is not ready yet, the array waits for `event`.
 [[nodiscard]] inline Outcome<Array> from_arrow(const arrow::Array& array,
                                                std::shared_ptr<arrow::Device::SyncEvent> event = nullptr) {
   return detail::outcome(detail::array_from([&](auto out, auto out_schema) {

@@ -14,50 +14,51 @@
 //   ardev_view_free(view);                                                  // all is submitted
 //   ardev_array_free(array);                                                // released when unused
 //
-// Seven rules hold for every function. What a comment below says is only what they leave open.
+// Seven rules hold for every function. Comments below add what the rules leave open.
 //
-// 1. Errors. A function that can fail returns 0 or an errno value, and takes a
-//    `struct ardev_error*` last, which is the caller's. It is written on failure and left alone on
-//    success; pass NULL if you do not want to know. Nothing aborts, and nothing throws. NULL for
-//    any other pointer is EINVAL, unless its parameter or member is marked ARDEV_NULLABLE.
+// 1. Errors. A function that can fail returns 0 or an errno value. Its last parameter is a
+//    `struct ardev_error*` of the caller's, which the function writes on failure and leaves alone
+//    on success; pass NULL if you do not need the details. Nothing aborts, and nothing throws. NULL
+//    for any other pointer is EINVAL, unless the parameter or the member is marked ARDEV_NULLABLE.
 //
-// 2. Objects (`struct ardev_...` without members here) are the caller's from the call that gave
-//    them until `ardev_..._free`, which takes NULL too and ends that pointer only. An object that
-//    is passed to a function stays the caller's, and may be freed at once: what still needs the
-//    thing behind it keeps it. `out` is NULL after a failure.
+// 2. Objects (`struct ardev_...` without members here) belong to the caller from the call that
+//    returned them until `ardev_..._free`, which takes NULL, too, and frees only this object. An
+//    object that is passed to a function still belongs to the caller, who may free it at once: a
+//    thing that others still need is kept. `out` is NULL after a failure.
 //
-// 3. C structs of Arrow and DLPack that are passed in (`_import`) are taken over, whatever the
-//    outcome: after the call they are marked as released (a DLPack tensor just is not the caller's
-//    any more), and their release callback has been called, or will be once, when the last use of
-//    the data is over, on any thread. Structs that are written to (`_export`) are overwritten
-//    without being released first; they are the caller's then, to be released or handed on. After a
-//    failure they are marked as released.
+// 3. C structs of Arrow and DLPack that are passed in (`_import`) are taken over, also when the
+//    call fails. After the call an Arrow struct is marked as released, and a DLPack tensor no
+//    longer belongs to the caller. The release callback has been called by then, or is called once,
+//    on any thread, when the last use of the data is over. Structs that are written to (`_export`)
+//    are overwritten without being released first. Afterwards they belong to the caller, who
+//    releases them or hands them on. After a failure they are marked as released.
 //
-// 4. Threads. Every function can be called on any thread, also at once and with the same objects;
-//    only freeing an object while another call uses it is the caller's mistake. Callbacks that the
-//    caller gives are called on any thread, and must not throw or longjmp. What is given with a
-//    `context` ends with a call of its `release`, which is made once; also when the function that
-//    it was given to fails, and never after that. A callback may call the library, unless its
-//    comment says that it may not; what would wait for the call that it is made in is EINVAL. In a
-//    child of fork, whatever needs a device of the parent's other than the host is ENOSYS, and so
-//    is an object that another thread of the parent was in a call of.
+// 4. Threads. Every function can be called on any thread, also on several threads at once and with
+//    the same objects; but do not free an object while another call uses it. Callbacks of the
+//    caller's are called on any thread, and must not throw or longjmp. The library calls the
+//    `release` that is given with a `context` once, after its last use of the context, also when
+//    the function that got the context fails. A callback may call the library, unless its comment
+//    says that it may not; what would wait for the call that the callback runs in is EINVAL. In a
+//    child of fork, a call that needs a device of the parent's other than the host is ENOSYS, and
+//    so is a call with an object that another thread of the parent was using.
 //
-// 5. Waiting. Only what says so waits, and a call for a stream, a buffer or a view that another
-//    thread is in a call of: such calls take turns. A `queue` is a lane of work on a device; work
-//    submitted later does not start before earlier work is done. Where NULL is allowed for a queue,
-//    it stands for the host, which waits.
+// 5. Waiting. A function waits only if its comment says so, with one exception: calls for the same
+//    stream, buffer or view on several threads take turns. A `queue` is a lane of work on a device;
+//    work that is submitted later does not start before earlier work is done. Where NULL is allowed
+//    for a queue, NULL stands for the host, which waits.
 //
 // 6. Structs that grow. A struct that begins with `struct_size` may have more members in a later
-//    version, at its end. Set all of it to zero and `struct_size` to its sizeof, whether it is read
-//    or written: the library touches no more bytes than that. If that is less than version 0.1 has,
-//    or if a member is set that this library is too old for (ENOSYS), the call fails without
-//    another look at the struct, and no `release` in it is called. The entries of a table have the
-//    `struct_size` of its first. Other structs stay as they are until the major version changes.
+//    version, at its end. Set the whole struct to zero, and then `struct_size` to its sizeof,
+//    whether the library reads or writes the struct: the library touches no more bytes than that.
+//    If the size is less than that of version 0.1, or if a member is set that this library does not
+//    know (ENOSYS), the call fails, reads no more of the struct and calls no `release` in it. A
+//    table's entries have the `struct_size` of the first. Other structs change with the major
+//    version only.
 //
 // 7. Memory for data is allocated by ardev_buffer_allocate, ardev_buffer_copy,
-//    ardev_array_from_..., ardev_array_copy and ardev_array_to_shareable; by tensor functions that
-//    may copy; and for as long as the call takes by ardev_array_validate with a queue. Others
-//    allocate no more than their object, on the heap.
+//    ardev_array_from_..., ardev_array_copy and ardev_array_to_shareable, by tensor functions that
+//    may copy, and, for the time of the call, by ardev_array_validate with a queue. Other functions
+//    allocate only their object, on the heap.
 //
 // Sizes are bytes; lengths, and the offsets of arrays, are elements. A timeout is in nanoseconds,
 // negative for none.
@@ -81,8 +82,8 @@ extern "C" {
 // Marks what may be NULL.
 #define ARDEV_NULLABLE
 
-// What a function returns that can fail has to be looked at. Define it as nothing before this file
-// is included, and compilers do not ask for it.
+// Compilers warn where a program ignores the result of a function that can fail. To switch the
+// warning off, define this as nothing before this file is included.
 #ifndef ARDEV_CHECK
 #  if defined(__cplusplus) && __cplusplus >= 201703L
 #    define ARDEV_CHECK [[nodiscard]]
@@ -102,7 +103,7 @@ uint32_t ardev_version(void);
 
 // ------------------------------------------------------------------------------------------ errors
 
-// What kind of mistake it was, and so whose. Finer than errno: the first five are all EINVAL.
+// The kind of a mistake, and so whose it was. Finer than errno: the first five are all EINVAL.
 enum ardev_kind {
   ARDEV_KIND_INVALID_ARGUMENT = 0,  // EINVAL: this program passed something it may not
   // EINVAL: another party's struct breaks a rule of the specification.
@@ -171,20 +172,20 @@ struct ardev_device_info {
   char name[252];      // for people: the device's name, or what to do where status is not 0
 };
 
-// Lists the devices that can be opened, and why there is none of the other types of device that
-// this library was built with. One row with a `device_type` of 0 names the types that are not in
-// this build. Writes at most `capacity` rows, and how many there are to `count`.
+// Lists the devices that can be opened, and for each other type of device in this build a row with
+// the reason why there is none. One row with a `device_type` of 0 names the types that are not in
+// this build. Writes at most `capacity` rows, and the number of all rows to `count`.
 ARDEV_CHECK int ardev_device_list(struct ardev_device_info* ARDEV_NULLABLE infos, size_t capacity, size_t* count,
                                   struct ardev_error* ARDEV_NULLABLE error);
 
-// Opens a device. For ARROW_DEVICE_CPU the id does not matter. For ARROW_DEVICE_VULKAN it is the
-// place in the list, or the VkDevice of one that is open: that one arrays carry, and
-// ardev_device_inspect tells.
+// Opens a device. For ARROW_DEVICE_CPU the id does not matter. For ARROW_DEVICE_VULKAN the id is
+// the place in the list, or the VkDevice of a device that is open: arrays have that VkDevice as
+// their id, which ardev_device_inspect writes.
 ARDEV_CHECK int ardev_device_open(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
                                   struct ardev_error* ARDEV_NULLABLE error);
 
-// What memory is allocated where there is a choice. A kind that the type of device does not have is
-// ENOSYS.
+// Which kind of memory is allocated, on types of device that have several. A kind that the type of
+// device does not have is ENOSYS.
 #define ARDEV_MEMORY_AUTOMATIC 0     // as ardev_device_open has it
 // ARROW_DEVICE_OPENCL: addresses of shared virtual memory, and no handles. The first choice holds
 // for the device in this process, another one is EINVAL.
@@ -198,14 +199,14 @@ ARDEV_CHECK int ardev_device_open_with(ArrowDeviceType device_type, int64_t devi
                                        struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Opens a device of a context that the application made: for ARROW_DEVICE_OPENCL a cl_context and a
-// cl_device_id. The context is retained as long as it is needed. CUDA and ROCm have no need of it:
-// all data is in the primary context of its device, which ardev_device_open takes, so adopt streams
-// of that one. For Vulkan there is ardev_device_open_vulkan.
+// cl_device_id. The context is retained as long as it is needed. CUDA and ROCm do not need this
+// function: ardev_device_open opens the primary context of a device, in which all data is. Adopt
+// only streams of that context. For Vulkan there is ardev_device_open_vulkan.
 ARDEV_CHECK int ardev_device_open_in(ArrowDeviceType device_type, void* context, void* device, int32_t memory,
                                      struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Opens the device of an array that somebody else made, by the array's device_id and one of its
-// buffers: in OpenCL the cl_mem tells the context. Other types of device know it by the id; a
+// buffers: in OpenCL the cl_mem tells the context. For other types of device the id is enough; a
 // VkDevice has to be open already.
 ARDEV_CHECK int ardev_device_open_for(ArrowDeviceType device_type, const void* ARDEV_NULLABLE memory, int64_t device_id,
                                       struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
@@ -217,11 +218,11 @@ ARDEV_CHECK int ardev_device_find(ArrowDeviceType device_type, int64_t device_id
 ARDEV_CHECK int ardev_device_inspect(const struct ardev_device* device, struct ardev_device_info* out,
                                      struct ardev_error* ARDEV_NULLABLE error);
 
-// EINVAL, with the text of a report, if the device has seen its user make mistakes since this was
-// last asked. Only the software device, for tests, looks for any.
+// EINVAL, with the text of a report, if the device has seen mistakes of the program since the last
+// call of this function. Only the software device, which is for tests, looks for mistakes.
 ARDEV_CHECK int ardev_device_mistakes(const struct ardev_device* device, struct ardev_error* ARDEV_NULLABLE error);
 
-// The device is closed when nothing on it is left: queues, events, buffers and arrays keep it open.
+// The device is closed once none of its queues, events, buffers and arrays is left.
 void ardev_device_free(struct ardev_device* ARDEV_NULLABLE device);
 
 struct ardev_held {
@@ -257,20 +258,20 @@ struct ardev_allocator {
   size_t struct_size;  // rule 6
   void* ARDEV_NULLABLE context;
   // Writes an address or a handle of at least `size` bytes. Returns 0 or an errno value, ENOMEM if
-  // there is no more. `queue` is the driver's handle of the queue in whose order the memory is
-  // used: work that was submitted to it may still use the memory. With NULL nothing may.
+  // there is no more. `queue` is the driver's handle of the queue in whose order the memory will be
+  // used: work that was submitted to that queue may still use the memory. If `queue` is NULL,
+  // nothing may still use the memory.
   int (*allocate)(void* context, uint64_t size, void* ARDEV_NULLABLE queue, void** out);
   // Called after the last use.
   void (*free)(void* context, void* memory, uint64_t size);
   void (*ARDEV_NULLABLE release)(void* context);
-  // For Vulkan: says where a VkBuffer lies that `allocate` gave. Without this function the host
-  // cannot read it in place, and no copy can have several buffers in it. Returns 0 or an errno
-  // value.
+  // For Vulkan: writes where a VkBuffer of `allocate` lies. Without this function the host cannot
+  // read it in place, and no copy can put several buffers into it. Returns 0 or an errno value.
   int (*ARDEV_NULLABLE vulkan_binding)(void* context, void* memory, struct ardev_vulkan_binding* out);
 };
 
-// The same device with this allocator: buffers allocated by `out`, by queues that it opens, and by
-// copies to those. `allocator` is copied.
+// The same device with this allocator, which allocates the buffers of `out`, of queues that `out`
+// opens, and of copies to these queues. The struct `allocator` is copied.
 ARDEV_CHECK int ardev_device_with_allocator(const struct ardev_device* device, const struct ardev_allocator* allocator,
                                             struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
@@ -278,29 +279,29 @@ ARDEV_CHECK int ardev_queue_open(const struct ardev_device* device, struct ardev
                                  struct ardev_error* ARDEV_NULLABLE error);
 
 // A queue that the application opened: a CUstream, a cudaStream_t, a hipStream_t, a
-// cl_command_queue; or a VkQueue that was given with its device. It has to stay open until
-// `release` is called: when the object and all data used on it are freed, by whatever call comes
-// by. NULL is the default queue where a driver has one.
+// cl_command_queue; or a VkQueue that was given with its device. The queue has to stay open until
+// some call of the library calls `release`: once the object and all data used on the queue are
+// freed. NULL is the default queue, if the driver has one.
 ARDEV_CHECK int ardev_queue_adopt(const struct ardev_device* device, void* ARDEV_NULLABLE handle,
                                   void* ARDEV_NULLABLE context, void (*ARDEV_NULLABLE release)(void* context),
                                   struct ardev_queue** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// The driver's handle, to submit work of one's own. Valid as long as the queue.
+// The driver's handle, to submit work of the program's own. Valid as long as the queue.
 ARDEV_CHECK int ardev_queue_handle(const struct ardev_queue* queue, void** out,
                                    struct ardev_error* ARDEV_NULLABLE error);
 
-// Calls `submit` once, while nobody else submits to the queue, as Vulkan asks of whoever calls
-// vkQueueSubmit; for other types of device it is just called. It calls nothing of this library. In
-// a child of fork it is not called (ENOSYS).
-// What it returns but 0 is the error.
+// Calls `submit` once, while nobody else submits to the queue, as Vulkan demands of callers of
+// vkQueueSubmit; for other types of device `submit` is called without a lock. `submit` must not
+// call this library. In a child of fork `submit` is not called (ENOSYS). A result other than 0 is
+// the error.
 ARDEV_CHECK int ardev_queue_submit(const struct ardev_queue* queue, int (*submit)(void* context),
                                    void* ARDEV_NULLABLE context, struct ardev_error* ARDEV_NULLABLE error);
 
-// An event behind all that was submitted so far.
+// An event behind all work that was submitted to the queue so far.
 ARDEV_CHECK int ardev_queue_record(const struct ardev_queue* queue, struct ardev_event** out,
                                    struct ardev_error* ARDEV_NULLABLE error);
 
-// Makes the queue wait for the event. Where the two have no runtime in common, the host waits here.
+// Makes the queue wait for the event. Where their runtimes differ, the host waits in this call.
 ARDEV_CHECK int ardev_queue_wait(const struct ardev_queue* queue, const struct ardev_event* event,
                                  struct ardev_error* ARDEV_NULLABLE error);
 
@@ -311,18 +312,18 @@ ARDEV_CHECK int ardev_queue_is_idle(const struct ardev_queue* queue, bool* out,
 void ardev_queue_free(struct ardev_queue* ARDEV_NULLABLE queue);
 
 // An event that the application made: a CUevent, a cudaEvent_t, a hipEvent_t, a cl_event, a
-// VkEvent. The work that sets it has been submitted. It has to stay until `release` is called, as
-// an adopted queue has.
+// VkEvent. The work that sets the event has been submitted. The event has to stay until `release`
+// is called, as an adopted queue has.
 ARDEV_CHECK int ardev_event_adopt(const struct ardev_device* device, void* handle, void* ARDEV_NULLABLE context,
                                   void (*ARDEV_NULLABLE release)(void* context), struct ardev_event** out,
                                   struct ardev_error* ARDEV_NULLABLE error);
-// The driver's handle, to wait for it. Valid as long as the event.
+// The driver's handle, for which the program can wait. Valid as long as the event.
 ARDEV_CHECK int ardev_event_handle(const struct ardev_event* event, void** out,
                                    struct ardev_error* ARDEV_NULLABLE error);
 ARDEV_CHECK int ardev_event_is_complete(const struct ardev_event* event, bool* out,
                                         struct ardev_error* ARDEV_NULLABLE error);
 
-// Waits until the event has passed; ETIMEDOUT if it has not by then.
+// Waits until the event has passed; ETIMEDOUT if it has not passed when the time is over.
 ARDEV_CHECK int ardev_event_wait(const struct ardev_event* event, int64_t timeout,
                                  struct ardev_error* ARDEV_NULLABLE error);
 void ardev_event_free(struct ardev_event* ARDEV_NULLABLE event);
@@ -337,41 +338,41 @@ void ardev_event_free(struct ardev_event* ARDEV_NULLABLE event);
 // part of an array.
 struct ardev_buffer;
 
-// Where bytes are, for work on the queue that was named.
+// Where bytes are, for work on the queue that was named in the call.
 struct ardev_place {
   const void* base;  // an address, or a handle; NULL if there is no buffer
   uint64_t offset;   // bytes into the handle; 0 where there are addresses
-  // As far as it is known without asking the device: of what came through a C struct, at least what
-  // its elements need; -1 if only the device knows.
+  // The size as far as it is known without asking the device. For an array that came through a C
+  // struct this is at least what its elements need; -1 if only the device knows.
   int64_t size;
 };
 
-// Memory of the queue's device, for work on that queue; of the host for NULL.
+// Memory of the queue's device, for work on that queue. With NULL, memory of the host.
 ARDEV_CHECK int ardev_buffer_allocate(const struct ardev_queue* ARDEV_NULLABLE queue, uint64_t size,
                                       struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// The same with `size` bytes of host memory copied into it, which are not needed any more when this
-// returns. Waits.
+// Such memory with a copy of `size` bytes of host memory, which may be freed after the call. Waits.
 ARDEV_CHECK int ardev_buffer_copy(const struct ardev_queue* ARDEV_NULLABLE queue, const void* ARDEV_NULLABLE bytes,
                                   uint64_t size, struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// Memory that this program has: `size` bytes at an address or in a handle. `release` is called
-// after the last use.
+// Makes a buffer of memory that the program has: `size` bytes at an address or in a handle.
+// `release` is called after the last use.
 ARDEV_CHECK int ardev_buffer_wrap(ArrowDeviceType device_type, int64_t device_id, const void* base, uint64_t size,
                                   void* ARDEV_NULLABLE context, void (*ARDEV_NULLABLE release)(void* context),
                                   struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// Where the bytes are, for work on this queue that writes them, or for the host. EINVAL if they are
-// not this program's alone any more, or were never. The queue waits until the memory is there. Its
-// work has to be submitted before the buffer is freed. Whoever asks for the place has all bytes
-// written: by the host, or by work that is submitted, to a queue that was named here, before the
-// buffer becomes part of an array. Memory whose place nobody asked for has no bytes for an array.
+// Where the bytes are, for work on this queue that writes them, or, with NULL, for the host. EINVAL
+// if the buffer is shared, or was never this program's to write. The queue waits until the memory
+// is there. The work on the queue has to be submitted before the buffer is freed. A program that
+// asks for the place has to write all bytes: by the host, or by work that is submitted to a queue
+// that was named here, before the buffer becomes part of an array. A buffer whose place nobody
+// asked for cannot be part of an array.
 ARDEV_CHECK int ardev_buffer_place(struct ardev_buffer* buffer, const struct ardev_queue* ARDEV_NULLABLE queue,
                                    struct ardev_place* out, struct ardev_error* ARDEV_NULLABLE error);
 
-// A part of the same bytes. From now on nobody may write to them. On a device of handles, a part
-// becomes part of an array only if the memory is this library's, the device has
-// ARDEV_DEVICE_PARTS, and the part begins at a multiple of the device's alignment.
+// A buffer of a part of the same bytes. From now on nobody may write to the bytes. On a device of
+// handles, such a buffer becomes part of an array only if the memory is this library's, the device
+// has ARDEV_DEVICE_PARTS, and the part begins at a multiple of the device's alignment.
 ARDEV_CHECK int ardev_buffer_slice(struct ardev_buffer* buffer, uint64_t offset, uint64_t size,
                                    struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 void ardev_buffer_free(struct ardev_buffer* ARDEV_NULLABLE buffer);
@@ -382,20 +383,20 @@ void ardev_buffer_free(struct ardev_buffer* ARDEV_NULLABLE buffer);
 // structs.
 struct ardev_array;
 
-// Takes an array over. Everything that host memory can show is checked: EINVAL, with the place in
-// the tree.
+// Takes an array over, and checks everything that can be checked in host memory. A mistake is
+// EINVAL, with the place in the tree.
 ARDEV_CHECK int ardev_array_import(struct ArrowDeviceArray* c_array, const struct ardev_schema* schema,
                                    struct ardev_array** out, struct ardev_error* ARDEV_NULLABLE error);
 ARDEV_CHECK int ardev_array_import_host(struct ArrowArray* c_array, const struct ardev_schema* schema,
                                         struct ardev_array** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// Checks a struct and leaves it as it is: against the schema, or its counts and pointers alone.
+// Checks a struct and leaves it as it is. Without a schema, only counts and pointers are checked.
 ARDEV_CHECK int ardev_array_check(const struct ArrowDeviceArray* c_array,
                                   const struct ardev_schema* ARDEV_NULLABLE schema,
                                   struct ardev_error* ARDEV_NULLABLE error);
 
-// What an array is put together from. Set what is not needed to zero. Everything is looked at and
-// nothing taken over.
+// The parts of an array that is built. Set members that are not needed to zero. The library takes
+// over none of the objects.
 struct ardev_parts {
   size_t struct_size;  // rule 6
   const struct ardev_schema* schema;
@@ -411,10 +412,10 @@ struct ardev_parts {
   const struct ardev_array* const* ARDEV_NULLABLE children;
   size_t n_children;
   const struct ardev_array* ARDEV_NULLABLE dictionary;
-  // The data is complete when this queue has done what was submitted, or when this event has
-  // passed, behind which no work writes the buffers; without either it is complete after what was
-  // submitted to the queues that ardev_buffer_place named. EXDEV for a queue that does not reach
-  // the memory of a device.
+  // When the data is complete: when this queue has done what was submitted, or when this event has
+  // passed, behind which no work writes the buffers. Without either: after what was submitted to
+  // the queues that were named to ardev_buffer_place. EXDEV for a queue that does not reach the
+  // memory.
   const struct ardev_queue* ARDEV_NULLABLE queue;
   const struct ardev_event* ARDEV_NULLABLE event;
 };
@@ -430,18 +431,19 @@ ARDEV_CHECK int ardev_array_from_values(const struct ardev_schema* schema, const
                                         const uint8_t* ARDEV_NULLABLE is_there, size_t length,
                                         const struct ardev_queue* ARDEV_NULLABLE queue, struct ardev_array** out,
                                         struct ardev_error* ARDEV_NULLABLE error);
-// The same for text and binary, of any layout. `data` is NULL for a null.
+// The same for text and binary of any layout. A value whose `data` is NULL is a null.
 ARDEV_CHECK int ardev_array_from_bytes(const struct ardev_schema* schema,
                                        const struct ardev_bytes* ARDEV_NULLABLE values, size_t length,
                                        const struct ardev_queue* ARDEV_NULLABLE queue, struct ardev_array** out,
                                        struct ardev_error* ARDEV_NULLABLE error);
 
-// Hands the array on. Its event travels unchanged. Columns that wait for different events need a
-// `queue` to join them: it waits for all and records one. EAGAIN if there is none.
+// Writes a struct for a consumer. The array's event is handed on unchanged. Columns that wait for
+// different events need a `queue`, which waits for all of them and records one event; EAGAIN
+// without a queue.
 ARDEV_CHECK int ardev_array_export(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
                                    struct ArrowDeviceArray* out, struct ardev_error* ARDEV_NULLABLE error);
 
-// The same without an event, for consumers that ignore it: waits first.
+// The same without an event, for consumers that ignore events: waits for the data first.
 ARDEV_CHECK int ardev_array_export_settled(const struct ardev_array* array, struct ArrowDeviceArray* out,
                                            struct ardev_error* ARDEV_NULLABLE error);
 
@@ -467,7 +469,7 @@ ARDEV_CHECK int ardev_array_inspect(const struct ardev_array* array, struct arde
                                     struct ardev_error* ARDEV_NULLABLE error);
 ARDEV_CHECK int ardev_array_schema(const struct ardev_array* array, struct ardev_schema** out,
                                    struct ardev_error* ARDEV_NULLABLE error);
-// All that is known without a look at the data, line by line.
+// A text with all that is known without reading the data, line by line.
 ARDEV_CHECK int ardev_array_describe(const struct ardev_array* array, char* ARDEV_NULLABLE text, size_t capacity,
                                      size_t* size, struct ardev_error* ARDEV_NULLABLE error);
 
@@ -485,18 +487,18 @@ ARDEV_CHECK int ardev_array_slice(const struct ardev_array* array, int64_t offse
 
 ARDEV_CHECK int ardev_array_is_ready(const struct ardev_array* array, bool* out,
                                      struct ardev_error* ARDEV_NULLABLE error);
-// Waits until the data is ready. Where it came with an event, its device has to be open in this
+// Waits until the data is ready. If the array came with an event, its device has to be open in this
 // process.
 ARDEV_CHECK int ardev_array_wait(const struct ardev_array* array, struct ardev_error* ARDEV_NULLABLE error);
 
-// Reads all of it and checks what the format demands of offsets, keys, text and the rest. Waits.
-// With a queue all of it is copied to the host first, which memory needs that the host cannot read.
+// Reads all data and checks what the format demands of offsets, keys, text and the rest. Waits.
+// Memory that the host cannot read needs a queue, by which all data is copied to the host first.
 ARDEV_CHECK int ardev_array_validate(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
                                      struct ardev_error* ARDEV_NULLABLE error);
 
 // The true size of every buffer of the tree: the array's own, then those of each child in turn with
 // all below it, then the dictionary's. The last offsets that are needed are read on the queue with
-// one copy and one wait. Writes at most `capacity` sizes, and how many there are to `count`.
+// one copy and one wait. Writes at most `capacity` sizes, and the number of all buffers to `count`.
 ARDEV_CHECK int ardev_array_buffer_sizes(const struct ardev_array* array,
                                          const struct ardev_queue* ARDEV_NULLABLE queue, uint64_t* ARDEV_NULLABLE sizes,
                                          size_t capacity, size_t* count, struct ardev_error* ARDEV_NULLABLE error);
@@ -505,7 +507,7 @@ struct ardev_copy_options {
   size_t struct_size;  // rule 6
   uint64_t alignment;  // of every buffer in the result; 0 for the usual
   uint32_t flags;      // ARDEV_COPY_...
-  // Reads the source, where it has to be read to the host.
+  // Reads the source, if it has to be read to the host.
   const struct ardev_queue* ARDEV_NULLABLE through;
 };
 
@@ -513,8 +515,8 @@ struct ardev_copy_options {
 #define ARDEV_COPY_WHOLE 2     // also what lies before and behind the elements of a slice
 #define ARDEV_COPY_ALWAYS 4    // also what lies there already
 
-// Copies to the device of the queue, in its order; to the host for NULL, which waits. What lies
-// there already is shared. Between devices without a common path it waits.
+// Copies to the device of the queue, in its order; with NULL to the host, which waits. Data that is
+// there already is shared. A copy between devices without a direct path waits.
 ARDEV_CHECK int ardev_array_copy(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
                                  const struct ardev_copy_options* ARDEV_NULLABLE options, struct ardev_array** out,
                                  struct ardev_error* ARDEV_NULLABLE error);
@@ -523,16 +525,17 @@ void ardev_array_free(struct ardev_array* ARDEV_NULLABLE array);
 
 // ---- access to the data
 
-// The only way to an address. Opening one for a queue makes the queue wait for the array; freeing
-// it says that all work on the data is submitted. The data stays until the queue has done that
-// work, whatever happens to the array. Opening one for the host waits until the data is ready; the
-// addresses are good until the view is freed. ENOSYS for memory that the host cannot read: copy it.
+// A view is the only way to the address of data. Opening it for a queue makes the queue wait for
+// the array. Freeing it says that all work on the data is submitted; the data stays until the queue
+// has done that work, also if the array is freed. Opening it for the host waits until the data is
+// ready; the addresses are valid until the view is freed. ENOSYS for memory that the host cannot
+// read: copy the array.
 struct ardev_view;
 
 ARDEV_CHECK int ardev_view_open(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
                                 struct ardev_view** out, struct ardev_error* ARDEV_NULLABLE error);
-// A buffer of the array itself, from its beginning: the array's offset is the caller's to apply. Of
-// a view for the host the size is that of the elements up to the array's end.
+// A buffer of the array itself, from its beginning: the caller adds the array's offset. In a view
+// for the host, the size is that of the elements up to the array's end.
 ARDEV_CHECK int ardev_view_buffer(const struct ardev_view* view, size_t index, struct ardev_place* out,
                                   struct ardev_error* ARDEV_NULLABLE error);
 void ardev_view_free(struct ardev_view* ARDEV_NULLABLE view);
@@ -540,9 +543,9 @@ void ardev_view_free(struct ardev_view* ARDEV_NULLABLE view);
 // ----------------------------------------------------------------------------------------- streams
 
 // Arrays of one type on one type of device, one after the other. Each can be taken out once. After
-// the end and after an error there is nothing more. The schema and the type of device are told at
-// any time, also to a source by its own stream, and while another thread waits for an array; calls
-// that take arrays out take turns.
+// the end and after an error there is nothing more. A program can ask for the schema and the type
+// of device at any time, also in the callbacks of the stream's own source, and while another thread
+// waits for an array. Calls that take arrays out take turns.
 struct ardev_stream;
 
 ARDEV_CHECK int ardev_stream_import(struct ArrowDeviceArrayStream* c_stream, struct ardev_stream** out,
@@ -554,8 +557,8 @@ ARDEV_CHECK int ardev_stream_import_host(struct ArrowArrayStream* c_stream, stru
 struct ardev_source {
   size_t struct_size;  // rule 6
   void* ARDEV_NULLABLE context;
-  // Writes the next array, which is the stream's then, or NULL at the end. Returns 0 or an errno
-  // value. Never called twice at once. May write to `error->message`.
+  // Writes the next array, which then belongs to the stream, or NULL at the end. Returns 0 or an
+  // errno value. Two calls never overlap. May write to `error->message`.
   int (*next)(void* context, struct ardev_array** out, struct ardev_error* error);
   void (*ARDEV_NULLABLE release)(void* context);
 };
@@ -572,8 +575,8 @@ ARDEV_CHECK int ardev_stream_device_type(const struct ardev_stream* stream, Arro
 ARDEV_CHECK int ardev_stream_next(const struct ardev_stream* stream, struct ardev_array** out,
                                   struct ardev_error* ARDEV_NULLABLE error);
 
-// Hands on what is left. The stream is empty after this, and refuses (EINVAL) to be asked again; it
-// is still to be freed. The queue is as for ardev_array_export.
+// Exports the arrays that are left. The stream is then empty, and further calls with it are EINVAL;
+// it still has to be freed. The queue is as for ardev_array_export.
 ARDEV_CHECK int ardev_stream_export(const struct ardev_stream* stream, const struct ardev_queue* ARDEV_NULLABLE queue,
                                     struct ArrowDeviceArrayStream* out, struct ardev_error* ARDEV_NULLABLE error);
 ARDEV_CHECK int ardev_stream_export_settled(const struct ardev_stream* stream, struct ArrowDeviceArrayStream* out,
@@ -581,16 +584,16 @@ ARDEV_CHECK int ardev_stream_export_settled(const struct ardev_stream* stream, s
 ARDEV_CHECK int ardev_stream_export_host(const struct ardev_stream* stream, struct ArrowArrayStream* out,
                                          struct ardev_error* ARDEV_NULLABLE error);
 
-// A stream that an asynchronous producer fills: give `handler` to the producer, which releases it;
-// or call its `release` if there is no producer after all. At most `window` arrays are asked for
-// ahead of those taken out. All functions of the stream wait for the producer, those for the schema
-// and the type of device only until it has told them; freeing the stream cancels.
+// A stream that an asynchronous producer fills. Give `handler` to the producer, which releases the
+// handler, or call its `release` if there is no producer after all. The stream requests at most
+// `window` arrays ahead of those taken out. All its functions wait for the producer, those for the
+// schema and the type of device only until the producer has told them. Freeing the stream cancels.
 ARDEV_CHECK int ardev_stream_from_async(size_t window, struct ArrowAsyncDeviceStreamHandler** handler,
                                         struct ardev_stream** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// Sends what is left of the stream to the handler of an asynchronous consumer, as it asks for it.
-// Waits until the stream ends or the consumer cancels (ECANCELED), so call it on a thread of its
-// own. The handler is released, whatever the outcome.
+// Sends the arrays that are left to the handler of an asynchronous consumer, as the consumer
+// requests them. Waits until the stream ends or the consumer cancels (ECANCELED), so call it on a
+// thread of its own. The handler is released, whatever the outcome.
 ARDEV_CHECK int ardev_stream_drive(const struct ardev_stream* stream, struct ArrowAsyncDeviceStreamHandler* handler,
                                    struct ardev_error* ARDEV_NULLABLE error);
 void ardev_stream_free(struct ardev_stream* ARDEV_NULLABLE stream);
@@ -604,8 +607,8 @@ struct ardev_tensor;
 
 #define ARDEV_TENSOR_FROZEN 1  // nobody writes to the memory, though the struct does not say so
 
-// Takes a tensor over; its deleter is its release. The producer was told of `queue`, which waits
-// for the data, or has waited itself.
+// Takes a tensor over; the deleter is its release callback. `queue` is the queue that the producer
+// was told of: the data is ready in its order. With NULL, the producer has waited itself.
 ARDEV_CHECK int ardev_tensor_import(struct DLManagedTensorVersioned* c_tensor,
                                     const struct ardev_queue* ARDEV_NULLABLE queue, uint32_t flags,
                                     struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
@@ -617,12 +620,12 @@ ARDEV_CHECK int ardev_tensor_import_legacy(struct DLManagedTensor* c_tensor,
 #define ARDEV_COPYING_IF_NEEDED 1  // share where possible
 #define ARDEV_COPYING_ALWAYS 2     // so that nobody else has the memory
 
-// Hands a tensor over: whoever has `out` calls its deleter, when all work on the tensor was
+// Hands a tensor to a consumer, who calls the deleter of `out` once all work on the tensor is
 // submitted. The consumer's `queue` is made to wait for the data, and the memory is released behind
-// it: the queue stays open until the deleter has returned. Without a queue the host waits for the
-// data, and the memory is released behind the default stream of the device (CUDA, ROCm); on other
-// devices the deleter then says that the work is done. The older form cannot say that memory is
-// read-only, and needs a copy of such memory.
+// the queue, which has to stay open until the deleter has returned. Without a queue the host waits
+// for the data. The memory is then released behind the default stream of the device (CUDA, ROCm);
+// on other devices the call of the deleter says that the work is done. The older form cannot say
+// that memory is read-only, and needs a copy of such memory.
 ARDEV_CHECK int ardev_tensor_export(const struct ardev_tensor* tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
                                     int32_t copying, struct DLManagedTensorVersioned** out,
                                     struct ardev_error* ARDEV_NULLABLE error);
@@ -645,8 +648,8 @@ struct ardev_conversion {
   const struct ardev_queue* ARDEV_NULLABLE queue;  // for copies; one is opened where none is named
 };
 
-// An array of numbers, or a record batch of such columns, as a tensor; and the other way round.
-// Without `conversion` the memory is shared, or it is an error.
+// An array of numbers, or a record batch of such columns, as a tensor; and a tensor as an array.
+// Without `conversion` the result shares the memory, or the call is an error.
 ARDEV_CHECK int ardev_tensor_from_array(const struct ardev_array* array,
                                         const struct ardev_conversion* ARDEV_NULLABLE conversion,
                                         struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
@@ -671,10 +674,10 @@ void ardev_tensor_free(struct ardev_tensor* ARDEV_NULLABLE tensor);
 
 // ----------------------------------------------------------------------------------------- release
 
-// What a queue still uses is held back, and released later by whatever call of this library comes
-// by. These are for a program that makes no more calls, or is about to unload something.
+// Memory that a queue still uses is held back, and a later call of this library releases it. The
+// functions below are for a program that makes no more such calls, or is about to unload a library.
 
-// Releases what queues have passed, and returns how many things that were. Never waits.
+// Releases what queues have passed, and returns the number of released things. Never waits.
 size_t ardev_release_finished(void);
 // Waits until nothing is held back. ETIMEDOUT if something still is when the time is over.
 ARDEV_CHECK int ardev_wait_until_released(int64_t timeout, struct ardev_error* ARDEV_NULLABLE error);

@@ -13,24 +13,26 @@
 //
 // The rules of arrow_device.h hold. In C++ they read:
 //
-// 1. Errors. A function that can fail returns `Outcome<T>`. That is T, and an Error is thrown. With
-//    ARROW_DEVICE_NO_EXCEPTIONS it is Result<T>, a value or an Error, and nothing throws: so `auto`
-//    and `*` there where this file's comments have a value. Both forms have the same functions.
+// 1. Errors. A function that can fail returns `Outcome<T>`. With exceptions, `Outcome<T>` is T, and
+//    the function throws an Error. With ARROW_DEVICE_NO_EXCEPTIONS it is Result<T>, a value or an
+//    Error, and nothing throws: there, write `auto` for the type and `*` for the value. Both forms
+//    have the same functions.
 //
-// 2. Objects are owned: they are moved, not copied, and end with their scope, in any order. What
-//    still needs the thing behind an object keeps it. `get()` gives the object to functions in C,
-//    and a constructor takes one over that they gave. A moved-from object is refused (EINVAL).
+// 2. Objects. An object has one owner: it can be moved but not copied, and is freed at the end of
+//    its scope, in any order. An array, queue or event that something else still needs is kept.
+//    `get()` returns the object for functions in C, and a constructor takes over an object that
+//    they returned. Functions refuse a moved-from object (EINVAL).
 //
-// 3. C structs that are passed to `import_from` are taken over, whatever the outcome. Those that
-//    `export_to` writes are the caller's; `exported` gives an owner, which releases what was not
-//    handed on.
+// 3. C structs that are passed to `import_from` are taken over, also when the call fails. Structs
+//    that `export_to` writes belong to the caller. `exported` returns an owner of the struct, which
+//    releases the struct unless it was handed on.
 //
-// 4. Threads. Const functions can be called on any thread and at once, but for HostView and Stream,
-//    whose calls take turns. Callables that are given may be called on any thread, are destroyed
-//    when the library is done with them, and may throw: that is an error of the call that they are
-//    made in, and no exception crosses C.
+// 4. Threads. Const functions can be called on any thread, also on several threads at once; calls
+//    of HostView and Stream take turns. A callable that is passed to a function may be called on
+//    any thread, is destroyed when the library no longer needs it, and may throw: the exception
+//    becomes the error of the call that called it, and no exception crosses C.
 //
-// 5. Waiting. `host` stands where a queue is asked for and the host is to do it, which waits.
+// 5. Waiting. Where a queue is asked for, `host` stands for the host, which then waits.
 //
 // The constants, the structs of plain values and the types of devices are those of arrow_device.h.
 
@@ -128,7 +130,7 @@ using LegacyDlpackTensor = std::unique_ptr<DLManagedTensor, detail::Delete>;
 
 // ----------------------------------------------------------------------------------------- devices
 
-// What memory is allocated where there is a choice.
+// Which kind of memory is allocated, on types of device that have several.
 enum class Memory : int32_t {
   automatic = ARDEV_MEMORY_AUTOMATIC,
   svm = ARDEV_MEMORY_SVM,
@@ -140,7 +142,8 @@ class Device : public detail::Owner<ardev_device, ardev_device_free> {
  public:
   using Owner::Owner;
 
-  // The devices that can be opened, and why there is none of another type: then `status` is not 0.
+  // The devices that can be opened, and for each other type the reason why not: there `status` is
+  // not 0.
   [[nodiscard]] static Outcome<std::vector<DeviceInfo>> list() { return detail::outcome(try_list()); }
 
   // Opens a device. For ARROW_DEVICE_CPU the id does not matter.
@@ -164,7 +167,7 @@ class Device : public detail::Owner<ardev_device, ardev_device_free> {
     return detail::outcome(detail::made<Device>(
         [&](auto out, auto error) { return ardev_device_open_for(device_type, memory, device_id, out, error); }));
   }
-  // A Vulkan device of the application's; `release` is called when nothing of it is left.
+  // A Vulkan device of the application's; `release` is called when nothing of the device is left.
   template <typename F>
   [[nodiscard]] static Outcome<Device> open_vulkan(const ardev_vulkan_handles& handles,
                                                    Span<const ardev_vulkan_queue> queues, Memory memory, F release) {
@@ -188,8 +191,8 @@ class Device : public detail::Owner<ardev_device, ardev_device_free> {
     return detail::outcome(
         detail::told<DeviceInfo>([&](auto out, auto error) { return ardev_device_inspect(get(), out, error); }));
   }
-  // Fails with a report if the device has seen its user make mistakes. Only the software device
-  // looks for any.
+  // Fails with a report if the device has seen mistakes of the program. Only the software device
+  // looks for mistakes.
   Outcome<void> check_mistakes() const {
     return detail::outcome(detail::done([&](auto error) { return ardev_device_mistakes(get(), error); }));
   }
@@ -248,12 +251,13 @@ class Device : public detail::Owner<ardev_device, ardev_device_free> {
   }
 };
 
-// A lane of work on a device: work submitted later does not start before earlier work is done.
+// A lane of work on a device: work that is submitted later does not start before earlier work is
+// done.
 class Queue : public detail::Owner<ardev_queue, ardev_queue_free> {
  public:
   using Owner::Owner;
 
-  // A queue that the application opened; it stays open until `release` is called.
+  // A queue that the application opened; the queue has to stay open until `release` is called.
   template <typename F>
   [[nodiscard]] static Outcome<Queue> adopt(const Device& device, void* handle, F release) {
     return detail::outcome(detail::made<Queue>([&](auto out, auto error) {
@@ -267,8 +271,8 @@ class Queue : public detail::Owner<ardev_queue, ardev_queue_free> {
     return detail::outcome(
         detail::told<void*>([&](auto out, auto error) { return ardev_queue_handle(get(), out, error); }));
   }
-  // Calls `work` once, while nobody else submits to the queue. It returns 0 or an errno value, and
-  // calls nothing of this library.
+  // Calls `work` once, while nobody else submits to the queue. `work` returns 0 or an errno value,
+  // and must not call this library.
   template <typename F>
   Outcome<void> submit(F work) const {
     return detail::outcome(detail::done([&](auto error) {
@@ -276,7 +280,7 @@ class Queue : public detail::Owner<ardev_queue, ardev_queue_free> {
       return ardev_queue_submit(get(), call, &work, error);
     }));
   }
-  // An event behind all that was submitted so far.
+  // An event behind all work that was submitted to the queue so far.
   [[nodiscard]] Outcome<Event> record() const;
   // Makes the queue wait for the event.
   Outcome<void> wait(const Event& event) const;
@@ -298,7 +302,7 @@ class Queue : public detail::Owner<ardev_queue, ardev_queue_free> {
 struct Host {};
 inline constexpr Host host{};
 
-// Who does something: a queue, in its order, or the host, which waits.
+// Where work is done: on a queue, in its order, or on the host, which waits.
 class Lane {
  public:
   Lane(Host) noexcept {}
@@ -347,7 +351,7 @@ class Event : public detail::Owner<ardev_event, ardev_event_free> {
  public:
   using Owner::Owner;
 
-  // An event that the application made; it stays until `release` is called.
+  // An event that the application made; the event has to stay until `release` is called.
   template <typename F>
   [[nodiscard]] static Outcome<Event> adopt(const Device& device, void* handle, F release) {
     return detail::outcome(detail::made<Event>([&](auto out, auto error) {
@@ -365,7 +369,7 @@ class Event : public detail::Owner<ardev_event, ardev_event_free> {
     return detail::outcome(
         detail::told<bool>([&](auto out, auto error) { return ardev_event_is_complete(get(), out, error); }));
   }
-  // Waits until the event has passed; Kind::timed_out if it has not by then.
+  // Waits until the event has passed; Kind::timed_out if it has not passed when the time is over.
   Outcome<void> wait(std::chrono::nanoseconds timeout = forever) const {
     return detail::outcome(detail::done([&](auto error) { return ardev_event_wait(get(), timeout.count(), error); }));
   }

@@ -260,13 +260,13 @@ class Buffer : public detail::Owner<ardev_buffer, ardev_buffer_free> {
     return detail::outcome(detail::told<Place>(
         lane, [&](auto out, auto error) { return ardev_buffer_place(get(), lane.get(), out, error); }));
   }
-  // The bytes of host memory, as elements to be written. All of them have to be, before the buffer
-  // becomes part of an array.
+  // The bytes of host memory, as elements to be written. All of them have to be written before the
+  // buffer becomes part of an array.
   template <typename T>
   [[nodiscard]] Outcome<Span<T>> writable() {
     return detail::outcome(try_writable<T>());
   }
-  // A part of the same bytes. From now on nobody may write to them.
+  // A buffer of a part of the same bytes. From now on nobody may write to the bytes.
   [[nodiscard]] Outcome<Buffer> slice(uint64_t offset, uint64_t size) {
     return detail::outcome(detail::made<Buffer>(
         [&](auto out, auto error) { return ardev_buffer_slice(get(), offset, size, out, error); }));
@@ -286,7 +286,7 @@ class Buffer : public detail::Owner<ardev_buffer, ardev_buffer_free> {
 
 // ------------------------------------------------------------------------------------------ arrays
 
-// What an array is put together from, in the order of the format; `ardev_parts` has it in full.
+// The parts of an array that is built, in the order of the format; see `ardev_parts` for details.
 struct Parts {
   int64_t length = 0;
   int64_t offset = 0;
@@ -294,7 +294,7 @@ struct Parts {
   std::vector<const Buffer*> buffers;  // nullptr for a validity bitmap that there is none of
   std::vector<const class Array*> children;
   const class Array* dictionary = nullptr;
-  // When the data is complete: when this queue has done what was submitted, or after this event.
+  // When the data is complete: when this queue has done the submitted work, or after this event.
   const Queue* queue = nullptr;
   const Event* event = nullptr;
 };
@@ -323,7 +323,7 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
  public:
   using Owner::Owner;
 
-  // Takes an array over. Everything that host memory can show is checked.
+  // Takes an array over, and checks everything that can be checked in host memory.
   [[nodiscard]] static Outcome<Array> import_from(ArrowDeviceArray* c_array, const Schema& schema) {
     return detail::outcome(detail::made<Array>(
         [&](auto out, auto error) { return ardev_array_import(c_array, schema.get(), out, error); }));
@@ -346,15 +346,16 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
   [[nodiscard]] static Outcome<Array> of(const C& values, Lane lane = host, const std::string& name = "") {
     return detail::outcome(try_of(Span(values.data(), values.size()), lane, name));
   }
-  // The same of any type of one size (numbers, dates, decimals, fixed-size binary; booleans as a
-  // byte each). `is_there` has a byte for each value, 0 for a null; empty, there are no nulls.
+  // Such an array of any type whose values have one size (numbers, dates, decimals, fixed-size
+  // binary; booleans as a byte each). `is_there` has a byte for each value, 0 for a null; if it is
+  // empty, there are no nulls.
   template <typename C>
   [[nodiscard]] static Outcome<Array> from_values(const Schema& schema, const C& values,
                                                   Span<const uint8_t> is_there = {}, Lane lane = host) {
     return detail::outcome(try_from_values(schema, Span(values.data(), values.size()), is_there, lane));
   }
-  // The same of text and of binary, in any layout. Each value is a std::string_view, a std::string,
-  // or an optional of one, without which it is a null.
+  // An array of text or of binary, in any layout. Each value is a std::string_view, a std::string,
+  // or an optional of one of these; an empty optional is a null.
   template <typename C>
   [[nodiscard]] static Outcome<Array> from_texts(const Schema& schema, const C& values, Lane lane = host) {
     std::vector<ardev_bytes> bytes;
@@ -369,8 +370,9 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
   }
   [[nodiscard]] static Outcome<Array> from_tensor(const Tensor& tensor, const Conversion& conversion = {});
 
-  // Hands the array on. Its event travels unchanged; columns that wait for different events need a
-  // queue to join them. Without a queue it is Kind::not_ready then.
+  // A struct of the array for a consumer. The event of the array is handed on unchanged. Columns
+  // that wait for different events need a queue to join the events; without a queue that is
+  // Kind::not_ready.
   Outcome<void> export_to(ArrowDeviceArray* out, Lane lane = host) const {
     return detail::outcome(
         detail::done(lane, [&](auto error) { return ardev_array_export(get(), lane.get(), out, error); }));
@@ -379,7 +381,7 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
     return detail::outcome(detail::exported<ArrowDeviceArray>(
         lane, [&](auto out, auto error) { return ardev_array_export(get(), lane.get(), out, error); }));
   }
-  // The same without an event, for consumers that ignore it: waits first.
+  // The same without an event, for consumers that ignore events: waits for the data first.
   [[nodiscard]] Outcome<Exported<ArrowDeviceArray>> exported_settled() const {
     return detail::outcome(detail::exported<ArrowDeviceArray>(
         host, [&](auto out, auto error) { return ardev_array_export_settled(get(), out, error); }));
@@ -392,7 +394,7 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
 
   [[nodiscard]] Outcome<ArrayInfo> info() const { return detail::outcome(try_info()); }
   [[nodiscard]] Outcome<Schema> schema() const { return detail::outcome(try_schema()); }
-  // All that is known without a look at the data, line by line.
+  // A text with all that is known without reading the data, line by line.
   [[nodiscard]] Outcome<std::string> describe() const {
     return detail::outcome(detail::written([&](auto text, auto capacity, auto size, auto error) {
       return ardev_array_describe(get(), text, capacity, size, error);
@@ -425,8 +427,8 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
   Outcome<void> wait() const {
     return detail::outcome(detail::done([&](auto error) { return ardev_array_wait(get(), error); }));
   }
-  // Reads all of it and checks what the format demands. Waits. With a queue all of it is copied to
-  // the host first, which memory needs that the host cannot read.
+  // Reads all data and checks what the format demands. Waits. Memory that the host cannot read
+  // needs a queue, by which all data is copied to the host first.
   Outcome<void> validate(Lane lane = host) const {
     return detail::outcome(
         detail::done(lane, [&](auto error) { return ardev_array_validate(get(), lane.get(), error); }));
@@ -435,7 +437,7 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
   [[nodiscard]] Outcome<std::vector<uint64_t>> buffer_sizes(Lane lane = host) const {
     return detail::outcome(try_buffer_sizes(lane));
   }
-  // Copies to the device of the queue, in its order, or to the host. What lies there already is
+  // Copies to the device of the queue, in its order, or to the host. Data that is there already is
   // shared.
   [[nodiscard]] Outcome<Array> copy_to(Lane lane, const CopyOptions& options = {}) const {
     auto c_options = sized<ardev_copy_options>();
@@ -448,14 +450,14 @@ class Array : public detail::Owner<ardev_array, ardev_array_free> {
         }));
   }
 
-  // For other processes. A copy in memory of the device that they can open.
+  // A copy of the array in memory of the device that other processes can open.
   [[nodiscard]] Outcome<Array> to_shareable(const Device& device) const {
     return detail::outcome(detail::made<Array>(
         [&](auto out, auto error) { return ardev_array_to_shareable(get(), device.get(), out, error); }));
   }
-  // Shares the array with whoever gets the ticket, a descriptor.
+  // Shares the array with the process that gets the ticket, a descriptor.
   [[nodiscard]] Outcome<Shared> share() const;
-  // The array of a ticket of another process. The ticket is taken over, whatever the outcome.
+  // The array of a ticket of another process. The ticket is taken over, also when the call fails.
   [[nodiscard]] static Outcome<Array> open(int ticket, const std::vector<const Device*>& devices);
 
   // Access to the data: for work on a queue, which waits for the array; or for the host, where

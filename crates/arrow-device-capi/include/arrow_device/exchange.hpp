@@ -28,7 +28,8 @@ class Handler {
   }
   ~Handler() { end(); }
 
-  // Hands it to the producer, which releases it. What was not handed on is released here.
+  // Hands the handler to the producer, which releases it. A handler that was not handed on is
+  // released by this object.
   [[nodiscard]] ArrowAsyncDeviceStreamHandler* release() noexcept { return std::exchange(handler_, nullptr); }
 
  private:
@@ -59,9 +60,10 @@ class Stream : public detail::Owner<ardev_stream, ardev_stream_free> {
     return detail::outcome(
         detail::made<Stream>([&](auto out, auto error) { return ardev_stream_import_host(c_stream, out, error); }));
   }
-  // A stream of what `next` gives: each call returns a std::optional<Array>, nothing at the end, or
-  // a Result of that. It is called on any thread, never twice at once. What it throws is the error
-  // of whoever asked for the array; no exception crosses C.
+  // A stream of the arrays that `next` gives: each call returns a std::optional<Array>, which is
+  // empty at the end, or a Result of one. `next` is called on any thread, and two calls never
+  // overlap. An exception of `next` is the error of the call that asked for the array; no exception
+  // crosses C.
   template <typename F>
   [[nodiscard]] static Outcome<Stream> from(const Schema& schema, ArrowDeviceType device_type, F next) {
     auto source = sized<ardev_source>();
@@ -85,7 +87,7 @@ class Stream : public detail::Owner<ardev_stream, ardev_stream_free> {
   // The next array, nothing at the end. May wait for the producer.
   [[nodiscard]] Outcome<std::optional<Array>> next() const { return detail::outcome(try_next()); }
 
-  // Hands on what is left. The stream is empty after this.
+  // Exports the arrays that are left. The stream is empty after this.
   Outcome<void> export_to(ArrowDeviceArrayStream* out, Lane lane = host) const {
     return detail::outcome(
         detail::done(lane, [&](auto error) { return ardev_stream_export(get(), lane.get(), out, error); }));
@@ -94,7 +96,7 @@ class Stream : public detail::Owner<ardev_stream, ardev_stream_free> {
     return detail::outcome(detail::exported<ArrowDeviceArrayStream>(
         lane, [&](auto out, auto error) { return ardev_stream_export(get(), lane.get(), out, error); }));
   }
-  // The same without events, for consumers that ignore them: waits for each array.
+  // The same without events, for consumers that ignore events: waits for each array.
   [[nodiscard]] Outcome<Exported<ArrowDeviceArrayStream>> exported_settled() const {
     return detail::outcome(detail::exported<ArrowDeviceArrayStream>(
         host, [&](auto out, auto error) { return ardev_stream_export_settled(get(), out, error); }));
@@ -104,8 +106,9 @@ class Stream : public detail::Owner<ardev_stream, ardev_stream_free> {
     return detail::outcome(detail::exported<ArrowArrayStream>(
         host, [&](auto out, auto error) { return ardev_stream_export_host(get(), out, error); }));
   }
-  // Sends what is left to the handler of an asynchronous consumer, as it asks for it. Waits until
-  // the stream ends or the consumer cancels (Kind::cancelled), so call it on a thread of its own.
+  // Sends the arrays that are left to the handler of an asynchronous consumer, as the consumer
+  // requests them. Waits until the stream ends or the consumer cancels (Kind::cancelled), so call
+  // it on a thread of its own.
   Outcome<void> drive(Handler handler) const {
     return detail::outcome(
         detail::done([&](auto error) { return ardev_stream_drive(get(), handler.release(), error); }));
@@ -193,8 +196,8 @@ class Tensor : public detail::Owner<ardev_tensor, ardev_tensor_free> {
  public:
   using Owner::Owner;
 
-  // Takes a tensor over. The producer was told of the queue, which waits for the data, or has
-  // waited itself. `flags` is ARDEV_TENSOR_... .
+  // Takes a tensor over. The data is ready in the order of the queue that the producer was told of;
+  // with `host`, the producer has waited itself. `flags` is ARDEV_TENSOR_... .
   [[nodiscard]] static Outcome<Tensor> import_from(DLManagedTensorVersioned* c_tensor, Lane lane = host,
                                                    uint32_t flags = 0) {
     DlpackTensor owned(c_tensor);  // a lane that is refused is no reason to leak
@@ -217,8 +220,8 @@ class Tensor : public detail::Owner<ardev_tensor, ardev_tensor_free> {
     }));
   }
 
-  // Hands the tensor over. The consumer's queue is made to wait for the data, and stays open until
-  // the deleter has returned; or the host waits.
+  // Hands the tensor to a consumer. The consumer's queue is made to wait for the data, and has to
+  // stay open until the deleter has returned; or the host waits.
   [[nodiscard]] Outcome<DlpackTensor> exported(Lane lane = host, Copying copying = Copying::never) const {
     return detail::outcome(try_exported<DlpackTensor>(lane, copying, ardev_tensor_export));
   }
@@ -268,7 +271,7 @@ inline Outcome<Array> Array::from_tensor(const Tensor& tensor, const Conversion&
 
 // ----------------------------------------------------------------------------------------- release
 
-// Releases what queues have passed, and returns how many things that were. Never waits.
+// Releases what queues have passed, and returns the number of released things. Never waits.
 inline size_t release_finished() noexcept { return ardev_release_finished(); }
 // Waits until nothing is held back. Kind::timed_out if something still is when the time is over.
 inline Outcome<void> wait_until_released(std::chrono::nanoseconds timeout = forever) {

@@ -1,4 +1,4 @@
-// What every class of arrow_device.hpp is made of: errors, results, spans, and the owner of a C
+// The basis of every class of arrow_device.hpp: errors, results, spans, and the owner of a C
 // object.
 //
 // `arrow_device.hpp` includes this file; a program includes that one.
@@ -39,7 +39,7 @@ inline namespace ARROW_DEVICE_FORM {
 
 // ------------------------------------------------------------------------------------------ errors
 
-// What kind of mistake it was; the comments of `enum ardev_kind` say whose.
+// The kind of an error; the comments of `enum ardev_kind` say whose mistake it was.
 enum class Kind : int32_t {
   invalid_argument = ARDEV_KIND_INVALID_ARGUMENT,
   malformed = ARDEV_KIND_MALFORMED,
@@ -97,8 +97,8 @@ namespace detail {
 
 }  // namespace detail
 
-// A value or an error. Looking at a value that is not there throws the error; without exceptions it
-// prints the error and aborts, so ask `has_value()` first.
+// A value or an error. Access to a value that is not there throws the error; without exceptions the
+// access prints the error and aborts, so ask `has_value()` first.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -176,8 +176,8 @@ using Outcome = Result<T>;
 template <typename T>
 using Outcome = T;
 
-// Calls `work` and gives its result or the Error that it threw: for the one place where an error is
-// nothing unusual.
+// Calls `work` and returns its result or the Error that it threw, for places where an error is not
+// unusual.
 template <typename F>
 Result<std::invoke_result_t<F&>> attempt(F&& work) {
   try {

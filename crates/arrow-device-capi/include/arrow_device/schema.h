@@ -1,4 +1,4 @@
-// Types: made, read, with metadata.
+// Schemas: types with names and metadata, how they are made and how they are read.
 //
 // `arrow_device.h` includes this file; a program includes that one.
 
@@ -16,8 +16,8 @@ ARDEV_CHECK int ardev_schema_import(struct ArrowSchema* c_schema, struct ardev_s
 ARDEV_CHECK int ardev_schema_export(const struct ardev_schema* schema, struct ArrowSchema* out,
                                     struct ardev_error* ARDEV_NULLABLE error);
 
-// A type by its format string ("l" is int64, "u" is UTF-8 text, "+s" a struct), with ARROW_FLAG_...
-// flags, and with as many children as the format wants.
+// Makes a type from its format string ("l" is int64, "u" is UTF-8 text, "+s" a struct), with flags
+// (ARROW_FLAG_...) and with as many children as the format demands.
 ARDEV_CHECK int ardev_schema_new(const char* format, const char* ARDEV_NULLABLE name, int64_t flags,
                                  const struct ardev_schema* const* ARDEV_NULLABLE children, size_t n_children,
                                  const struct ardev_schema* ARDEV_NULLABLE dictionary, struct ardev_schema** out,
@@ -34,17 +34,18 @@ struct ardev_pair {
   struct ardev_bytes value;
 };
 
-// The same type with these pairs in place of its metadata. They are copied.
+// The same type with these pairs in place of its metadata. The pairs are copied.
 ARDEV_CHECK int ardev_schema_with_metadata(const struct ardev_schema* schema,
                                            const struct ardev_pair* ARDEV_NULLABLE pairs, size_t n_pairs,
                                            struct ardev_schema** out, struct ardev_error* ARDEV_NULLABLE error);
-// The same type marked as an extension type, such as "arrow.json". The pairs of metadata that say
-// so are added or replaced, and the others stay. Without `parameters` these are empty.
+// The same type marked as an extension type, such as "arrow.json". The pairs of metadata that name
+// the extension type are added or replaced, and other pairs stay. Without `parameters` the
+// parameters are empty.
 ARDEV_CHECK int ardev_schema_with_extension(const struct ardev_schema* schema, const char* name,
                                             const struct ardev_bytes* ARDEV_NULLABLE parameters,
                                             struct ardev_schema** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// What a type is, without a copy of anything: the pointers are valid as long as the schema object.
+// What a type is. Nothing is copied: the pointers are valid as long as the schema object.
 struct ardev_schema_info {
   size_t struct_size;      // rule 6
   const char* format;      // as ardev_schema_new takes it; of a dictionary's keys for such a type
@@ -70,8 +71,9 @@ ARDEV_CHECK int ardev_schema_child(const struct ardev_schema* schema, size_t ind
 ARDEV_CHECK int ardev_schema_dictionary(const struct ardev_schema* schema, struct ardev_schema** out,
                                         struct ardev_error* ARDEV_NULLABLE error);
 
-// The type in words, such as `struct<id: int64>`. Texts are written like snprintf does: at most
-// `capacity` bytes with the NUL at the end, and to `size` how many the whole text needs.
+// The type in words, such as `struct<id: int64>`. Texts are written as by snprintf: at most
+// `capacity` bytes, with the NUL at the end, and to `size` the number of bytes that the whole text
+// needs.
 ARDEV_CHECK int ardev_schema_describe(const struct ardev_schema* schema, char* ARDEV_NULLABLE text, size_t capacity,
                                       size_t* size, struct ardev_error* ARDEV_NULLABLE error);
 void ardev_schema_free(struct ardev_schema* ARDEV_NULLABLE schema);

@@ -12,8 +12,8 @@
 namespace arrow_device {
 inline namespace ARROW_DEVICE_FORM {
 
-// Holds arrays for another process, until that process has finished with them. What is held at the
-// end of the object is held by a thread of the library.
+// Holds arrays for another process, until that process has finished with them. After the end of the
+// object, a thread of the library holds the arrays that the other process still uses.
 class Sender : public detail::Owner<ardev_sender, ardev_sender_free> {
  public:
   using Owner::Owner;
@@ -28,8 +28,8 @@ class Sender : public detail::Owner<ardev_sender, ardev_sender_free> {
   Outcome<void> send(const Array& array) const {
     return detail::outcome(detail::done([&](auto error) { return ardev_sender_send(get(), array.get(), error); }));
   }
-  // Sends what is left of the stream, as the receiver asks for it, and waits until the receiver has
-  // finished with all of it, so call it on a thread of its own.
+  // Sends the arrays that are left in the stream, as the receiver asks for them, and waits until
+  // the receiver has finished with all of them, so call this on a thread of its own.
   Outcome<void> serve(const Stream& stream) const {
     return detail::outcome(detail::done([&](auto error) { return ardev_sender_serve(get(), stream.get(), error); }));
   }
@@ -38,7 +38,7 @@ class Sender : public detail::Owner<ardev_sender, ardev_sender_free> {
     return detail::outcome(
         detail::told<size_t>([&](auto out, auto error) { return ardev_sender_held(get(), out, error); }));
   }
-  // Waits until the receiver uses none; Kind::timed_out if it still does by then.
+  // Waits until the receiver uses no array; Kind::timed_out if it still does when the time is over.
   Outcome<void> wait(std::chrono::nanoseconds timeout = forever) const {
     return detail::outcome(
         detail::done([&](auto error) { return ardev_sender_wait(get(), timeout.count(), error); }));
@@ -93,7 +93,7 @@ class Receiver : public detail::Owner<ardev_receiver, ardev_receiver_free> {
       return ardev_receiver_new(fd, pointers.data(), pointers.size(), flags, out, error);
     }));
   }
-  // Waits for the next array; nothing at the end. Kind::timed_out if none came by then.
+  // Waits for the next array; nothing at the end. Kind::timed_out if no array came in time.
   [[nodiscard]] Outcome<std::optional<Array>> receive(std::chrono::nanoseconds timeout = forever) const {
     auto array = detail::made<Array>(
         [&](auto out, auto error) { return ardev_receiver_receive(get(), timeout.count(), out, error); });
@@ -102,8 +102,8 @@ class Receiver : public detail::Owner<ardev_receiver, ardev_receiver_free> {
     if (!*array) return detail::outcome(Next(std::optional<Array>()));
     return detail::outcome(Next(std::optional<Array>(std::move(*array))));
   }
-  // What `Sender::serve` sends, as a stream, which asks for `ahead` arrays more than were taken
-  // out. The receiver is empty after this.
+  // A stream of the arrays that `Sender::serve` sends, which asks for `ahead` arrays more than were
+  // taken out. The receiver is empty after this.
   [[nodiscard]] Outcome<Stream> stream(size_t ahead) const {
     return detail::outcome(
         detail::made<Stream>([&](auto out, auto error) { return ardev_receiver_stream(get(), ahead, out, error); }));

@@ -22,7 +22,7 @@ class View : public detail::Owner<ardev_view, ardev_view_free> {
  public:
   using Owner::Owner;
 
-  // A buffer of the array itself, from its beginning: the array's offset is the caller's to apply.
+  // A buffer of the array itself, from its beginning: the caller adds the array's offset.
   [[nodiscard]] Outcome<Place> buffer(size_t index) const {
     return detail::outcome(
         detail::told<Place>([&](auto out, auto error) { return ardev_view_buffer(get(), index, out, error); }));
@@ -52,8 +52,8 @@ class HostView {
     return validity_ == nullptr || (validity_[bit / 8] >> (bit % 8) & 1) != 0;
   }
   // The elements of an array of numbers, dates, times, decimals or fixed-size binary, from its
-  // offset to its end: Kind::schema_mismatch if T has not their size. Where an element is null, the
-  // value is any.
+  // offset to its end: Kind::schema_mismatch if T does not have the size of an element. The value
+  // of an element that is null may be any.
   template <typename T>
   [[nodiscard]] Outcome<Span<const T>> values() const {
     return detail::outcome(try_values<T>());

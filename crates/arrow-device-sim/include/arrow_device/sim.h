@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* The letters ARROWSIM. Whoever finds another value does not have an event of a software device. */
+/* The letters ARROWSIM. A table with another value is not an event of a software device. */
 #define ARROW_DEVICE_SIM_EVENT_MAGIC UINT64_C(0x4152524f5753494d)
 
 /* The version of this declaration. A later one only adds members at the end. */
@@ -29,13 +29,13 @@ struct ArrowDeviceSimEvent {
   uint32_t version;
   /* The size of the table in bytes. */
   uint32_t size;
-  /* Whether the event has passed: 0 if so, EAGAIN if not yet. Does not wait. */
+  /* Whether the event has passed: 0 if it has, EAGAIN if it has not. Does not wait. */
   int (*query)(const struct ArrowDeviceSimEvent* event);
   /* Waits on the host until the event has passed, at most so many nanoseconds; a negative number is
    * no limit. 0 if it has passed, ETIMEDOUT if not. */
   int (*wait)(const struct ArrowDeviceSimEvent* event, int64_t nanoseconds);
-  /* Makes a queue of the same simulator wait for the event. EXDEV for any other queue: wait on the
-   * host for it. May be null. */
+  /* Makes a queue of the same simulator wait for the event. EXDEV for any other queue: then wait
+   * for the event on the host. May be null. */
   int (*queue_wait)(const struct ArrowDeviceSimEvent* event, void* queue);
   /* The producer's own. */
   void* context;
@@ -43,22 +43,24 @@ struct ArrowDeviceSimEvent {
 
 /* ---- The library sim_c: a software device for C programs.
  *
- * Functions that return int return 0 or an errno value; arrow_device_sim_last_error then has the
- * text. All can be called on any thread. Handles are only used with the simulator that gave them.
+ * Functions that return int return 0 or an errno value; after an error, arrow_device_sim_last_error
+ * returns its text. All functions can be called on any thread. Use a handle only with the simulator
+ * that returned it.
  */
 struct ArrowDeviceSim;
 
 /* Opens a simulator of one discrete device. The same seed gives the same run. */
 int arrow_device_sim_open(uint64_t seed, struct ArrowDeviceSim** out);
 
-/* Ends it. EINVAL if it saw mistakes that arrow_device_sim_mistakes has not told, leaks included:
- * the text explains them. */
+/* Ends a simulator. EINVAL if the simulator saw mistakes, leaks included, that
+ * arrow_device_sim_mistakes has not reported: the text of the error explains them. */
 int arrow_device_sim_close(struct ArrowDeviceSim* sim);
 
-/* The device_id of its arrays. Their device_type is 12, ARROW_DEVICE_EXT_DEV. */
+/* The device_id of arrays on the simulator. Their device_type is 12, ARROW_DEVICE_EXT_DEV. */
 int64_t arrow_device_sim_device_id(const struct ArrowDeviceSim* sim);
 
-/* How many mistakes it saw since the last call of this. The text explains them. */
+/* How many mistakes the simulator saw since the last call of this function. The text of
+ * arrow_device_sim_last_error explains them. */
 uint64_t arrow_device_sim_mistakes(struct ArrowDeviceSim* sim);
 
 /* Memory whose addresses the host cannot read. */
@@ -68,13 +70,13 @@ void arrow_device_sim_free(struct ArrowDeviceSim* sim, void* memory, uint64_t le
 int arrow_device_sim_open_queue(struct ArrowDeviceSim* sim, void** out);
 void arrow_device_sim_close_queue(struct ArrowDeviceSim* sim, void* queue);
 
-/* Submits a copy. Host memory is left alone until the queue has passed it. */
+/* Submits a copy. Do not use the host memory until the queue has passed the copy. */
 int arrow_device_sim_copy_to_device(struct ArrowDeviceSim* sim, void* queue, void* to, const void* from,
                                     uint64_t length);
 int arrow_device_sim_copy_to_host(struct ArrowDeviceSim* sim, void* queue, void* to, const void* from, uint64_t length);
 
-/* Makes an event and records it behind all that was submitted to the queue. It is what sync_event
- * points to. */
+/* Makes an event and records it behind all work that was submitted to the queue. sync_event points
+ * to the event. */
 int arrow_device_sim_record(struct ArrowDeviceSim* sim, void* queue, struct ArrowDeviceSimEvent** out);
 void arrow_device_sim_destroy_event(struct ArrowDeviceSim* sim, struct ArrowDeviceSimEvent* event);
 
@@ -84,8 +86,8 @@ int arrow_device_sim_wait(struct ArrowDeviceSim* sim, void* queue, const struct 
 /* Waits on the host until the queue has finished everything. */
 int arrow_device_sim_synchronize(struct ArrowDeviceSim* sim, void* queue);
 
-/* What went wrong in the last call on this thread that said so. Never null; valid until the next
- * call on this thread. */
+/* The text of the last error on this thread. Never null; valid until the next call on this
+ * thread. */
 const char* arrow_device_sim_last_error(void);
 
 #ifdef __cplusplus
