@@ -282,6 +282,7 @@ impl ArrayBuilder {
     }
 
     /// When an array of the buffers, and of the arrays below, is ready.
+    #[inline]
     fn readiness(
         &self,
         device: DeviceId,
@@ -296,7 +297,11 @@ impl ArrayBuilder {
         }
         let memory = self.buffers.iter().flatten().find(|buffer| !buffer.is_null());
         let memory = memory.map(Buffer::claimed);
-        let (in_order, came_without_event) = self.order_of_parts(device, sources)?;
+        // Data on the host came complete where no event came with it.
+        let (in_order, came_without_event) = match device.device_type {
+            DeviceType::CPU => (Vec::new(), false),
+            _ => self.order_of_parts(sources)?,
+        };
         let parts = ArrayParts { device, memory, sources, in_order, in_flight: &in_flight };
         let ready = ready(&parts)?.shown_on(|event| parts.may_show(event));
         Ok(Settled { ready, came_without_event })
@@ -487,13 +492,9 @@ impl ArrayBuilder {
     /// Also tells whether there is a part for which no event is found: its device is not open.
     fn order_of_parts<'parts>(
         &'parts self,
-        device: DeviceId,
         sources: &'parts [Array],
     ) -> Result<(EventsInOrder<'parts>, bool)> {
         let (mut events, mut is_left) = (Vec::new(), false);
-        if device.device_type == DeviceType::CPU {
-            return Ok((events, is_left));
-        }
         let owners = self.buffers.iter().flatten().filter_map(Buffer::owner);
         let trees = sources.iter().map(Array::tree).chain(owners.filter_map(owned_tree));
         for tree in trees.filter(|tree| tree.came_without_event()) {

@@ -222,11 +222,10 @@ impl Tree {
         (self.made_in, self.came) = (made_in, came);
     }
 
-    /// This tree, whose producer said that the data is complete.
-    pub(crate) fn complete(self) -> Self {
-        let mut tree = self;
-        tree.is_complete = true;
-        tree
+    /// Notes that the producer said that the data is complete.
+    #[inline]
+    pub(crate) fn set_complete(&mut self) {
+        self.is_complete = true;
     }
 
     /// Which process the memory came into, and when.

@@ -305,7 +305,12 @@ impl Tree {
 
     /// Whether nobody can tell here if the data is ready in the order of a queue: it came without
     /// an event from a type of device that may have such a queue, and the device is not open.
+    #[inline]
     pub(crate) fn has_unknown_order(&self) -> bool {
+        self.device.device_type != DeviceType::CPU && self.has_unknown_order_on_device()
+    }
+
+    fn has_unknown_order_on_device(&self) -> bool {
         convention::may_be_in_queue_order(self.device.device_type)
             && self.came_without_event()
             && self.open_device().is_none()

@@ -119,25 +119,6 @@ impl WithinBuilder {
         buffers: impl IntoIterator<Item = Option<Range<u64>>>,
     ) -> Result<()> {
         self.begin()?;
-        self.add(length, null_count, buffers)?;
-        self.is_whole = true;
-        Ok(())
-    }
-
-    /// Refuses everything after a refusal, and after a panic.
-    fn begin(&mut self) -> Result<()> {
-        match std::mem::replace(&mut self.is_whole, false) {
-            true => Ok(()),
-            false => Err(refused("what was given before was refused".into())),
-        }
-    }
-
-    fn add(
-        &mut self,
-        length: usize,
-        null_count: usize,
-        buffers: impl IntoIterator<Item = Option<Range<u64>>>,
-    ) -> Result<()> {
         let Self { schema, memory, missing, nodes, pointers, extents, owners, .. } = self;
         let number = missing.pop().ok_or_else(too_many)?;
         if is_dictionary(schema, number) {
@@ -188,7 +169,15 @@ impl WithinBuilder {
             ArrayNode { window, buffers, n_buffers, extents: first as u32 };
         check_against_parent(schema, nodes, number)?;
         missing.extend(node.below().rev());
+        self.is_whole = true;
         Ok(())
+    }
+
+    /// Refuses everything after a refusal, and after a panic: what is given is whole again once all
+    /// of it was taken.
+    #[inline]
+    fn begin(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.is_whole, false) { Ok(()) } else { Err(refused_before()) }
     }
 
     /// Gives the values of a dictionary: the next node, with all nodes below it. The values are an
@@ -318,6 +307,11 @@ fn add_dictionary(
         }
     }
     Ok(())
+}
+
+#[cold]
+fn refused_before() -> Error {
+    refused("what was given before was refused".into())
 }
 
 #[cold]

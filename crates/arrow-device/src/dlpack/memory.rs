@@ -254,7 +254,8 @@ impl TensorMemory {
         // struct and its table stay until the release.
         let structs = unsafe { Structs::new(ForeignArray(base), StructsBelow::Children) };
         let storage = Storage::Foreign(structs);
-        let mut tree = Tree::new(schema.clone(), self.device, ReadyWhen::Now, storage).complete();
+        let mut tree = Tree::new(schema.clone(), self.device, ReadyWhen::Now, storage);
+        tree.set_complete();
         if let Some((made_in, came)) = imported.made {
             tree.set_made(made_in, came);
         }
