@@ -188,7 +188,7 @@ fn trace(thread: pid_t, log: &Log) -> ! {
             }
             let is_entry = info[0].to_ne_bytes()[0] == ENTRY;
             let (call, second) = (info[3].cast_signed(), info[5].cast_signed());
-            let is_check = call == libc::SYS_fcntl && second == libc::F_GETFD.into();
+            let is_check = call as c_long == libc::SYS_fcntl && second == libc::F_GETFD.into();
             if is_entry && !is_check && log.state.load(Ordering::SeqCst) == TRACES {
                 log.add(call);
             }

@@ -182,15 +182,10 @@ fn every_submission_is_made_under_the_lock_of_the_queue() {
 #[test]
 fn a_lock_that_submits_twice_makes_no_second_submission_of_the_same_work() {
     process::alone(|| {
-        let count_of = |times: usize| {
-            let handles = |handles| hooks::repeating(times, handles);
-            let bench = Bench::by(Placement::DeviceOnly, handles)?;
-            hooks::submissions();
-            everything(&bench).unwrap();
-            Some(hooks::submissions())
-        };
-        let (Some(once), Some(twice)) = (count_of(1), count_of(2)) else { return };
-        assert!(once > 0 && once == twice, "{once} and {twice} submissions");
+        let Some(bench) = Bench::by(Placement::DeviceOnly, hooks::locked_twice) else { return };
+        everything(&bench).unwrap();
+        let [first, second] = hooks::submissions();
+        assert!(first > 0 && second == 0, "{first} submissions, and {second} again");
     });
 }
 

@@ -32,6 +32,9 @@ static IS_HELD: AtomicBool = AtomicBool::new(false);
 static UNLOCKED: AtomicU64 = AtomicU64::new(0);
 /// How many submissions were made.
 static SUBMISSIONS: AtomicU64 = AtomicU64::new(0);
+/// How many of them a lock made that submits twice, by its first calls and by its second ones.
+static FIRST_SUBMISSIONS: AtomicU64 = AtomicU64::new(0);
+static SECOND_SUBMISSIONS: AtomicU64 = AtomicU64::new(0);
 /// How many allocations were made, and how large the largest was.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 static LARGEST: AtomicU64 = AtomicU64::new(0);
@@ -113,26 +116,32 @@ pub(crate) fn watched(mut handles: Handles) -> Handles {
     hooked(handles)
 }
 
-/// A lock that does several times what it is to do.
-struct Repeating(usize, Arc<dyn SubmitLock>);
+/// A lock that calls twice what it is to call once.
+struct Twice(Arc<dyn SubmitLock>);
 
-impl SubmitLock for Repeating {
+impl SubmitLock for Twice {
     fn while_locked(&self, submit: &mut dyn FnMut()) {
-        self.1.while_locked(&mut || (0..self.0).for_each(|_| submit()));
+        self.0.while_locked(&mut || {
+            for submissions in [&FIRST_SUBMISSIONS, &SECOND_SUBMISSIONS] {
+                let before = SUBMISSIONS.load(SeqCst);
+                submit();
+                submissions.fetch_add(SUBMISSIONS.load(SeqCst) - before, SeqCst);
+            }
+        });
     }
 }
 
-/// The same device, whose queue's lock submits so many times.
-pub(crate) fn repeating(times: usize, mut handles: Handles) -> Handles {
+/// The same device, whose queue's lock submits twice.
+pub(crate) fn locked_twice(mut handles: Handles) -> Handles {
     for queue in &mut handles.queues {
-        queue.lock = Arc::new(Repeating(times, queue.lock.clone()));
+        queue.lock = Arc::new(Twice(queue.lock.clone()));
     }
     hooked(handles)
 }
 
-/// How many submissions were made since the last time.
-pub(crate) fn submissions() -> u64 {
-    SUBMISSIONS.swap(0, SeqCst)
+/// How many submissions the first calls and the second calls of a lock that submits twice made.
+pub(crate) fn submissions() -> [u64; 2] {
+    [&FIRST_SUBMISSIONS, &SECOND_SUBMISSIONS].map(|submissions| submissions.load(SeqCst))
 }
 
 fn failure() -> Option<vk::Result> {
