@@ -32,8 +32,7 @@ static IS_HELD: AtomicBool = AtomicBool::new(false);
 static UNLOCKED: AtomicU64 = AtomicU64::new(0);
 /// How many submissions were made.
 static SUBMISSIONS: AtomicU64 = AtomicU64::new(0);
-/// How many of them a lock made that submits twice, by its first calls and by its second ones.
-static FIRST_SUBMISSIONS: AtomicU64 = AtomicU64::new(0);
+/// How many of them the second calls of a lock made that submits twice.
 static SECOND_SUBMISSIONS: AtomicU64 = AtomicU64::new(0);
 /// How many allocations were made, and how large the largest was.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
@@ -122,11 +121,10 @@ struct Twice(Arc<dyn SubmitLock>);
 impl SubmitLock for Twice {
     fn while_locked(&self, submit: &mut dyn FnMut()) {
         self.0.while_locked(&mut || {
-            for submissions in [&FIRST_SUBMISSIONS, &SECOND_SUBMISSIONS] {
-                let before = SUBMISSIONS.load(SeqCst);
-                submit();
-                submissions.fetch_add(SUBMISSIONS.load(SeqCst) - before, SeqCst);
-            }
+            submit();
+            let first = SUBMISSIONS.load(SeqCst);
+            submit();
+            SECOND_SUBMISSIONS.fetch_add(SUBMISSIONS.load(SeqCst) - first, SeqCst);
         });
     }
 }
@@ -141,7 +139,8 @@ pub(crate) fn locked_twice(mut handles: Handles) -> Handles {
 
 /// How many submissions the first calls and the second calls of a lock that submits twice made.
 pub(crate) fn submissions() -> [u64; 2] {
-    [&FIRST_SUBMISSIONS, &SECOND_SUBMISSIONS].map(|submissions| submissions.load(SeqCst))
+    let second = SECOND_SUBMISSIONS.load(SeqCst);
+    [SUBMISSIONS.load(SeqCst) - second, second]
 }
 
 fn failure() -> Option<vk::Result> {
