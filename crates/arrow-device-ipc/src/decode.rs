@@ -298,7 +298,8 @@ impl<'a> Walk<'a> {
                 buffers.push(None);
             } else {
                 let buffer = self.buffer(bytes)?;
-                let is_left_out = len == 0 && buffer.is_none() && has_one_more(*kind);
+                // Writers leave the entry out where there are no elements.
+                let is_left_out = len == 0 && buffer.is_none() && kind.has_one_more();
                 buffers.push(if is_left_out { Some(vec![0_u64].into()) } else { buffer });
             }
         }
@@ -322,12 +323,6 @@ impl<'a> Walk<'a> {
             }
         }
     }
-}
-
-/// Whether such a buffer has one entry more than there are elements. Writers leave that entry out
-/// where there are no elements. Consumers of the C structs read the entry.
-fn has_one_more(kind: BufferKind) -> bool {
-    matches!(kind, BufferKind::Offsets32 | BufferKind::Offsets64)
 }
 
 /// Returns the values of a dictionary for a column, of which all elements may be null.

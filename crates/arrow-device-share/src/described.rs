@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use arrow_device::driver::{Addressing, HostAccess, MemoryHandle, OpenedBuffer, Raw, SharedPlace};
 use arrow_device::{
-    Array, Buffer, BufferKind, Device, DeviceId, Error, ErrorKind, Extent, Layout, Memory,
-    NodeView, Result, View,
+    Array, Buffer, Device, DeviceId, Error, ErrorKind, Extent, Layout, Memory, NodeView, Result,
+    View,
 };
 
 use crate::frames;
@@ -332,7 +332,7 @@ fn is_host(device: &Device) -> bool {
 
 /// Whether the buffer has one entry more than there are elements.
 fn has_offsets(layout: &Layout, index: usize) -> bool {
-    matches!(layout.buffers().get(index), Some(BufferKind::Offsets32 | BufferKind::Offsets64))
+    layout.buffers().get(index).is_some_and(|kind| kind.has_one_more())
 }
 
 fn buffer(from: &mut Reader<'_>, allocations: &[Buffer]) -> Result<Option<Buffer>> {

@@ -33,10 +33,7 @@ fn of_schema(schema: Schema) -> Result<Array> {
     let children: Vec<_> = data_type.children().map(of_field).collect::<Result<_>>()?;
     let values = data_type.dictionary_values().map(of_field).transpose()?;
     // Even without elements, a buffer of offsets has one entry, which shipped consumers read.
-    let zero = |kind: &BufferKind| match kind {
-        BufferKind::Offsets32 | BufferKind::Offsets64 => Some(Buffer::from(vec![0_u64])),
-        _ => None,
-    };
+    let zero = |kind: &BufferKind| kind.has_one_more().then(|| Buffer::from(vec![0_u64]));
     let buffers: Vec<_> = schema.root().layout.buffers().iter().map(zero).collect();
     let builder = Array::builder(schema).len(0).null_count(0).buffers(buffers).children(children);
     match values {

@@ -154,6 +154,19 @@ impl Layout {
 }
 
 impl BufferKind {
+    /// Whether the buffer has one entry more than there are elements, as the offsets of texts and
+    /// lists have. An array without elements has one such entry, and consumers read this entry.
+    ///
+    /// ```
+    /// use arrow_device::BufferKind;
+    ///
+    /// assert!(BufferKind::Offsets32.has_one_more() && BufferKind::Offsets64.has_one_more());
+    /// assert!(!BufferKind::Starts32.has_one_more());
+    /// ```
+    pub const fn has_one_more(self) -> bool {
+        matches!(self, Self::Offsets32 | Self::Offsets64)
+    }
+
     /// The smallest length in bytes of a buffer for this many elements, elements before the array's
     /// offset included.
     ///

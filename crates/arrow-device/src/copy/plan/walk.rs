@@ -524,11 +524,7 @@ impl<'a> Walk<'a> {
     fn nothing_below(&mut self, number: usize) -> Result<()> {
         let node = self.kind(number);
         let below = node.below();
-        let has_offsets = matches!(
-            node.layout.buffers().get(1),
-            Some(BufferKind::Offsets32 | BufferKind::Offsets64)
-        );
-        if has_offsets {
+        if node.layout.buffers().get(1).is_some_and(|kind| kind.has_one_more()) {
             let nowhere = Spot { base: Raw::NULL, offset: 0 };
             self.add(number, 1, Span { spot: nowhere, len: ZEROS.len() as u64 }, Change::Zeros);
         }
