@@ -32,7 +32,7 @@ use super::{Array, Window};
 use crate::device::BytesOwner;
 use crate::numbered::numbered;
 use crate::pool::shared::Shared;
-use crate::schema::Schema;
+use crate::schema::{Layout, Schema};
 use crate::{Buffer, DeviceId, Error, Extent, NodePath, Result, Step};
 
 /// An array that is being put together with all that is below it, of parts of one buffer; see
@@ -125,8 +125,6 @@ impl WithinBuilder {
             return Err(mismatch("the values of a dictionary are an array of their own".into()));
         }
         let (node, first) = (schema.node(number), extents.len());
-        let kinds = node.layout.buffers();
-        let has_one_more = |index: usize| kinds.get(index).is_some_and(|kind| kind.has_one_more());
         let is_empty_on_host = length == 0 && memory.device() == DeviceId::CPU;
         for (index, place) in buffers.into_iter().enumerate() {
             let (pointer, extent) = match place {
@@ -136,7 +134,7 @@ impl WithinBuilder {
                     owners.extend(owner);
                     (pointer, Extent::Exact(len))
                 }
-                None if is_empty_on_host && has_one_more(index) => {
+                None if is_empty_on_host && has_one_more(&node.layout, index) => {
                     (ONE_OFFSET.as_ptr().cast(), Extent::Exact(size_of_val(&ONE_OFFSET) as u64))
                 }
                 None => (std::ptr::null(), Extent::Exact(0)),
@@ -248,6 +246,10 @@ impl fmt::Debug for WithinBuilder {
 /// The one offset of an array without elements. Writers of messages may leave this offset out, but
 /// consumers of the C structs read it.
 static ONE_OFFSET: [u64; 1] = [0];
+
+fn has_one_more(layout: &Layout, index: usize) -> bool {
+    layout.buffers().get(index).is_some_and(|kind| kind.has_one_more())
+}
 
 fn is_dictionary(schema: &Schema, number: u32) -> bool {
     number > 0 && schema.dictionary(schema.node(number).parent()) == Some(number)
