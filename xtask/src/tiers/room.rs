@@ -24,6 +24,7 @@ fn folders(tier: &str) -> &'static [&'static str] {
             "x86_64-unknown-freebsd",
             "platforms",
         ],
+        "public interface" => &["public-interface"],
         "address sanitizer" => &["address-sanitizer"],
         "loom" => &["loom"],
         "miri" => &["miri"],

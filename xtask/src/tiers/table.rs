@@ -99,6 +99,8 @@ pub(crate) const TIERS: &[Tier] = &[
             "--exclude=example-views",
             // With all features it would build two releases of DataFusion.
             "--exclude=arrow-device-datafusion",
+            // It runs nightly Rust: see `public interface`.
+            "--exclude=public-interface",
             "--all-features",
             "--no-fail-fast",
         ],
@@ -277,6 +279,17 @@ pub(crate) const TIERS: &[Tier] = &[
             "--package=arrow-device*",
         ],
         kind: Kind::Check,
+    },
+    Tier {
+        name: "public interface",
+        purpose: "the public items of the published crates are those of the listings in docs/interface",
+        when: When::All,
+        // Of the toolchain with Miri only that it is a nightly one.
+        needs: &[setup::MIRI],
+        gains_from: &[],
+        variables: &[],
+        command: &["cargo", "test", "--package=public-interface"],
+        kind: Kind::Tests,
     },
     Tier {
         name: "32 bit",
@@ -471,6 +484,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "--exclude=example-candle",
             "--exclude=example-views",
             "--exclude=arrow-device-datafusion",
+            "--exclude=public-interface",
             "--all-features",
             "--test=large",
         ],
