@@ -8,6 +8,7 @@
 mod addresses;
 mod c;
 mod contents;
+mod manifests;
 mod python;
 pub(crate) mod readme;
 mod rust;
@@ -48,6 +49,7 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     if matches!(packages, Packages::All | Packages::Rust) {
         rust::make(&source, &work, &folder)?;
         rust::prove(&work, &folder)?;
+        manifests::prove(&work)?;
     }
     if matches!(packages, Packages::All | Packages::C) {
         c::make(&source, &work, &folder)?;

@@ -386,7 +386,14 @@ pub(crate) const TIERS: &[Tier] = &[
         purpose: "all that is released is packed, and used from the packages alone",
         // Each package is built anew, some of them for other processors.
         when: When::Everything,
-        needs: &[setup::PYTHON, setup::C_COMPILER, setup::CPP_COMPILER, setup::PKG_CONFIG],
+        needs: &[
+            setup::PYTHON,
+            setup::C_COMPILER,
+            setup::CPP_COMPILER,
+            setup::PKG_CONFIG,
+            // Of the toolchain with Miri only that it is a nightly one.
+            setup::MIRI,
+        ],
         gains_from: &[],
         variables: &[],
         command: &["cargo", "xtask", "dist"],
