@@ -11,12 +11,12 @@ use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
 use arrow_device::copy::Options;
 use arrow_device::dlpack::{Conversion, CopyPolicy, Managed, Order, Tensor};
 use arrow_device::driver::{
-    Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting, Watched,
+    Driver, Properties, Raw, Readiness, Region, Route, Runtime, Spot, SyncEvent, Waiting, Watched,
     WatchedPlace,
 };
 use arrow_device::{
     Array, Batch, Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory,
-    Queue, Ready, Result, Schema,
+    Queue, Ready, Result, Schema, async_stream,
 };
 use arrow_device_sim::{Call, KernelMemory, Kind, Schedule, Sim};
 
@@ -351,6 +351,45 @@ fn a_queue_of_another_device_is_refused_where_the_arrays_device_is_not_open() {
     let kernel = sim.kernel("consume").reads(view.buffer(1).location().spot(), 64);
     kernel.launch(&peers_queue, read).unwrap();
     drop((view, array, peers_queue, peer, device, queue));
+}
+
+// Requirement: SAF-6, SAF-9
+#[test]
+fn an_array_without_an_event_counts_as_ready_only_where_its_device_is_open() {
+    let sim = late(Kind::OneQueueReadable);
+    let queue = sim.device().open_queue().unwrap();
+    let id = DeviceId::new(DeviceType::EXT_DEV, 77_011);
+    let array = produced(&sim, &queue, id);
+    let unknown =
+        |result: Result<bool>| assert_eq!(result.unwrap_err().kind(), ErrorKind::DeviceMissing);
+    assert_eq!(array.ready(), Ready::AfterEvent);
+    unknown(array.is_ready());
+    unknown(array.wait().map(|()| true));
+    unknown(async_stream::block_on(array.until_ready()).map(|()| true));
+    let device = Device::new(Renamed::new(sim.device().driver().clone(), id));
+    assert!(!array.is_ready().unwrap());
+    array.wait().unwrap();
+    assert!(queue.is_idle().unwrap(), "and was waited for");
+    drop((array, device, queue));
+}
+
+// Requirement: SAF-7
+#[test]
+fn a_queue_with_events_is_refused_an_array_in_whose_order_nobody_knows() {
+    // A device of queue order that another test opens would decide otherwise.
+    arrow_device_testkit::process::alone(|| {
+        let sim = late(Kind::OneQueueReadable);
+        let queue = sim.device().open_queue().unwrap();
+        let [id, other] = [77_012, 77_013].map(|number| DeviceId::new(DeviceType::EXT_DEV, number));
+        let peer = sim.device_number(1).driver().clone();
+        let properties = peer.properties().clone().with_readiness(Readiness::HostWait);
+        let peer = Renamed { reached: Some(id), properties, ..Renamed::new(peer, other) };
+        let peer = Device::new(peer);
+        let peers_queue = peer.open_queue().unwrap();
+        let array = produced(&sim, &queue, id);
+        assert_eq!(array.on(&peers_queue).unwrap_err().kind(), ErrorKind::DeviceMissing);
+        drop((array, peers_queue, peer, queue));
+    });
 }
 
 #[cfg(not(miri))]

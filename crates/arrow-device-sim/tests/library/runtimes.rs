@@ -25,6 +25,10 @@ pub(crate) fn untold(sim: &Sim, id: DeviceId) -> Device {
     Device::new(Renamed { tells: false, ..Renamed::new(sim.device().driver().clone(), id) })
 }
 
+/// A type of device whose arrays are complete where they have no event, also while no device of
+/// their id is open.
+const TOLD: DeviceType = DeviceType::ONEAPI;
+
 /// Numbers of a producer's in memory of the simulator, which are ready.
 pub(crate) fn ready_numbers(sim: &Sim, id: DeviceId) -> Array {
     let queue = sim.device().open_queue().unwrap();
@@ -158,7 +162,7 @@ fn a_runtime_that_is_opened_again_has_what_came_before() {
 // Requirement: SAF-12
 #[test]
 fn what_came_while_another_runtime_was_open_is_refused_on_devices_that_reach_it() {
-    let [id, other] = [77_022, 77_023].map(|number| DeviceId::new(DeviceType::EXT_DEV, number));
+    let [id, other] = [77_022, 77_023].map(|number| DeviceId::new(TOLD, number));
     let (old, new) = (Sim::builder().build(), Sim::builder().build());
     let first = untold(&old, id);
     let array = ready_numbers(&old, id);
@@ -205,7 +209,7 @@ fn foreign_buffers_and_tensors_are_refused_as_arrays_are() {
 fn what_came_before_a_device_that_reaches_a_closed_one_by_its_number_is_refused() {
     // In a process of its own: once an id is ambiguous, every id is looked at.
     arrow_device_testkit::process::alone(|| {
-        let [id, other] = [77_025, 77_026].map(|number| DeviceId::new(DeviceType::EXT_DEV, number));
+        let [id, other] = [77_025, 77_026].map(|number| DeviceId::new(TOLD, number));
         let (old, new) = (Sim::builder().build(), Sim::builder().build());
         let early = ready_numbers(&old, id);
         let first = untold(&old, id);
@@ -359,7 +363,7 @@ fn what_is_reached_later_by_the_number_of_another_runtime_is_not_that_ones() {
     // In a process of its own: once an id is ambiguous, every id is looked at.
     arrow_device_testkit::process::alone(|| {
         let (old, new) = (Sim::builder().build(), Sim::builder().build());
-        let [id, other] = [77_090, 77_091].map(|number| DeviceId::new(DeviceType::EXT_DEV, number));
+        let [id, other] = [77_090, 77_091].map(|number| DeviceId::new(TOLD, number));
         let first = Device::new(Renamed::new(old.device().driver().clone(), id));
         let queue = first.open_queue().unwrap();
         let driver = new.device().driver().clone();
@@ -473,8 +477,7 @@ fn what_came_from_a_device_that_reaches_the_id_is_not_that_of_one_opened_later()
     // In a process of its own: once an id is ambiguous, every id is looked at.
     arrow_device_testkit::process::alone(|| {
         for (number, is_closed) in [(77_100, false), (77_102, true)] {
-            let [id, other] =
-                [number, number + 1].map(|number| DeviceId::new(DeviceType::EXT_DEV, number));
+            let [id, other] = [number, number + 1].map(|number| DeviceId::new(TOLD, number));
             let (old, new) = (Sim::builder().build(), Sim::builder().build());
             let driver = old.device().driver().clone();
             let peer = Renamed { tells: false, reached: Some(id), ..Renamed::new(driver, other) };

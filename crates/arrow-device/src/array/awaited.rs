@@ -24,8 +24,7 @@ impl Array {
     /// Returns a future that completes when the data may be used: [`wait`](Self::wait) without a
     /// blocked thread.
     ///
-    /// For an array that came with an event of its own this needs the device to be open in this
-    /// process. Whoever has a queue uses [`on`](Self::on) instead, where the queue waits.
+    /// This needs the device to be open in this process where [`wait`](Self::wait) does. Whoever has a queue uses [`on`](Self::on) instead, where the queue waits.
     ///
     /// ```
     /// use arrow_device::{Array, DataType, async_stream};
@@ -41,7 +40,7 @@ impl Array {
 
     /// The events after which the data is ready, each as a future.
     fn awaited_events(&self) -> Result<VecDeque<AwaitedEvent>> {
-        let pending = self.tree().pending()?;
+        let pending = self.tree().known_pending()?;
         let awaited = pending.iter().map(|pending| match pending {
             Pending::Event(event) => Ok(event.into_future()),
             Pending::Foreign(sync_event) => {

@@ -32,7 +32,9 @@ pub enum Ready {
     /// The data may be used at once.
     Now,
     /// The data may be used after one event. (Work on the one queue of a device whose arrays are
-    /// ready [in its order](crate::driver::Readiness::QueueOrder) need not wait for the event.)
+    /// ready [in its order](crate::driver::Readiness::QueueOrder) need not wait for the event.
+    /// Where data came without an event from a type of device that may have such a queue, and the
+    /// device is not open, there may be such an event.)
     AfterEvent,
     /// The data may be used after this number of events: columns with different events were put
     /// together. [`Array::export_on`] joins the events.
@@ -42,8 +44,8 @@ pub enum Ready {
 impl Array {
     /// When the data may be used. Asks no device.
     pub fn ready(&self) -> Ready {
-        let in_order = usize::from(self.tree.is_in_queue_order());
-        match self.tree.ready.pending().len() + in_order {
+        let in_order = self.tree.is_in_queue_order() || self.tree.has_unknown_order();
+        match self.tree.ready.pending().len() + usize::from(in_order) {
             0 => Ready::Now,
             1 => Ready::AfterEvent,
             several => Ready::AfterEvents(several),
@@ -51,8 +53,13 @@ impl Array {
     }
 
     /// Whether the data may be used by now. Asks the device where there is an event; never waits.
+    ///
+    /// # Errors
+    /// Those of the driver. [`DeviceMissing`](ErrorKind::DeviceMissing): the device has to be asked
+    /// and is not open in this process. So it is where the data came without an event from a type
+    /// of device whose arrays may be ready in the order of its queue: Metal, WebGPU and extensions.
     pub fn is_ready(&self) -> Result<bool> {
-        for pending in &*self.tree.pending()? {
+        for pending in &*self.tree.known_pending()? {
             let passed = match pending {
                 Pending::Event(event) => event.is_complete(),
                 Pending::Foreign(_) => self.with_foreign_event(pending, |driver, event| {
@@ -70,10 +77,11 @@ impl Array {
     /// Waits on the host until the data may be used.
     ///
     /// An array that came with an event of its own can only be waited for while its device is open
-    /// in this process: see [`Device::new`]. A program that has a queue uses [`on`](Self::on)
-    /// instead, and does not wait at all.
+    /// in this process: see [`Device::new`]. So does an array that came without one from a type of
+    /// device whose arrays may be ready in the order of its queue: Metal, WebGPU and extensions. A
+    /// program that has a queue uses [`on`](Self::on) instead, and does not wait at all.
     pub fn wait(&self) -> Result<()> {
-        self.tree.pending()?.iter().try_for_each(|pending| match pending {
+        self.tree.known_pending()?.iter().try_for_each(|pending| match pending {
             Pending::Event(event) => event.synchronize(),
             Pending::Foreign(_) => self.with_foreign_event(pending, |driver, event| {
                 // SAFETY: `with_foreign_event` gives a live event of this driver's runtime.
@@ -157,6 +165,7 @@ impl Tree {
     pub(crate) fn is_ordered(&self, queue: &Queue, seen_to: &mut usize) -> Result<bool> {
         self.require_reach(queue)?;
         self.check_process()?;
+        self.require_known_order(queue)?;
         let pending = self.pending_for(queue)?;
         if pending.is_empty() || self.notes.lock(|notes| &notes.waited).contains(&queue.number()) {
             return Ok(true);
@@ -227,6 +236,16 @@ impl Tree {
     pub(crate) fn pending(&self) -> Result<Cow<'_, [Pending]>> {
         let in_order = if Device::any_is_in_queue_order() { self.event_in_order()? } else { None };
         Ok(self.pending_and(in_order))
+    }
+
+    /// The events that have to pass before the data may be used. An error where nobody here can tell
+    /// whether they are all.
+    #[inline]
+    pub(crate) fn known_pending(&self) -> Result<Cow<'_, [Pending]>> {
+        if self.has_unknown_order() {
+            return Err(self.unknown_order());
+        }
+        self.pending()
     }
 
     /// The events that this queue has to wait for. The queue in whose order the data is ready needs
@@ -318,14 +337,21 @@ impl Tree {
 
     /// An error where the queue of another device cannot be ordered behind the queue in whose order
     /// the data may be ready.
+    #[inline]
     fn require_known_order(&self, queue: &Queue) -> Result<()> {
-        let is_of_another =
-            || queue.device().is_in_queue_order() && queue.device().id() != self.device;
-        if !(Device::any_is_in_queue_order() && is_of_another() && self.has_unknown_order()) {
-            return Ok(());
+        if self.has_unknown_order() && queue.device().id() != self.device {
+            return Err(self.unknown_order());
         }
-        let message = "the array came without an event, and its device is not open, so that no queue of another device comes behind its work; open the device";
-        Err(Error::new(ErrorKind::DeviceMissing, message).on_device(self.device))
+        Ok(())
+    }
+
+    #[cold]
+    fn unknown_order(&self) -> Error {
+        if let Err(of_the_parent) = self.check_process() {
+            return of_the_parent;
+        }
+        let message = "the array came without an event, and its device is not open, so that nothing tells whether the work on its data is done; open the device";
+        Error::new(ErrorKind::DeviceMissing, message).on_device(self.device)
     }
 
     /// Whether the event stands for work of the array's own device, whose data is ready in the
