@@ -8,6 +8,7 @@ use std::path::Path;
 
 use arrow_device_testkit::Verdict;
 
+use crate::parent::read_written;
 use crate::under;
 
 /// A note about one rule.
@@ -152,7 +153,7 @@ impl Notes {
 
 /// Reads what a child has written. A last line that was cut off is left out.
 pub(crate) fn read(path: &Path) -> Vec<Note> {
-    let text = std::fs::read(path).unwrap_or_default();
+    let text = read_written(path);
     let text = String::from_utf8_lossy(&text);
     text.split_inclusive('\n').filter_map(|line| parse(line.strip_suffix('\n')?)).collect()
 }

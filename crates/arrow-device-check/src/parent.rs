@@ -2,8 +2,8 @@
 //! child ends.
 
 use std::fmt;
-use std::fs::File;
-use std::io;
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -112,18 +112,41 @@ pub fn check_some(
     Ok(report)
 }
 
-/// A folder for this run only.
+/// A folder for this run only, which only this user can enter.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> io::Result<Self> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("arrow-device-check-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).map_err(|error| unwritable(error, &folder))?;
-        Ok(Self(folder))
+        Self::within(&std::env::temp_dir())
     }
+
+    /// Makes the folder. What is there already is not used, because others may write to `place`:
+    /// they could have put links there, to files of this user.
+    fn within(place: &Path) -> io::Result<Self> {
+        const MOST_TRIES: usize = 1000;
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("arrow-device-check-{}-{number}", std::process::id());
+            let folder = place.join(name);
+            match for_this_user().create(&folder) {
+                Ok(()) => return Ok(Self(folder)),
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists && tries < MOST_TRIES => {}
+                Err(error) => return Err(unwritable(error, &folder)),
+            }
+        }
+    }
+}
+
+fn for_this_user() -> DirBuilder {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
 }
 
 fn unwritable(error: io::Error, path: &Path) -> io::Error {
@@ -180,8 +203,8 @@ fn try_one(
         failed(what, error, launcher.remedy)
     })?;
     let (began, limit) = (Instant::now(), budget.limit());
-    let ended = wait(child, limit)?;
-    budget.spend(began.elapsed(), ended.is_none());
+    let ended = wait(child, limit, &[&said, &notes, &heard])?;
+    budget.spend(began.elapsed(), matches!(ended, Ended::TooLate));
     let seen = notes::read(&notes);
     may_be_judged(&seen, || {
         let how = how_it_ended(ended, limit);
@@ -242,25 +265,55 @@ fn take(seen: &[Note], scenario: &str, report: &mut Report) {
     }
 }
 
-/// Waits for a child. `None`: it was ended because it took too long.
-fn wait(mut child: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
-    let end = Instant::now() + limit;
+/// How a child ended.
+#[derive(Clone, Copy)]
+enum Ended {
+    /// By itself.
+    With(ExitStatus),
+    /// It took too long, and was stopped.
+    TooLate,
+    /// It wrote more than [`MOST_WRITTEN`], and was stopped.
+    TooLoud,
+}
+
+/// How many bytes a child may write, to the files that are read here and to its standard output.
+pub(crate) const MOST_WRITTEN: u64 = 64 << 20;
+
+/// Waits for a child, which writes to these files. A child that takes too long, or writes too much,
+/// is stopped.
+fn wait(mut child: Child, limit: Duration, files: &[&Path]) -> io::Result<Ended> {
+    const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+    let (began, mut looked) = (Instant::now(), Instant::now());
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+            return Ok(Ended::With(status));
         }
-        if Instant::now() > end {
+        let is_late = began.elapsed() > limit;
+        let is_loud = looked.elapsed() > BETWEEN_LOOKS && {
+            looked = Instant::now();
+            files
+                .iter()
+                .any(|file| std::fs::metadata(file).is_ok_and(|about| about.len() > MOST_WRITTEN))
+        };
+        if is_late || is_loud {
             child.kill()?;
             child.wait()?;
-            return Ok(None);
+            return Ok(if is_loud { Ended::TooLoud } else { Ended::TooLate });
         }
         thread::sleep(Duration::from_millis(2));
     }
 }
 
-fn how_it_ended(ended: Option<ExitStatus>, limit: Duration) -> String {
-    let Some(status) = ended else {
-        return format!("the process was stopped after {} seconds", limit.as_secs());
+fn how_it_ended(ended: Ended, limit: Duration) -> String {
+    let status = match ended {
+        Ended::With(status) => status,
+        Ended::TooLate => {
+            return format!("the process was stopped after {} seconds", limit.as_secs());
+        }
+        Ended::TooLoud => {
+            let most = MOST_WRITTEN >> 20;
+            return format!("the process was stopped after it had written more than {most} MiB");
+        }
     };
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
@@ -282,8 +335,62 @@ fn how_it_ended(ended: Option<ExitStatus>, limit: Duration) -> String {
 
 /// Returns the last line that the child wrote.
 fn last_words(said: &Path) -> String {
-    let said = std::fs::read(said).unwrap_or_default();
+    let said = end_of(said).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
     last.map_or(String::new(), |line| format!("; the last that it wrote is `{line}`"))
+}
+
+/// Reads the end of a file.
+fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+    const MOST_READ: u64 = 1 << 16;
+    let mut file = File::open(path)?;
+    let len = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(len.saturating_sub(MOST_READ)))?;
+    let mut read = Vec::new();
+    file.take(MOST_READ).read_to_end(&mut read)?;
+    Ok(read)
+}
+
+/// Reads a file that a child has written, up to [`MOST_WRITTEN`] bytes.
+pub(crate) fn read_written(path: &Path) -> Vec<u8> {
+    let mut read = Vec::new();
+    // A file that is not there has nothing in it. What was read before an error counts.
+    if let Ok(file) = File::open(path) {
+        let _ = file.take(MOST_WRITTEN).read_to_end(&mut read);
+    }
+    read
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_somebody_else_made_is_not_used() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        let place = Folder::new().unwrap();
+        let victim = place.0.join("victim");
+        std::fs::create_dir(&victim).unwrap();
+        let first = Folder::within(&place.0).unwrap();
+        let name = first.0.file_name().unwrap().to_string_lossy().into_owned();
+        let (before, number) = name.rsplit_once('-').unwrap();
+        let number: usize = number.parse().unwrap();
+        // Other tests take numbers meanwhile.
+        for number in number + 1..number + 30 {
+            symlink(&victim, place.0.join(format!("{before}-{number}"))).unwrap();
+        }
+        let second = Folder::within(&place.0).unwrap();
+        assert!(!second.0.is_symlink());
+        assert_eq!(second.0.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn limits_of_any_length_are_kept_to() {
+        let mut program = std::env::current_exe().map(Command::new).unwrap();
+        let child = program.arg("--list").stdout(Stdio::null()).spawn().unwrap();
+        assert!(matches!(wait(child, Duration::MAX, &[]).unwrap(), Ended::With(_)));
+    }
 }

@@ -7,10 +7,13 @@ use std::time::Duration;
 /// The variable that has the patience in seconds.
 pub(crate) const PATIENCE: &str = "ARROW_DEVICE_CHECK_PATIENCE";
 
+/// The longest patience: a moment so far away can still be told.
+const LONGEST: Duration = Duration::from_secs(1_000_000);
+
 /// Returns how long to wait for a peer that has threads of its own.
 pub(crate) fn patience() -> Duration {
     let seconds = env::var(PATIENCE).ok().and_then(|seconds| seconds.parse().ok());
-    Duration::try_from_secs_f64(seconds.unwrap_or(10.0)).unwrap_or(Duration::from_secs(10))
+    Duration::try_from_secs_f64(seconds.unwrap_or(10.0)).unwrap_or(LONGEST)
 }
 
 /// How much time is left for waiting in vain. A peer that never does what is waited for would
@@ -30,6 +33,7 @@ impl Budget {
     const LEAST_LIMIT: Duration = Duration::from_secs(2);
 
     pub(crate) fn new(limit: Duration, patience: Duration) -> Self {
+        let patience = patience.min(LONGEST);
         Self { limit, patience, left: patience * 4 }
     }
 
@@ -76,6 +80,13 @@ mod tests {
             took
         });
         assert!(stops.sum::<Duration>() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_patience_without_an_end_is_one_whose_end_can_be_told() {
+        let budget = Budget::new(Duration::MAX, Duration::MAX);
+        assert_eq!(budget.patience(), LONGEST);
+        assert!(std::time::Instant::now().checked_add(LONGEST).is_some());
     }
 
     #[test]

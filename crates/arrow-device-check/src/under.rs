@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::judge::RUNS;
 use crate::notes::Note;
-use crate::parent::Launcher;
+use crate::parent::{Launcher, read_written};
 use crate::peer::{Kind, Side, Subject};
 
 /// The file that the tool writes to, set for each child.
@@ -85,7 +85,7 @@ pub(crate) struct Heard {
 
 /// Returns the tool's errors in a file as findings of the rules that were being looked at.
 pub(crate) fn findings(file: &Path, seen: &[Note], subject: &Subject) -> Vec<Heard> {
-    let Ok(written) = std::fs::read(file) else { return Vec::new() };
+    let written = read_written(file);
     let written = String::from_utf8_lossy(&written);
     errors(&written).filter_map(|(at, error)| finding(error, at, seen, subject)).collect()
 }

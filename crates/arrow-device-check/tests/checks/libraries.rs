@@ -117,6 +117,23 @@ fn a_peer_that_hangs_is_stopped_and_told() {
 }
 
 #[test]
+fn a_peer_that_writes_without_end_is_stopped_before_its_time_is_over() {
+    let Some(library) = library("wrong") else { return };
+    let output = run(&library, "producer", "writes_without_end", &[]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("FAIL PEER") && text.contains("written more than 64 MiB"), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn limits_without_an_end_are_limits() {
+    let Some(library) = library("right") else { return };
+    let most = u64::MAX.to_string();
+    let output = run(&library, "producer", "produce", &["--limit", &most, "--patience", &most]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn reports_are_readable_by_programs() {
     let Some(library) = library("wrong") else { return };
     let output = run(&library, "producer", "aborts", &["--junit", "-"]);

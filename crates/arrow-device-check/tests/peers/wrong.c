@@ -31,6 +31,12 @@ int hangs(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
   for (;;) pause();
 }
 
+int writes_without_end(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  (void)schema;
+  (void)array;
+  for (;;) fprintf(stderr, "still at it, and at it, and at it, and at it, and at it\n");
+}
+
 int refuses(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
   (void)schema;
   (void)array;
