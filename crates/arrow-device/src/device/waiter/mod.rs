@@ -59,7 +59,7 @@ impl Default for Registry {
 }
 
 struct RegistryState {
-    /// Whether the thread was started. It never ends.
+    /// Whether the thread was started, or some thread is about to start it. It never ends.
     has_thread: bool,
     /// Whether the thread sleeps, or is about to.
     is_asleep: bool,
@@ -234,13 +234,14 @@ pub(crate) fn when_passed(event: &Event, waker: &Waker) -> Result<Ticket> {
     }
     let entry = Entry { event: event.clone(), waker: OfProcess::new(waker.clone()) };
     let ticket = Ticket { made_in: MadeIn::this(), place: Place::Lane(key, point, number) };
-    let is_refused = {
+    let is_without_thread = {
         let mut state = lock(&REGISTRY.get().state);
         let lane = state.lanes.entry(key).or_default();
         lane.entries.insert((point, number), entry);
-        lane.is_refused
+        (!is_announced || lane.is_refused) && !state.has_thread
     };
-    if is_announced && is_refused {
+    // Another task may have begun to start the thread, and failed meanwhile.
+    if is_without_thread {
         thread::start()?;
     }
     tend(key);
@@ -254,10 +255,17 @@ pub(crate) fn when_over(time: Duration, waker: &Waker) -> Result<Ticket> {
     let now = Instant::now();
     let at = now.checked_add(time).unwrap_or(now);
     let waker = OfProcess::new(waker.clone());
-    let mut state = lock(&REGISTRY.get().state);
-    state.timers.insert((at, number), waker);
-    thread::tell(&mut state);
-    Ok(Ticket { made_in: MadeIn::this(), place: Place::Timer(at, number) })
+    let ticket = Ticket { made_in: MadeIn::this(), place: Place::Timer(at, number) };
+    let has_thread = {
+        let mut state = lock(&REGISTRY.get().state);
+        state.timers.insert((at, number), waker);
+        thread::tell(&mut state);
+        state.has_thread
+    };
+    if !has_thread {
+        thread::start()?;
+    }
+    Ok(ticket)
 }
 
 /// Has the first event of a lane watched, by its driver or by the thread.
@@ -304,7 +312,7 @@ fn go_on() {
     let _within = Within::begin();
     loop {
         let mut state = lock(&REGISTRY.get().state);
-        if is_deep && !state.due.is_empty() {
+        if is_deep && state.has_thread && !state.due.is_empty() {
             let due = std::mem::take(&mut state.due);
             state.announced.extend(due);
             thread::tell(&mut state);
@@ -423,6 +431,95 @@ mod tests {
         assert!(lane.is_over());
         lane.expected.insert(7);
         assert!(!lane.is_over(), "an announcement is on its way");
+    }
+
+    struct Woken(std::sync::mpsc::Sender<()>);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            let _ = self.0.send(());
+        }
+    }
+
+    /// Has the thread of the registry fail to start, until this is dropped: there is no room for
+    /// its stack.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    struct WithoutThreads(libc::rlimit);
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    impl WithoutThreads {
+        fn begin() -> Self {
+            const PAGE: u64 = 4096;
+            let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+            let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+            let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: POSIX: `getrlimit` writes the struct that it is given.
+            let _ = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut before) };
+            let room = pages * PAGE + (1 << 20);
+            Self::set(&libc::rlimit { rlim_cur: room as libc::rlim_t, ..before });
+            Self(before)
+        }
+
+        fn set(limit: &libc::rlimit) {
+            // SAFETY: POSIX: `setrlimit` reads the struct that it is given.
+            let outcome = unsafe { libc::setrlimit(libc::RLIMIT_AS, limit) };
+            assert_eq!(outcome, 0);
+        }
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    impl Drop for WithoutThreads {
+        fn drop(&mut self) {
+            Self::set(&self.0);
+        }
+    }
+
+    // Requirement: SAF-26
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn a_task_that_relied_on_a_thread_that_another_task_failed_to_start_is_woken() {
+        const ROUNDS: u64 = 20_000;
+        arrow_device_testkit::process::alone(|| {
+            // SAFETY: the host's events have no object (UNS-19).
+            let event =
+                unsafe { Event::adopt(&crate::Device::host(), crate::device::driver::Raw::NULL) };
+            // The threads have to begin at the same time, which a lock is too slow for.
+            let arrived = AtomicU64::new(0);
+            let meet = |number: u64| {
+                arrived.fetch_add(1, Ordering::SeqCst);
+                while arrived.load(Ordering::SeqCst) < 2 * number {
+                    std::thread::yield_now();
+                }
+            };
+            let task = &|is_timer: bool| {
+                let (tell, told) = std::sync::mpsc::channel();
+                let waker = Waker::from(std::sync::Arc::new(Woken(tell)));
+                let mut refused = 0;
+                for round in 0..ROUNDS {
+                    meet(round + 1);
+                    let ticket = if is_timer {
+                        when_over(Duration::from_secs(3600), &waker)
+                    } else {
+                        when_passed(&event, &waker)
+                    };
+                    refused += u64::from(ticket.is_err());
+                    if ticket.is_ok() && told.recv_timeout(Duration::from_secs(20)).is_err() {
+                        // The other threads wait for this one.
+                        println!("round {round}: nobody woke the task");
+                        std::process::exit(1);
+                    }
+                    drop(ticket);
+                    while told.try_recv().is_ok() {}
+                }
+                refused
+            };
+            std::thread::scope(|scope| {
+                let tasks = [false, true].map(|is_timer| scope.spawn(move || task(is_timer)));
+                let _without = WithoutThreads::begin();
+                let refused: u64 = tasks.map(|task| task.join().unwrap()).iter().sum();
+                assert!(refused >= ROUNDS, "the thread was started");
+            });
+        });
     }
 
     static WAS_LOCKED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);

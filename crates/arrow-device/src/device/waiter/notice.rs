@@ -130,13 +130,13 @@ pub(super) fn ask(key: LaneKey, point: u64, event: &Event) {
 
 /// From now on the thread asks about the events of this lane.
 fn refuse(key: LaneKey, point: u64) {
-    let has_thread = thread::start().is_ok();
+    let _ = thread::start();
     let mut state = lock(&REGISTRY.get().state);
     if let Some(lane) = state.lanes.get_mut(&key) {
         lane.expected.remove(&point);
         lane.is_refused = true;
     }
-    if has_thread {
+    if state.has_thread {
         state.forget(key);
         thread::tell(&mut state);
         return;

@@ -59,7 +59,9 @@ pub(super) fn let_go<T>(shares: T) {
     calling_drivers(|| drop(shares));
 }
 
-/// Starts the thread, unless it is running.
+/// Starts the thread, unless it is running or another thread is about to start it. Whoever relies
+/// on the thread looks at [`RegistryState::has_thread`] once more after it put down what it waits
+/// for.
 pub(super) fn start() -> Result<()> {
     let waiter = REGISTRY.get();
     if std::mem::replace(&mut lock(&waiter.state).has_thread, true) {
@@ -73,11 +75,27 @@ pub(super) fn start() -> Result<()> {
     };
     let builder = std::thread::Builder::new().name("arrow-device-waiter".into());
     if let Err(error) = builder.spawn(work) {
-        lock(&waiter.state).has_thread = false;
+        give_up(waiter);
         let message = format!("the thread that waits for events cannot be started: {error}");
         return Err(Error::new(ErrorKind::OutOfMemory, message).during("await an event"));
     }
     Ok(())
+}
+
+/// Wakes all who relied on the thread, which could not be started. They learn so when they are
+/// polled.
+fn give_up(waiter: &Registry) {
+    let mut state = lock(&waiter.state);
+    state.has_thread = false;
+    let mut woken = std::mem::take(&mut state.announced);
+    let lanes: Vec<LaneKey> = state.lanes.keys().copied().collect();
+    for key in lanes {
+        woken.extend(state.take_to(key, u64::MAX));
+    }
+    let timed = std::mem::take(&mut state.timers);
+    drop(state);
+    timed.into_values().for_each(process::OfProcess::wake);
+    woken.into_iter().for_each(Entry::wake);
 }
 
 /// Tells the thread to look again.
