@@ -506,3 +506,45 @@ fn a_schema_without_end_is_refused_within_64_mib() {
         }
     }
 }
+
+/// The most bytes that the import of a schema takes whose root has itself as its last child, behind
+/// `long` children with a mebibyte of metadata and `named` ones with a name.
+fn peak_of_mixed(long: usize, named: usize, name: &CStr, metadata: &[u8]) -> usize {
+    let node = |metadata: &[u8]| ArrowSchema {
+        format: c"i".as_ptr(),
+        name: c"".as_ptr(),
+        metadata: metadata.as_ptr().cast(),
+        release: Some(release_nothing),
+        ..ArrowSchema::empty()
+    };
+    let mut with_metadata = node(metadata);
+    let mut with_name =
+        ArrowSchema { name: name.as_ptr(), metadata: std::ptr::null(), ..node(metadata) };
+    let mut root = ArrowSchema { format: c"+s".as_ptr(), ..node(&[0; 4]) };
+    let mut table = vec![&raw mut with_metadata; long];
+    table.resize(long + named, &raw mut with_name);
+    table.push(&raw mut root);
+    (root.n_children, root.children) = (table.len() as i64, table.as_mut_ptr());
+    let (bytes, imported) = peak(|| unsafe { Schema::import(&raw mut root) });
+    let error = imported.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    bytes
+}
+
+// Requirement: SAF-32
+#[test]
+#[cfg(not(miri))]
+fn names_and_metadata_without_end_are_refused_within_96_mib() {
+    let megabyte = 1 << 20;
+    let mut metadata = vec![0_u8; 12 + megabyte];
+    let lengths = [1_i32, 0, megabyte as i32].map(i32::to_ne_bytes);
+    metadata[..12].copy_from_slice(lengths.as_flattened());
+    for (long, most) in [(0, 64), (11, 96), (23, 96)] {
+        for (named, length) in [(40, megabyte), (1000, 60_000), (190_000, 126), (200_000, 300)] {
+            let name = CString::new(vec![b'a'; length]).unwrap();
+            let bytes = peak_of_mixed(long, named, &name, &metadata);
+            let what = format!("{long} with metadata, {named} with a name of {length}");
+            assert!(bytes <= most << 20, "{what}: {} MiB", bytes >> 20);
+        }
+    }
+}

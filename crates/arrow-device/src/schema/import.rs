@@ -54,7 +54,7 @@ impl Schema {
     /// errors, and the caller need not rule them out. More than 64 levels, more than 262,144
     /// fields, more than 24 MiB of names, and metadata that together with the names read before it
     /// has more than 24 MiB are errors too. A schema without end is refused before its import has
-    /// taken more than 64 MiB.
+    /// taken more than 64 MiB, or 96 MiB where long metadata comes before long names.
     pub unsafe fn import(schema: *mut ArrowSchema) -> Result<Self> {
         // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { schema.as_mut() }) else {

@@ -265,7 +265,8 @@ impl Draft {
             records: records.larger(more.records),
             kinds: kinds.larger(more.kinds),
             metadata: metadata.larger(more.metadata),
-            text: text.larger(more.text),
+            // No more is needed than the longest text.
+            text: text.larger(more.text).min(LONGEST_TEXT),
         })?;
         let packed = &mut next.0.packed;
         let fits = packed.checks.extend(checks)
