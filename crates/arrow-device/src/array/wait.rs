@@ -339,7 +339,7 @@ impl Tree {
     /// the data may be ready.
     #[inline]
     fn require_known_order(&self, queue: &Queue) -> Result<()> {
-        if self.has_unknown_order() && queue.device().id() != self.device {
+        if queue.device().id() != self.device && self.has_unknown_order() {
             return Err(self.unknown_order());
         }
         Ok(())
