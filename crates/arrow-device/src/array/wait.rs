@@ -238,8 +238,8 @@ impl Tree {
         Ok(self.pending_and(in_order))
     }
 
-    /// The events that have to pass before the data may be used. An error where nobody here can tell
-    /// whether they are all.
+    /// The events that have to pass before the data may be used. An error where nobody here can
+    /// tell whether these events are all.
     #[inline]
     pub(crate) fn known_pending(&self) -> Result<Cow<'_, [Pending]>> {
         if self.has_unknown_order() {
