@@ -24,8 +24,8 @@ impl Array {
     /// Returns a future that completes when the data may be used: [`wait`](Self::wait) without a
     /// blocked thread.
     ///
-    /// This needs the device to be open in this process where [`wait`](Self::wait) does. Whoever has
-    /// a queue uses [`on`](Self::on) instead, where the queue waits.
+    /// This needs the device to be open in this process where [`wait`](Self::wait) does. Whoever
+    /// has a queue uses [`on`](Self::on) instead, where the queue waits.
     ///
     /// ```
     /// use arrow_device::{Array, DataType, async_stream};
