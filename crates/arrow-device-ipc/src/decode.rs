@@ -297,10 +297,7 @@ impl<'a> Walk<'a> {
                 self.place()?;
                 buffers.push(None);
             } else {
-                let buffer = self.buffer(bytes)?;
-                // Writers leave the entry out where there are no elements.
-                let is_left_out = len == 0 && buffer.is_none() && kind.has_one_more();
-                buffers.push(if is_left_out { Some(vec![0_u64].into()) } else { buffer });
+                buffers.push(self.buffer(bytes)?);
             }
         }
         if layout.is_variadic() {

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use arrow_device::driver::{Addressing, HostAccess, MemoryHandle, OpenedBuffer, Raw, SharedPlace};
 use arrow_device::{
-    Array, Buffer, Device, DeviceId, Error, ErrorKind, Extent, Layout, Memory, NodeView, Result,
-    View,
+    Array, Buffer, DataType, Device, DeviceId, Error, ErrorKind, Extent, Layout, Memory, NodeView,
+    Result, View,
 };
 
 use crate::frames;
@@ -94,8 +94,9 @@ impl Described {
     ) -> Result<()> {
         let place = node.buffer(index);
         let extent = len.map_or(place.extent(), Extent::Exact);
+        // Without elements only the one offset is read, which a builder supplies on the host.
         let is_needless = node.is_empty()
-            && (is_host(device) || !has_offsets(&Layout::of(node.data_type()), index));
+            && (device.id() == DeviceId::CPU || !has_offsets(node.data_type(), index));
         if is_needless || place.location().is_null() || extent == Extent::Exact(0) {
             self.absent();
             return Ok(());
@@ -301,14 +302,7 @@ fn array(
     if count.saturating_mul(4 + 8 + 8) > from.left() {
         return Err(malformed(format!("{count} buffers are announced, and are not there")));
     }
-    let mut buffers = (0..count).map(|_| buffer(from, allocations)).collect::<Result<Vec<_>>>()?;
-    if len == 0 && is_host(device) {
-        for (index, buffer) in buffers.iter_mut().enumerate() {
-            if buffer.is_none() && has_offsets(&shape.layout, index) {
-                *buffer = Some(Buffer::from(vec![0_u64]));
-            }
-        }
-    }
+    let buffers = (0..count).map(|_| buffer(from, allocations)).collect::<Result<Vec<_>>>()?;
     let mut builder =
         Array::builder(&shape.schema).device(device.id()).len(len).offset(offset).buffers(buffers);
     if nulls != UNKNOWN {
@@ -326,13 +320,9 @@ fn array(
     builder.finish_ready()
 }
 
-fn is_host(device: &Device) -> bool {
-    device.id() == DeviceId::CPU
-}
-
 /// Whether the buffer has one entry more than there are elements.
-fn has_offsets(layout: &Layout, index: usize) -> bool {
-    layout.buffers().get(index).is_some_and(|kind| kind.has_one_more())
+fn has_offsets(data_type: &DataType, index: usize) -> bool {
+    Layout::of(data_type).buffers().get(index).is_some_and(|kind| kind.has_one_more())
 }
 
 fn buffer(from: &mut Reader<'_>, allocations: &[Buffer]) -> Result<Option<Buffer>> {

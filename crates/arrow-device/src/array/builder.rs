@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
 use super::node_checks::{
-    UNTOLD, check_buffer_count, check_buffers, check_child_length, check_end, check_run_ends,
-    check_run_values, mismatch, refused, settled_null_count,
+    ONE_OFFSET, UNTOLD, check_buffer_count, check_buffers, check_child_length, check_end,
+    check_run_ends, check_run_values, mismatch, refused, settled_null_count,
 };
 use super::readiness::{Pending, ReadyWhen, distinct_pending};
 use super::sole::owned_tree;
@@ -27,10 +27,10 @@ use super::tree::{Below, Built, Tree};
 use super::{Array, Window};
 use crate::convention;
 use crate::device::deferred::{self, QueueUse};
-use crate::device::driver::{Readiness, Runtime};
+use crate::device::driver::{Raw, Readiness, Runtime};
 use crate::device::{BytesOwner, ClaimedMemory, Moment};
 use crate::pool::shared::Shared;
-use crate::schema::Schema;
+use crate::schema::{Layout, Schema};
 use crate::{
     Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, NodePath,
     Queue, Result, Step,
@@ -39,8 +39,9 @@ use crate::{
 /// An array that is being put together; see [`Array::builder`].
 ///
 /// Buffers are in the order of the C data interface: for most types validity, then offsets where
-/// there are any, then data. `None` stands for a buffer that is absent. View types take their data
-/// buffers after the views; the builder writes the sizes that the interface wants behind them.
+/// there are any, then data. `None` stands for a buffer that is absent; where an array in memory of
+/// the host has no elements, the one offset that consumers read is supplied. View types take their
+/// data buffers after the views; the builder writes the sizes that the interface wants behind them.
 /// Children and dictionaries are arrays. A slice that is given as a child stays a slice.
 ///
 /// Finishing checks what can be told without reading the data: the numbers of buffers and children,
@@ -266,8 +267,11 @@ impl ArrayBuilder {
             self.window.length = first.window().length;
         }
         self.check_counts(&schema)?;
-        let is_variadic = schema.root().layout.is_variadic();
-        if is_variadic {
+        let layout = &schema.root().layout;
+        if self.window.end() == 0 && device.device_type == DeviceType::CPU {
+            self.add_one_offset(layout);
+        }
+        if layout.is_variadic() {
             self.add_variadic_sizes()?;
         }
         self.check_buffers(&schema)?;
@@ -419,6 +423,20 @@ impl ArrayBuilder {
             return Err(mismatch(format!("{data_type} has {has}")));
         }
         check_end(schema.rule(0), self.window)
+    }
+
+    /// Supplies the one offset of an array without elements, where its buffer is absent.
+    #[cold]
+    fn add_one_offset(&mut self, layout: &Layout) {
+        for (buffer, kind) in self.buffers.iter_mut().zip(layout.buffers()) {
+            if kind.has_one_more() && buffer.as_ref().is_none_or(Buffer::is_null) {
+                let base = Raw::from_ptr(ONE_OFFSET.as_ptr().cast_mut().cast());
+                let len = size_of_val(&ONE_OFFSET) as u64;
+                // A static needs no owner.
+                let offset = Buffer::from_parts(DeviceId::CPU, base, 0, Extent::Exact(len), None);
+                *buffer = Some(offset);
+            }
+        }
     }
 
     /// Adds the buffer with the sizes of the data buffers of views. The interface wants this last

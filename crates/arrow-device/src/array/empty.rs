@@ -1,6 +1,6 @@
 //! [`Array::empty`].
 
-use crate::{Array, Buffer, BufferKind, Error, Field, Result, Schema};
+use crate::{Array, Error, Field, Result, Schema};
 
 impl Array {
     /// An array of no elements in host memory, such as the result of a query that finds nothing.
@@ -32,9 +32,8 @@ fn of_schema(schema: Schema) -> Result<Array> {
     let data_type = schema.data_type();
     let children: Vec<_> = data_type.children().map(of_field).collect::<Result<_>>()?;
     let values = data_type.dictionary_values().map(of_field).transpose()?;
-    // Even without elements, a buffer of offsets has one entry, which shipped consumers read.
-    let zero = |kind: &BufferKind| kind.has_one_more().then(|| Buffer::from(vec![0_u64]));
-    let buffers: Vec<_> = schema.root().layout.buffers().iter().map(zero).collect();
+    // The builder supplies the one offset that consumers read of an array without elements.
+    let buffers = vec![None; schema.root().layout.buffers().len()];
     let builder = Array::builder(schema).len(0).null_count(0).buffers(buffers).children(children);
     match values {
         Some(values) => builder.dictionary(values).finish_ready(),

@@ -9,6 +9,10 @@ use crate::{DataType, Error, ErrorKind, Extent, Result};
 /// The null count of a builder to which no null count was given.
 pub(super) const UNTOLD: i64 = -2;
 
+/// The one offset of an array without elements. Writers of messages may leave this offset out, but
+/// consumers of the C structs read it.
+pub(super) static ONE_OFFSET: [u64; 1] = [0];
+
 /// Checks the number of buffers, without the sizes of the data buffers of views.
 pub(super) fn check_buffer_count(
     data_type: &DataType,

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use super::builder::{ArrayBuilder, Settled};
 use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
 use super::node_checks::{
-    UNTOLD, check_buffer_count, check_buffers, check_child_length, check_end, check_run_ends,
-    check_run_values, mismatch, refused, settled_null_count,
+    ONE_OFFSET, UNTOLD, check_buffer_count, check_buffers, check_child_length, check_end,
+    check_run_ends, check_run_values, mismatch, refused, settled_null_count,
 };
 use super::tree::{Below, Built, Tree};
 use super::{Array, Window};
@@ -242,10 +242,6 @@ impl fmt::Debug for WithinBuilder {
         write!(f, "WithinBuilder({schema} in {memory:?}, {} nodes missing)", missing.len())
     }
 }
-
-/// The one offset of an array without elements. Writers of messages may leave this offset out, but
-/// consumers of the C structs read it.
-static ONE_OFFSET: [u64; 1] = [0];
 
 fn has_one_more(layout: &Layout, index: usize) -> bool {
     layout.buffers().get(index).is_some_and(|kind| kind.has_one_more())

@@ -12,6 +12,7 @@
     clippy::unwrap_used
 )]
 
+mod builder;
 mod conventions;
 mod device_arrays;
 mod hostile;
