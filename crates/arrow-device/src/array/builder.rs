@@ -484,9 +484,8 @@ impl ArrayBuilder {
             (schema.data_type(), &*self.children)
         {
             let (run_ends, values) = (run_ends.window(), values.window());
-            let at = |index| move |error: Error| error.at(NodePath::new([Step::Child(index)]));
-            check_run_ends(self.window, run_ends).map_err(at(0))?;
-            check_run_values(run_ends, values).map_err(at(1))?;
+            check_run_ends(self.window, run_ends)?;
+            check_run_values(run_ends, values)?;
         }
         if let (Some(number), Some(dictionary)) = (root.dictionary(), &self.dictionary) {
             let expected = schema.node(number).field.data_type();

@@ -19,25 +19,28 @@
 //! 1. The loops are driven by the schema, whose rules are numbers (`Rule`). A cyclic or endless
 //!    tree of structs ends where the schema ends.
 //! 2. Columns next to each other often have one type. The limits of the type are looked up once
-//!    (`Usual`), and most structs pass after a few comparisons with them. Any other struct is
+//!    (`LeafLimits`), and most structs pass after a few comparisons with them. Any other struct is
 //!    checked by its full rule.
 //! 3. A negative number is a large unsigned one, so one comparison checks both ends of a range.
 //! 4. The first look only tells that something is wrong. `explain` looks a second time and finds
 //!    the words of the error.
 //!
-//! What must stay true: a struct that [`Usual::fits`] accepts is one that [`leaf_keeps`] accepts,
-//! and `explain` finds a fault in each struct that `keeps` or `leaf_keeps` refuses.
+//! What must stay true: a struct that [`LeafLimits::accept`] is one that [`leaf_keeps`] accepts, and
+//! `explain` finds a fault in each struct that `keeps` or `leaf_keeps` refuses. A test compares the
+//! three on generated structs.
 
 use crate::numbered::{all_numbered, numbered};
 use std::ffi::c_void;
 use std::ptr;
 
+use super::Window;
+use super::node_checks::{RunsFault, check_run_ends, check_run_values};
 use super::structs::StructsBelow;
 use crate::abi::ArrowArray;
 use crate::convention;
 use crate::pool::list::List;
 use crate::schema::{Check, NO_BUFFER, Rule, Schema};
-use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
+use crate::{DataType, DeviceId, DeviceType, Error, ErrorKind, Result};
 
 /// Checks everything that host memory shows, for every node, and takes nothing over. Returns where
 /// the structs below the root are. [`validate::layout`](crate::validate::layout) calls this too.
@@ -125,8 +128,8 @@ enum StructFault {
     Node,
     /// The child is not what the node needs, or breaks a rule of its own.
     Child(usize),
-    /// The run ends and the values do not go together. The number is that of the child at fault.
-    RunEnds(usize),
+    /// The run ends and the values do not go together.
+    Runs(RunsFault),
 }
 
 /// A walk over the structs of a tree.
@@ -221,7 +224,7 @@ impl StructWalk<'_> {
         }
         if rule.is_run_ends {
             // SAFETY: UNS-3, which the caller promises; both children were seen just now.
-            unsafe { check_run_ends(source) }?;
+            unsafe { check_runs(source) }.map_err(StructFault::Runs)?;
         }
         Ok(())
     }
@@ -245,21 +248,21 @@ impl StructWalk<'_> {
             std::slice::from_raw_parts(source.children.cast_const().cast(), checks.len())
         };
         let children: &[*const ArrowArray] = children;
-        let (mut number, mut usual) = (u32::MAX, Usual::NOTHING);
+        let (mut number, mut limits) = (u32::MAX, LeafLimits::NOTHING);
         for (index, (check, &pointer)) in checks.iter().zip(children).enumerate() {
             if check.rule != number {
-                (number, usual) = (check.rule, Usual::of(self.rule(check), least));
+                (number, limits) = (check.rule, LeafLimits::of(self.rule(check), least));
             }
             // SAFETY: UNS-3, which the caller promises: each entry is null or a struct.
-            let is_usual = unsafe { usual.fits(pointer) };
+            let is_usual = unsafe { limits.accept(pointer) };
             // SAFETY: UNS-3, which the caller promises: each entry is null or a struct.
-            if !is_usual && !unsafe { leaf_keeps_at_all(pointer, self.rule(check), least) } {
+            if !is_usual && !unsafe { leaf_keeps_out_of_line(pointer, self.rule(check), least) } {
                 return Err(StructFault::Child(index));
             }
         }
         if rule.is_run_ends {
             // SAFETY: UNS-3, which the caller promises; both children were seen just now.
-            unsafe { check_run_ends(source) }?;
+            unsafe { check_runs(source) }.map_err(StructFault::Runs)?;
         }
         Ok(())
     }
@@ -269,7 +272,7 @@ impl StructWalk<'_> {
 /// two more buffers, of which the first has to be there, and an allowed number of elements. A leaf
 /// outside of these limits is checked by [`leaf_keeps`].
 #[derive(Clone, Copy)]
-struct Usual {
+struct LeafLimits {
     buffers: i64,
     least: i64,
     largest_end: i64,
@@ -277,7 +280,7 @@ struct Usual {
     room: u64,
 }
 
-impl Usual {
+impl LeafLimits {
     /// Limits that no leaf keeps, because no leaf has so many buffers.
     const NOTHING: Self = Self { buffers: i64::MIN, least: 0, largest_end: 0, room: 0 };
 
@@ -294,7 +297,7 @@ impl Usual {
     /// # Safety
     /// UNS-3: the pointer is null or leads to a struct.
     #[inline(always)]
-    unsafe fn fits(self, pointer: *const ArrowArray) -> bool {
+    unsafe fn accept(self, pointer: *const ArrowArray) -> bool {
         // SAFETY: UNS-3, which the caller promises: null or a struct.
         let Some(source) = (unsafe { pointer.as_ref() }) else { return false };
         let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
@@ -319,7 +322,7 @@ impl Usual {
 /// # Safety
 /// UNS-3: the pointer is null or leads to a struct.
 #[inline(never)]
-unsafe fn leaf_keeps_at_all(pointer: *const ArrowArray, rule: &Rule, least: i64) -> bool {
+unsafe fn leaf_keeps_out_of_line(pointer: *const ArrowArray, rule: &Rule, least: i64) -> bool {
     // SAFETY: UNS-3, which the caller promises.
     unsafe { leaf_keeps(pointer, rule, least) }
 }
@@ -427,12 +430,11 @@ unsafe fn missing(buffers: *const *const c_void, count: u8) -> u8 {
     (0..count).map(is_null).fold(NO_BUFFER, |all, one| all | one)
 }
 
-/// Checks that no run end is null, that an array with elements has run ends, and that there is a
-/// value for each run end.
+/// Checks the run ends of a struct, and that there is a value for each of them.
 ///
 /// # Safety
 /// UNS-3; the struct has two children that are not null.
-unsafe fn check_run_ends(source: &ArrowArray) -> Result<(), StructFault> {
+unsafe fn check_runs(source: &ArrowArray) -> Result<(), RunsFault> {
     // SAFETY: the node has two children, as the caller promises.
     let run_ends = unsafe { source.children.read() };
     // SAFETY: the child is not null, as the caller promises, and so is a struct (UNS-3).
@@ -441,12 +443,8 @@ unsafe fn check_run_ends(source: &ArrowArray) -> Result<(), StructFault> {
     let values = unsafe { source.children.wrapping_add(1).read() };
     // SAFETY: the child is not null, as the caller promises, and so is a struct (UNS-3).
     let values = unsafe { &*values };
-    let none_null = run_ends.null_count <= 0;
-    let enough = source.length == 0 || run_ends.length > 0;
-    if !none_null || !enough {
-        return Err(StructFault::RunEnds(0));
-    }
-    if values.length < run_ends.length { Err(StructFault::RunEnds(1)) } else { Ok(()) }
+    check_run_ends(Window::of(source), Window::of(run_ends))?;
+    check_run_values(Window::of(run_ends), Window::of(values))
 }
 
 impl StructFault {
@@ -463,7 +461,11 @@ impl StructFault {
                 let (kind, message) = unsafe { explain(source, schema, number) };
                 Error::new(kind, message).at(place)
             }
-            Self::Child(index) | Self::RunEnds(index) => {
+            Self::Runs(fault) => {
+                let child = node.below().start + fault.child() as u32;
+                Error::new(ErrorKind::Malformed, fault.message()).at(schema.place(child))
+            }
+            Self::Child(index) => {
                 let least = if index < node.children().len() {
                     least(source, schema.rule(number))
                 } else {
@@ -485,12 +487,10 @@ impl StructFault {
                         (ErrorKind::Released, "this part of the array is released".to_owned())
                     }
                     // The child has the needed shape, so it breaks a rule of its own.
-                    Some(child) if matches!(self, Self::Child(_)) && child.length >= least => {
+                    Some(child) if child.length >= least => {
                         return Self::Node.explain(schema, child_number, child);
                     }
-                    Some(child) => {
-                        (ErrorKind::Malformed, explain_child(source, child, data_type, index))
-                    }
+                    Some(child) => (ErrorKind::Malformed, explain_length(source, child, data_type)),
                 };
                 Error::new(kind, message).at(schema.place(child_number))
             }
@@ -498,30 +498,14 @@ impl StructFault {
     }
 }
 
-fn explain_child(
-    parent: &ArrowArray,
-    child: &ArrowArray,
-    parent_type: &crate::DataType,
-    index: usize,
-) -> String {
-    use crate::DataType;
-    let end = parent.offset.saturating_add(parent.length);
-    match parent_type {
-        _ if child.length < 0 => format!("length is {}", child.length),
-        DataType::RunEndEncoded { .. } if index == 0 && child.null_count > 0 => {
-            format!("{} run ends are null, and none may be", child.null_count)
-        }
-        DataType::RunEndEncoded { .. } if index == 0 => {
-            format!("there are no run ends, and the array has {} elements", parent.length)
-        }
-        DataType::RunEndEncoded { .. } => {
-            format!("there are only {} values for the run ends", child.length)
-        }
-        _ => format!(
-            "length is {}, which does not cover the {end} elements of {parent_type} above it",
-            child.length
-        ),
+/// Says why a child is too short for the node above.
+fn explain_length(parent: &ArrowArray, child: &ArrowArray, parent_type: &DataType) -> String {
+    let length = child.length;
+    if length < 0 {
+        return format!("length is {length}");
     }
+    let end = Window::of(parent).end();
+    format!("length is {length}, which does not cover the {end} elements of {parent_type} above it")
 }
 
 /// # Safety
@@ -596,4 +580,79 @@ unsafe fn explain(source: &ArrowArray, schema: &Schema, number: u32) -> (ErrorKi
         );
     }
     (Malformed, format!("the sizes of {} data buffers are null", n_buffers - expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Field, Schema};
+
+    /// Numbers without an order, the same in each run.
+    struct Choices(u64);
+
+    impl Choices {
+        fn of<T: Copy>(&mut self, all: &[T]) -> T {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            all[(self.0 >> 33) as usize % all.len()]
+        }
+    }
+
+    unsafe extern "C" fn release(_: *mut ArrowArray) {}
+
+    // Requirement: ARR-17
+    #[test]
+    fn a_leaf_that_the_limits_accept_keeps_its_rule_and_one_that_breaks_its_rule_is_explained() {
+        let schemas = [
+            DataType::Int32,
+            DataType::Boolean,
+            DataType::Utf8,
+            DataType::LargeBinary,
+            DataType::Utf8View,
+            DataType::Null,
+            DataType::FixedSizeBinary(0),
+            DataType::Decimal256 { precision: 70, scale: 0 },
+        ]
+        .map(|data_type| Schema::new(Field::new("", data_type, true)).unwrap());
+        let mut choices = Choices(1);
+        let (mut accepted, mut refused) = (0, 0);
+        for _ in 0..if cfg!(miri) { 3000 } else { 300_000 } {
+            let schema = &schemas[choices.of(&[0, 1, 2, 3, 4, 5, 6, 7])];
+            let (rule, check) = (schema.rule(0), &schema.checks()[0]);
+            let largest = rule.largest_end;
+            let numbers = [0, 0, 1, 5, 5, -1, largest - 5, largest, i64::MAX, i64::MIN];
+            let entry = [ptr::null(), (&raw const choices).cast(), (&raw const choices).cast()];
+            let mut table = [(); 4].map(|()| choices.of(&entry));
+            let mut other = ArrowArray::empty();
+            let other = &raw mut other;
+            let array = ArrowArray {
+                length: choices.of(&numbers),
+                offset: choices.of(&numbers),
+                null_count: choices.of(&[0, 0, -1, -2, 1, 5, 6, i64::MAX, i64::MIN]),
+                n_buffers: choices.of(&[2, 2, 3, 3, 1, 0, 4, -1, i64::MAX]),
+                buffers: choices.of(&[table.as_mut_ptr(), table.as_mut_ptr(), ptr::null_mut()]),
+                n_children: choices.of(&[0, 0, 0, 1, -1]),
+                dictionary: choices.of(&[ptr::null_mut(), ptr::null_mut(), other]),
+                release: choices.of(&[Some(release as _), Some(release as _), None]),
+                ..ArrowArray::empty()
+            };
+            let least = choices.of(&[0, 0, 1, 5, largest]);
+            // SAFETY: UNS-3: the struct is there, and has a table of four buffers or none.
+            let is_accepted = unsafe { LeafLimits::of(rule, least).accept(&raw const array) };
+            // SAFETY: UNS-3: the struct is there, and has a table of four buffers or none.
+            let keeps_rule = unsafe { leaf_keeps(&raw const array, rule, least) };
+            // SAFETY: UNS-3: the struct is there, and has a table of four buffers or none.
+            let keeps_of_its_own = unsafe { keeps(&array, rule, check) };
+            assert!(keeps_rule || !is_accepted, "{schema}, at least {least}: {array:?}");
+            assert!(keeps_of_its_own || !keeps_rule, "{schema}, at least {least}: {array:?}");
+            accepted += usize::from(is_accepted);
+            if !keeps_of_its_own {
+                // SAFETY: UNS-3: the struct is there, and has a table of four buffers or none.
+                let (_, words) = unsafe { explain(&array, schema, 0) };
+                let has_sizes = rule.has_sizes() && array.n_buffers > i64::from(rule.buffers);
+                assert!(has_sizes || !words.contains("the sizes of"), "{schema}: {array:?}");
+                refused += 1;
+            }
+        }
+        assert!(accepted > 50 && refused > 500, "{accepted} accepted, {refused} refused");
+    }
 }

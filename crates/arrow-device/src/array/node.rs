@@ -37,8 +37,7 @@ impl ArrayNode {
     pub(super) fn of(source: &ArrowArray, nulls: Nullability) -> Self {
         let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
         let (n_buffers, extents) = (n_buffers as u32, Self::NO_EXTENTS);
-        let node =
-            Self { window: Window { offset, length, null_count }, buffers, n_buffers, extents };
+        let node = Self { window: Window::of(source), buffers, n_buffers, extents };
         let (n_buffers, null_count) = match nulls {
             // Without a bitmap nothing is null, counted or not.
             Nullability::InBitmap if null_count != 0 && node.buffer(0).is_null() => (n_buffers, 0),

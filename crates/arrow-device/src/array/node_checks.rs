@@ -1,10 +1,10 @@
 //! What can be told of a node without a look at its data: whether the node has the buffers and
 //! elements that its type and the node above need. `ArrayBuilder` and `WithinBuilder` check nodes
-//! with these functions.
+//! with these functions; the check of imported structs shares those for run ends.
 
 use super::Window;
 use crate::schema::{BufferKind, Layout, Rule, can_be_absent};
-use crate::{DataType, Error, ErrorKind, Extent, Result};
+use crate::{DataType, Error, ErrorKind, Extent, NodePath, Result, Step};
 
 /// The null count of a builder to which no null count was given.
 pub(super) const UNTOLD: i64 = -2;
@@ -77,24 +77,56 @@ pub(super) fn check_child_length(parent_rule: &Rule, parent: Window, child: Wind
     Ok(())
 }
 
+/// What is wrong with the children of a run-end-encoded array.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum RunsFault {
+    /// So many run ends are null.
+    NullEnds(i64),
+    /// The array has so many elements, and no run ends.
+    NoEnds(i64),
+    FewValues {
+        ends: i64,
+        values: i64,
+    },
+}
+
+impl RunsFault {
+    /// The child at fault.
+    pub(super) fn child(&self) -> usize {
+        usize::from(matches!(self, Self::FewValues { .. }))
+    }
+
+    pub(super) fn message(&self) -> String {
+        match self {
+            Self::NullEnds(count) => format!("{count} run ends are null, and none may be"),
+            Self::NoEnds(elements) => format!("there are no run ends for {elements} elements"),
+            Self::FewValues { ends, values } => {
+                format!("there are {ends} run ends and {values} values")
+            }
+        }
+    }
+}
+
+impl From<RunsFault> for Error {
+    #[cold]
+    fn from(fault: RunsFault) -> Self {
+        refused(fault.message()).at(NodePath::new([Step::Child(fault.child())]))
+    }
+}
+
 /// Checks that no run end is null, and that an array with elements has run ends.
-pub(super) fn check_run_ends(array: Window, run_ends: Window) -> Result<()> {
-    if run_ends.null_count > 0 {
-        return Err(refused("run ends are null, and none may be".into()));
+pub(super) fn check_run_ends(array: Window, run_ends: Window) -> Result<(), RunsFault> {
+    match (array.length, run_ends.length) {
+        _ if run_ends.null_count > 0 => Err(RunsFault::NullEnds(run_ends.null_count)),
+        (1.., ..1) => Err(RunsFault::NoEnds(array.length)),
+        _ => Ok(()),
     }
-    if array.length > 0 && run_ends.length == 0 {
-        return Err(refused(format!("there are no run ends for {} elements", array.length)));
-    }
-    Ok(())
 }
 
 /// Checks that there is a value for each run end.
-pub(super) fn check_run_values(run_ends: Window, values: Window) -> Result<()> {
-    if values.length < run_ends.length {
-        let (ends, values) = (run_ends.length, values.length);
-        return Err(refused(format!("there are {ends} run ends and {values} values")));
-    }
-    Ok(())
+pub(super) fn check_run_values(run_ends: Window, values: Window) -> Result<(), RunsFault> {
+    let (ends, values) = (run_ends.length, values.length);
+    if values < ends { Err(RunsFault::FewValues { ends, values }) } else { Ok(()) }
 }
 
 /// The window with its final null count. Without a given count, the count is 0, or -1 (not known)

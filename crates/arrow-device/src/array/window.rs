@@ -1,5 +1,7 @@
 //! [`Window`]: which elements of a node an array has.
 
+use crate::abi::ArrowArray;
+
 /// The elements of a node that an array has, counted in the node's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
@@ -10,6 +12,13 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// The window of a struct.
+    #[inline]
+    pub(super) fn of(source: &ArrowArray) -> Self {
+        let ArrowArray { length, offset, null_count, .. } = *source;
+        Self { offset, length, null_count }
+    }
+
     pub(crate) fn end(self) -> i64 {
         self.offset.saturating_add(self.length)
     }

@@ -273,12 +273,14 @@ fn check_against_parent(schema: &Schema, nodes: &[ArrayNode], number: u32) -> Re
     let window = |number: u32| numbered(nodes.get(number as usize)).window;
     let (parent, own, rule) = (window(above), window(number), schema.rule(above));
     let index = number.saturating_sub(schema.children(above).start) as usize;
-    let checked = check_child_length(rule, parent, own).and_then(|()| match index {
-        _ if !rule.is_run_ends => Ok(()),
-        0 => check_run_ends(parent, own),
-        _ => check_run_values(window(number - 1), own),
-    });
-    checked.map_err(|error| error.at(NodePath::new([Step::Child(index)])))
+    check_child_length(rule, parent, own)
+        .map_err(|error| error.at(NodePath::new([Step::Child(index)])))?;
+    match index {
+        _ if !rule.is_run_ends => {}
+        0 => check_run_ends(parent, own)?,
+        _ => check_run_values(window(number - 1), own)?,
+    }
+    Ok(())
 }
 
 /// Copies the nodes of a dictionary, level by level, to the nodes from this number on.
