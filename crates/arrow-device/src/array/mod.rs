@@ -14,6 +14,7 @@ pub(crate) mod host;
 mod import;
 mod node;
 mod node_checks;
+mod parts;
 mod readiness;
 mod release;
 mod sizes;

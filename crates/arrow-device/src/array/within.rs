@@ -9,24 +9,26 @@
 //! 1. The caller gives each node before the nodes below it, and everything below a node before the
 //!    node's next sibling. A stack holds the numbers of the nodes that are still missing. A call
 //!    takes the topmost number, and pushes the numbers of the nodes right below.
-//! 2. The node is checked by the functions of `node_checks`, as an [`ArrayBuilder`] checks an
+//! 2. The node is checked by the functions of `node_checks`, as an `ArrayBuilder` checks an
 //!    array. The types need no check, because they are those of the schema.
 //! 3. The pointers and lengths of the node's buffers are appended to the tables. The nodes get the
 //!    addresses of their pointers at the end, when the table of pointers moves no more.
 //! 4. A dictionary is an array that was made before. Its nodes and lengths are copied at the end.
 //!    The copied nodes point to the dictionary's own pointers, so the tree keeps the dictionary.
+//!
+//! [`ArrayBuilder`]: super::ArrayBuilder
 
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::builder::{ArrayBuilder, Settled};
 use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
 use super::node_checks::{
     ONE_OFFSET, UNTOLD, check_buffer_count, check_buffers, check_child_length, check_end,
     check_run_ends, check_run_values, mismatch, refused, settled_null_count,
 };
+use super::parts::{ArrayParts, Settled};
 use super::tree::{Below, Built, Tree};
 use super::{Array, Window};
 use crate::device::BytesOwner;
@@ -112,6 +114,8 @@ impl WithinBuilder {
     /// For a node that its type, or the node above, does not allow, the errors of [`ArrayBuilder`].
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a part that is not inside the
     /// buffer. After an error every call of the builder is an error.
+    ///
+    /// [`ArrayBuilder`]: crate::ArrayBuilder
     pub fn node(
         &mut self,
         length: usize,
@@ -200,7 +204,7 @@ impl WithinBuilder {
     }
 
     /// Makes the array of data that is complete, or will be after the work that was submitted for
-    /// the data, as [`ArrayBuilder::finish_ready`] does.
+    /// the data, as [`ArrayBuilder::finish_ready`](crate::ArrayBuilder::finish_ready) does.
     pub fn finish_ready(mut self) -> Result<Array> {
         self.begin()?;
         let Self { schema, memory, missing, mut nodes, pointers, mut extents, .. } = self;
@@ -217,16 +221,17 @@ impl WithinBuilder {
         for (number, dictionary) in self.numbers.iter().zip(&self.dictionaries) {
             add_dictionary(&schema, &mut nodes, &mut extents, *number, dictionary)?;
         }
-        let parts = ArrayBuilder::of_parts(memory, self.dictionaries);
-        let (device, settled, came) = parts.settle_parts()?;
-        let Settled { ready, came_without_event } = settled;
-        let (memory, dictionaries) = parts.into_parts();
+        let (buffers, children) = (vec![Some(memory)], self.dictionaries);
+        let mut parts = ArrayParts { buffers, children, ..ArrayParts::default() };
+        let device = parts.check()?;
+        let settled = parts.settle(device, |events| events.ready([]))?;
+        let Settled { ready, came_without_event, came } = settled;
         let mut owners = self.owners;
         // The owner of the memory comes last, because a search for the owner of values begins
         // there.
-        owners.extend(memory.and_then(Buffer::into_owner));
-        let is_of_parts = !dictionaries.is_empty();
-        let below = Below::numbered(dictionaries, self.numbers);
+        owners.extend(parts.take_owners());
+        let is_of_parts = !parts.children.is_empty();
+        let below = Below::numbered(parts.children, self.numbers);
         let tables = Tables { extents: extents.into(), _pointers: pointers };
         let (nodes, owners) = (Nodes::from(nodes), owners.into());
         let built = Built { nodes, owners, below, came_without_event, tables };
