@@ -23,7 +23,7 @@ use std::ptr::{self, NonNull};
 use super::node::ArrayNode;
 use super::readiness::{Pending, ReadyWhen};
 use super::structs::Structs;
-use super::tree::{Built, MemoryAge, MemoryOrigin, Storage, Tree};
+use super::tree::{Built, MemoryOrigin, Storage, Tree};
 use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
@@ -469,14 +469,14 @@ struct ReleaseCallbacks {
     of_node: unsafe extern "C" fn(*mut ArrowArray),
 }
 
-/// [`age_of`] compares the callbacks of imported structs with these two callbacks. The callbacks
+/// [`origin_of`] compares the callbacks of imported structs with these two callbacks. The callbacks
 /// are in a static, because each use of a function's name may give another address.
 static RELEASE_CALLBACKS: ReleaseCallbacks = ReleaseCallbacks {
     of_leaf: release_share::<ArrowArray, Tree>,
     of_node: release::release::<ArrowArray>,
 };
 
-/// The age of the memory of a struct, where this library exported the struct as memory of this
+/// The origin of the memory of a struct, where this library exported the struct as memory of this
 /// device.
 ///
 /// A struct of ours is known by its release callback, which has one of two addresses. A function at
@@ -485,7 +485,7 @@ static RELEASE_CALLBACKS: ReleaseCallbacks = ReleaseCallbacks {
 ///
 /// # Safety
 /// The struct keeps UNS-6.
-pub(super) unsafe fn age_of(source: &ArrowArray, device: DeviceId) -> Option<MemoryAge> {
+pub(super) unsafe fn origin_of(source: &ArrowArray, device: DeviceId) -> Option<MemoryOrigin> {
     let callback = source.release?;
     let origin = if ptr::fn_addr_eq(callback, RELEASE_CALLBACKS.of_node) {
         // SAFETY: the callback is that of nodes, and the struct is not released.
@@ -497,7 +497,7 @@ pub(super) unsafe fn age_of(source: &ArrowArray, device: DeviceId) -> Option<Mem
     } else {
         None
     };
-    origin.filter(|origin| origin.device == device).map(|origin| origin.age)
+    origin.filter(|origin| origin.device == device)
 }
 
 /// The event that an exported struct shows.

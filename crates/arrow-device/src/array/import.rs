@@ -1,9 +1,9 @@
 //! Takes over an `ArrowDeviceArray`.
 //!
 //! 1. [`check`](super::check) looks at every struct. A struct that is refused is released at once.
-//! 2. The age of the memory is found. Memory on a device counts as new when it is imported. Structs
-//!    that this library itself exported as memory of that device are the exception: their memory
-//!    has the age of the exported tree.
+//! 2. The origin of the memory is found. Memory on a device counts as new when it is imported.
+//!    Structs that this library itself exported as memory of that device are the exception: their
+//!    memory has the origin of the exported tree.
 //! 3. The base struct is moved to its place in a new tree ([`Structs`]), which releases it once.
 //!    The structs below stay where the producer put them, and are the table of nodes.
 //!
@@ -16,10 +16,10 @@ use std::ptr;
 
 use super::Array;
 use super::check::check;
-use super::export::age_of;
+use super::export::origin_of;
 use super::readiness::ReadyWhen;
 use super::structs::{ForeignArray, Structs, StructsBelow};
-use super::tree::{MemoryAge, Storage, Tree};
+use super::tree::{MemoryOrigin, Storage, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::device::deferred;
 use crate::pool::shared::Vacancy;
@@ -182,19 +182,19 @@ unsafe fn moved(
     told!(device = %device, len = source.length, "import");
     if device.device_type != DeviceType::CPU {
         // SAFETY: the struct keeps UNS-6, as the caller promises.
-        let known = unsafe { age_of(source, device) };
-        if let Some(age) = known {
+        let known = unsafe { origin_of(source, device) };
+        if let Some(origin) = known {
             // SAFETY: the caller's promise.
-            return unsafe { came_back(source, below, (device, age), sync_event, schema) };
+            return unsafe { came_back(source, below, origin, sync_event, schema) };
         }
     }
-    let age = MemoryAge::new_on(device);
+    let origin = MemoryOrigin::new_on(device);
     // SAFETY: the caller's promise.
-    unsafe { placed(source, below, (device, age), sync_event, schema) }
+    unsafe { placed(source, below, origin, sync_event, schema) }
 }
 
 /// [`moved`], of a struct that was exported here and came back. Another party may have put its own
-/// event there. Where the array has no memory, the age of the struct says nothing of that event.
+/// event there. Where the array has no memory, the origin of the struct says nothing of that event.
 ///
 /// # Safety
 /// The obligations of [`moved`].
@@ -203,18 +203,18 @@ unsafe fn moved(
 unsafe fn came_back(
     source: &mut ArrowArray,
     below: StructsBelow,
-    (device, age): (DeviceId, MemoryAge),
+    origin: MemoryOrigin,
     sync_event: *mut c_void,
     schema: &Schema,
 ) -> Result<Array> {
     // SAFETY: the struct was checked, as the caller promises (UNS-3).
     let is_event_alone = !sync_event.is_null() && !unsafe { has_memory(source, &below, schema) };
-    let age = if is_event_alone { age.without_moment() } else { age };
+    let origin = if is_event_alone { origin.without_moment() } else { origin };
     // SAFETY: the caller's promise.
-    unsafe { placed(source, below, (device, age), sync_event, schema) }
+    unsafe { placed(source, below, origin, sync_event, schema) }
 }
 
-/// The array of a struct that was checked, whose memory has this age.
+/// The array of a struct that was checked, whose memory has this origin.
 ///
 /// # Safety
 /// The obligations of [`moved`].
@@ -222,7 +222,7 @@ unsafe fn came_back(
 unsafe fn placed(
     source: &mut ArrowArray,
     below: StructsBelow,
-    (device, age): (DeviceId, MemoryAge),
+    origin: MemoryOrigin,
     sync_event: *mut c_void,
     schema: &Schema,
 ) -> Result<Array> {
@@ -238,7 +238,7 @@ unsafe fn placed(
     // SAFETY: the struct was checked, as the caller promises, and its tables stay until the release
     // (UNS-3).
     let structs = unsafe { Structs::new(take(source), below) };
-    let tree = place.fill(Tree::of_age(schema, device, ready, Storage::Foreign(structs), age));
+    let tree = place.fill(Tree::of_origin(schema, origin, ready, Storage::Foreign(structs)));
     tree.count_as_imported();
     deferred::tick();
     Ok(Array::of_root(tree, root))

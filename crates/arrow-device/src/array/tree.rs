@@ -17,7 +17,7 @@ use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::deferred::LastQueueUses;
 use crate::device::driver::{Addressing, Raw, Watched};
 use crate::device::watch::WatchedRelease;
-use crate::device::{BytesOwner, ClaimedMemory, Moment};
+use crate::device::{Arrival, BytesOwner, ClaimedMemory, Moment};
 use crate::numbered::numbered;
 use crate::pool::per_fork::{Locks, PerFork};
 use crate::pool::shared::Shared;
@@ -30,10 +30,9 @@ pub(crate) struct Tree {
     pub(crate) schema: Schema,
     pub(crate) device: DeviceId,
     pub(crate) ready: ReadyWhen,
-    made_in: MadeIn,
-    /// When the memory came. The moment is unknown where parts of the memory came at different
+    /// The arrival of the memory. Its moment is unknown where parts of the memory came at different
     /// moments, and a device was opened or closed by the id between them.
-    came: Moment,
+    arrival: Arrival,
     /// Whether the tree was put together of other trees, here or before it was exported and came
     /// back.
     is_of_parts: bool,
@@ -153,34 +152,29 @@ unsafe impl Sync for Tree {}
 // foreign struct can be released on any thread (UNS-6), and everything built here is `Send + Sync`.
 unsafe impl Send for Storage {}
 
-/// Where and when the memory of a tree that was exported came into the process.
+/// Where the memory of a tree comes from. An exported tree keeps its origin for whoever imports it
+/// again.
 #[derive(Clone, Copy)]
 pub(crate) struct MemoryOrigin {
     /// The device that the memory is on. Memory that comes back as memory of another device counts
     /// as new there.
     pub(super) device: DeviceId,
-    pub(super) age: MemoryAge,
-}
-
-/// When the memory of a tree came, and into which process.
-#[derive(Clone, Copy)]
-pub(crate) struct MemoryAge {
-    made_in: MadeIn,
-    came: Moment,
+    arrival: Arrival,
     is_of_parts: bool,
 }
 
-impl MemoryAge {
-    /// The age of memory that comes now.
+impl MemoryOrigin {
+    /// The origin of memory that comes now.
     #[inline(always)]
     pub(super) fn new_on(device: DeviceId) -> Self {
-        let (made_in, came) = (MadeIn::with_memory_on(device), Moment::now());
-        Self { made_in, came, is_of_parts: false }
+        let arrival = Arrival { process: MadeIn::with_memory_on(device), moment: Moment::now() };
+        Self { device, arrival, is_of_parts: false }
     }
 
-    /// This age, with an unknown moment.
+    /// This origin, with an unknown moment.
     pub(super) fn without_moment(self) -> Self {
-        Self { came: Moment::UNKNOWN, ..self }
+        let arrival = Arrival { moment: Moment::UNKNOWN, ..self.arrival };
+        Self { arrival, ..self }
     }
 }
 
@@ -192,34 +186,32 @@ impl Tree {
         ready: ReadyWhen,
         storage: Storage,
     ) -> Self {
-        Self::of_age(schema, device, ready, storage, MemoryAge::new_on(device))
+        Self::of_origin(schema, MemoryOrigin::new_on(device), ready, storage)
     }
 
-    /// [`new`](Self::new), of memory that has this age.
+    /// [`new`](Self::new), of memory that has this origin.
     #[inline(always)]
-    pub(super) fn of_age(
+    pub(super) fn of_origin(
         schema: Schema,
-        device: DeviceId,
+        origin: MemoryOrigin,
         ready: ReadyWhen,
         storage: Storage,
-        age: MemoryAge,
     ) -> Self {
-        let MemoryAge { made_in, came, is_of_parts } = age;
+        let MemoryOrigin { device, arrival, is_of_parts } = origin;
         let (storage, notes) = (ManuallyDrop::new(storage), PerFork::new());
-        let is_complete = false;
-        Self { schema, device, ready, made_in, came, is_of_parts, is_complete, storage, notes }
+        Self { schema, device, ready, arrival, is_of_parts, is_complete: false, storage, notes }
     }
 
-    /// Where the memory of the tree came from, for whoever imports the tree's structs.
+    /// Where the memory of the tree comes from, for whoever imports the tree's structs.
     #[inline]
     pub(super) fn origin(&self) -> MemoryOrigin {
-        let &Self { device, made_in, came, is_of_parts, .. } = self;
-        MemoryOrigin { device, age: MemoryAge { made_in, came, is_of_parts } }
+        let &Self { device, arrival, is_of_parts, .. } = self;
+        MemoryOrigin { device, arrival, is_of_parts }
     }
 
     /// Records that the data is older than the tree, and perhaps came into another process.
-    pub(crate) fn set_made(&mut self, made_in: MadeIn, came: Moment) {
-        (self.made_in, self.came) = (made_in, came);
+    pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
+        self.arrival = arrival;
     }
 
     /// Notes that the producer said that the data is complete.
@@ -228,15 +220,14 @@ impl Tree {
         self.is_complete = true;
     }
 
-    /// Which process the memory came into, and when.
     #[inline]
-    pub(crate) fn made(&self) -> (MadeIn, Moment) {
-        (self.made_in, self.came)
+    pub(crate) fn arrival(&self) -> Arrival {
+        self.arrival
     }
 
     /// When the memory came.
     pub(super) fn came(&self) -> Moment {
-        self.came
+        self.arrival.moment
     }
 
     /// Whether what names the memory is an address, to which a number can be added.
@@ -246,14 +237,14 @@ impl Tree {
 
     /// Says when the memory came, and whether the tree was put together of others.
     pub(super) fn set_parts(&mut self, came: Moment, is_of_parts: bool) {
-        (self.came, self.is_of_parts) = (came, is_of_parts);
+        (self.arrival.moment, self.is_of_parts) = (came, is_of_parts);
     }
 
     /// Whether the data lies on a device that is not there: this is a child of `fork`, and the tree
     /// was made before.
     #[inline(always)]
     pub(super) fn is_of_the_parents_device(&self) -> bool {
-        self.device.device_type != DeviceType::CPU && !self.made_in.is_this()
+        self.device.device_type != DeviceType::CPU && !self.arrival.process.is_this()
     }
 
     /// A tree that was put together here.
@@ -381,7 +372,7 @@ impl Tree {
             Some(_) if self.is_mixed() => None,
             // SAFETY: the memory is a `buffers[i]` of this tree, which keeps it.
             Some(claimed) => unsafe { Device::find_holding(self.device, claimed) },
-            None if self.has_telling_event() => Device::find_sending(self.device, self.came),
+            None if self.has_telling_event() => Device::find_sending(self.device, self.came()),
             None => Device::find(self.device),
         }
     }
@@ -415,7 +406,7 @@ impl Tree {
         };
         self.nodes().enumerate().flat_map(of_node).map(|memory| {
             let memory = Raw::from_ptr(memory.cast_mut().cast());
-            ClaimedMemory { memory, came: self.came }
+            ClaimedMemory { memory, came: self.came() }
         })
     }
 

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::driver::{Addressing, PlaceOwner, Raw, Watched};
-use super::{ClaimedMemory, Device, Memory, Moment, Owner, Queue, host};
+use super::{Arrival, ClaimedMemory, Device, Memory, Moment, Owner, Queue, host};
 use crate::device::deferred::{self, QueueUse};
 use crate::process::{self, MadeIn};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -102,9 +102,9 @@ pub struct Buffer {
 struct AboutBuffer {
     /// Queues that may still write the bytes.
     in_flight: Vec<Queue>,
-    /// Which process the memory came into, and when. `None` for memory of the host, which every
-    /// process may use, but where a parent may still write it.
-    made: Option<(MadeIn, Moment)>,
+    /// `None` for memory of the host, which every process may use, but where a parent may still
+    /// write it.
+    arrival: Option<Arrival>,
     /// The device whose driver makes a handle when this buffer is a part of an allocation. Also set
     /// where the driver cannot make such handles.
     divides: Option<Device>,
@@ -166,26 +166,24 @@ impl Buffer {
     ) -> Self {
         let is_on_device = device.device_type != DeviceType::CPU && !base.is_null();
         let about = is_on_device.then(|| {
-            let made = Some((MadeIn::watched(), Moment::now()));
-            Arc::new(AboutBuffer { made, ..AboutBuffer::default() })
+            Arc::new(AboutBuffer { arrival: Some(Arrival::now()), ..AboutBuffer::default() })
         });
         Self { device, base, offset, extent, owner, about }
     }
 
-    /// This buffer, with the moment at which a tree brought its memory into this process or into an
-    /// earlier one.
-    pub(crate) fn that_came(mut self, made: (MadeIn, Moment)) -> Self {
+    /// This buffer, whose memory came earlier, perhaps into another process.
+    pub(crate) fn that_came(mut self, arrival: Arrival) -> Self {
         if let Some(about) = &mut self.about {
-            Arc::make_mut(about).made = Some(made);
+            Arc::make_mut(about).arrival = Some(arrival);
         }
         self
     }
 
     /// This buffer, which a process that this one is a child of may still write, if one is named.
     pub(super) fn filled_by_a_parent(mut self, parent: Option<MadeIn>) -> Self {
-        if let Some(made_in) = parent {
+        if let Some(process) = parent {
             let about = Arc::make_mut(self.about.get_or_insert_default());
-            about.made = Some((made_in, Moment::now()));
+            about.arrival = Some(Arrival { process, moment: Moment::now() });
         }
         self
     }
@@ -193,11 +191,14 @@ impl Buffer {
     /// An error in a child of `fork` for memory on a device of its parent, and for memory that the
     /// parent may still write.
     pub(crate) fn check_process(&self) -> Result<()> {
-        let made = self.about.as_ref().and_then(|about| about.made);
-        if made.is_none_or(|(made_in, _)| made_in.is_this()) {
+        if self.arrival().is_none_or(|arrival| arrival.process.is_this()) {
             return Ok(());
         }
         Err(process::of_the_parent().on_device(self.device))
+    }
+
+    fn arrival(&self) -> Option<Arrival> {
+        self.about.as_ref()?.arrival
     }
 
     /// This buffer, whose parts get their handles from this device if it can make them.
@@ -306,8 +307,7 @@ impl Buffer {
 
     /// The buffer's memory, and the device that it is said to be on.
     pub(crate) fn claimed(&self) -> ClaimedMemory {
-        let made = self.about.as_ref().and_then(|about| about.made);
-        let came = made.map_or_else(Moment::now, |(_, came)| came);
+        let came = self.arrival().map_or_else(Moment::now, |arrival| arrival.moment);
         ClaimedMemory { memory: self.base, came }
     }
 

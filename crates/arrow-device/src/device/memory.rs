@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::allocator::{Lent, free_what_is_kept};
 use super::driver::{Addressing, PlaceOwner, Raw, Region, Route, SharedUse, Spot, Watched};
-use super::{Allocator, Buffer, Device, Extent, Moment, Queue, host};
+use super::{Allocator, Arrival, Buffer, Device, Extent, Moment, Queue, host};
 use crate::device::deferred::{self, QueueUse, Shortage};
 use crate::process::{self, MadeIn};
 use crate::{DeviceType, Error, ErrorKind, Result};
@@ -497,12 +497,12 @@ impl Memory {
         let has_parts = properties.parts && properties.addressing == Addressing::Handle;
         let is_named = properties.separate || (has_parts && self.is_the_drivers());
         let divides = is_named.then(|| self.block.device.clone());
-        let made = (self.block.device.made_in(), Moment::now());
+        let arrival = Arrival { process: self.block.device.made_in(), moment: Moment::now() };
         // The parent may still write to the pages.
         let parent = self.maker_of_shared_pages().filter(|made_in| !made_in.is_this());
         let owner: super::BytesOwner = Arc::new(self);
         Buffer::from_parts(device, base, offset, Extent::Exact(len), Some(owner))
-            .that_came(made)
+            .that_came(arrival)
             .filled_by_a_parent(parent)
             .divided_by(divides)
     }

@@ -50,7 +50,7 @@ pub(crate) use buffer::{BytesOwner, location};
 pub(crate) use event::has_not_passed;
 pub(crate) use granular::lead;
 pub(crate) use memory::Parted;
-pub(crate) use moment::{ClaimedMemory, Moment};
+pub(crate) use moment::{Arrival, ClaimedMemory, Moment};
 pub(crate) use on_return::MemoryOnReturn;
 pub(crate) use owner::Owner;
 pub(crate) use unit_reads::{ReadsTo, UnitReads};

@@ -1,4 +1,5 @@
-//! [`Moment`]: when memory came, among the openings and closings of devices.
+//! [`Moment`]: when memory came, among the openings and closings of devices; and [`Arrival`]: into
+//! which process it came then.
 //!
 //! A device's id may stand for one runtime now and for another one later: a device was closed or
 //! lost and is opened again, or an application made a new context whose handle is that of an old
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Memory;
 use super::driver::Raw;
+use crate::process::MadeIn;
 
 /// The number of the latest opening or closing.
 static LATEST: AtomicU32 = AtomicU32::new(0);
@@ -55,6 +57,22 @@ impl Moment {
     /// Whether this moment is known to be before another one.
     pub(super) fn is_before(self, other: Self) -> bool {
         self < other
+    }
+}
+
+/// When memory came, and into which process. An export keeps the arrival for whoever imports the
+/// memory again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) process: MadeIn,
+    pub(crate) moment: Moment,
+}
+
+impl Arrival {
+    /// The arrival of memory that comes now.
+    #[inline]
+    pub(crate) fn now() -> Self {
+        Self { process: MadeIn::watched(), moment: Moment::now() }
     }
 }
 

@@ -20,12 +20,11 @@ use crate::abi::dlpack::{
     DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
     DLPACK_MAJOR_VERSION, DLTensor,
 };
-use crate::device::Moment;
+use crate::device::Arrival;
 use crate::device::deferred::QueueUse;
 use crate::device::driver::Addressing;
 use crate::ffi::guard;
 use crate::pool::block::{self, Block};
-use crate::process::MadeIn;
 use crate::{Array, Device, DeviceType, Error, ErrorKind, Queue, Result};
 
 impl Tensor {
@@ -309,11 +308,11 @@ pub(super) static VERSIONED_DELETERS: Deleters<DLManagedTensorVersioned> = Delet
 };
 
 impl<F: Form> Managed<F> {
-    /// Which process the memory came into, and when, if this library exported the tensor.
+    /// The arrival of the memory, if this library exported the tensor.
     ///
     /// A tensor of ours is known by its deleter, which has one of two addresses. A function at one
     /// of these addresses is that deleter, so the context is what the deleter takes.
-    pub(super) fn made_here(&self) -> Option<(MadeIn, Moment)> {
+    pub(super) fn arrival_before_export(&self) -> Option<Arrival> {
         let (deleter, context) = self.deleter();
         let (deleter, ours) = (deleter?, F::deleters());
         let owner = if ptr::fn_addr_eq(deleter, ours.of_finished) {
@@ -325,7 +324,7 @@ impl<F: Form> Managed<F> {
         };
         // SAFETY: the deleter can be called (UNS-23), so that the context is the block that it
         // would give back; nobody does as long as this owner is there.
-        unsafe { owner.as_ref() }.and_then(Tensor::made)
+        unsafe { owner.as_ref() }.and_then(Tensor::arrival)
     }
 }
 

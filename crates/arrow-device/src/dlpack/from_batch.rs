@@ -106,7 +106,7 @@ impl Batch {
         let ready = whole.tree().pending()?.into_owned();
         let owner = Tree::owner(whole.tree());
         let buffer = Buffer::from_parts(self.device(), base, 0, Extent::AtLeast(len), Some(owner))
-            .that_came(whole.tree().made());
+            .that_came(whole.tree().arrival());
         let memory = bytes_of(buffer, |builder| builder.finish_with(ready))?;
         Ok(Tensor::new(
             TensorMemory::of(memory),

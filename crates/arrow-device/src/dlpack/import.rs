@@ -26,7 +26,7 @@ use std::sync::Arc;
 use super::dims::{Axes, Dims, FEW, MAX_DIMENSIONS};
 use super::dtype::Width;
 use super::managed::{Form, Managed};
-use super::memory::{TensorMemory, bytes_of, made_of};
+use super::memory::{TensorMemory, arrival_of, bytes_of};
 use super::tensor::{Origin, TensorParts};
 use super::{Dtype, Order, Tensor, device};
 use crate::abi::dlpack::{
@@ -159,15 +159,15 @@ impl Tensor {
     ) -> Result<Self> {
         let raw = managed.tensor();
         // SAFETY: UNS-24, which the caller promises; the version is known.
-        let checked = unsafe { Checked::new(&raw, flags, || made_of(&managed).1) };
+        let checked = unsafe { Checked::new(&raw, flags, || arrival_of(&managed).moment) };
         let checked = checked.map_err(|error| error.during("import"))?;
         let Checked { device, base, start, len, dtype, width, padded, dims } = checked;
         let memory = match order {
             Order::On(queue) => {
                 let extent = Extent::AtLeast(len);
-                let made = made_of(&managed);
+                let arrival = arrival_of(&managed);
                 let buffer = Buffer::from_parts(device, base, 0, extent, Some(Arc::new(managed)))
-                    .that_came(made);
+                    .that_came(arrival);
                 let submitted = queue.reaches(device);
                 let made =
                     submitted.and_then(|()| bytes_of(buffer, |builder| builder.finish_on(queue)));

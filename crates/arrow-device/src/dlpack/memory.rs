@@ -23,11 +23,10 @@ use crate::abi::ArrowArray;
 use crate::array::structs::{ForeignArray, Structs, StructsBelow};
 use crate::array::{BufferPointer, ReadyWhen, Storage, Tree};
 use crate::device::driver::Raw;
-use crate::device::{Moment, deferred};
+use crate::device::{Arrival, deferred};
 use crate::ffi::release::release_share;
 use crate::once::OnceBox;
 use crate::pool::shared::Shared;
-use crate::process::MadeIn;
 use crate::{
     Array, ArrayBuilder, Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Result, Schema,
 };
@@ -61,9 +60,8 @@ struct ImportedTensor {
     len: u64,
     /// The type of the elements, if they lie one behind the other from the base on.
     elements: Option<Dtype>,
-    /// Which process imported the tensor, and when. `None` for host memory, which every process may
-    /// give back.
-    made: Option<(MadeIn, Moment)>,
+    /// `None` for host memory, which every process may give back.
+    arrival: Option<Arrival>,
 }
 
 // SAFETY: through a shared reference one thread reads `unshared`, once: the thread that changes
@@ -84,7 +82,7 @@ impl Drop for ImportedTensor {
     fn drop(&mut self) {
         let array = *self.array.get_mut();
         if array.is_null() {
-            if self.made.is_none_or(|(made_in, _)| made_in.is_this()) {
+            if self.arrival.is_none_or(|arrival| arrival.process.is_this()) {
                 // SAFETY: `array` is null, so nobody has moved the value, and this is its end.
                 unsafe { ManuallyDrop::drop(self.unshared.get_mut()) };
             } else {
@@ -189,10 +187,10 @@ impl TensorMemory {
         elements: Option<Dtype>,
     ) -> Self {
         let is_host = device.device_type == DeviceType::CPU;
-        let made = if is_host { None } else { Some(made_of(&managed)) };
+        let arrival = if is_host { None } else { Some(arrival_of(&managed)) };
         let unshared = UnsafeCell::new(ManuallyDrop::new(F::exported(managed)));
         let array = AtomicPtr::new(ptr::null_mut());
-        let imported = ImportedTensor { array, unshared, len, elements, made };
+        let imported = ImportedTensor { array, unshared, len, elements, arrival };
         Self { device, base, held: ElementOwner::Imported(imported) }
     }
 
@@ -256,18 +254,18 @@ impl TensorMemory {
         let storage = Storage::Foreign(structs);
         let mut tree = Tree::new(schema.clone(), self.device, ReadyWhen::Now, storage);
         tree.set_complete();
-        if let Some((made_in, came)) = imported.made {
-            tree.set_made(made_in, came);
+        if let Some(arrival) = imported.arrival {
+            tree.set_arrival(arrival);
         }
         Ok((Array::from_tree(Shared::new(tree)?), kept))
     }
 
-    /// Which process memory on a device came into, and when. `None` for host memory.
-    pub(crate) fn made(&self) -> Option<(MadeIn, Moment)> {
+    /// The arrival of memory on a device. `None` for host memory.
+    pub(crate) fn arrival(&self) -> Option<Arrival> {
         match &self.held {
             ElementOwner::Array(_) if self.device.device_type == DeviceType::CPU => None,
-            ElementOwner::Array(array) => Some(array.tree().made()),
-            ElementOwner::Imported(imported) => imported.made,
+            ElementOwner::Array(array) => Some(array.tree().arrival()),
+            ElementOwner::Imported(imported) => imported.arrival,
         }
     }
 
@@ -313,11 +311,11 @@ impl Clone for TensorMemory {
     }
 }
 
-/// Which process the memory of an imported tensor on a device came into, and when: this process and
-/// now, unless the tensor was exported here before.
+/// The arrival of the memory of an imported tensor on a device: this process and now, unless the
+/// tensor was exported here before.
 #[inline(never)]
-pub(crate) fn made_of<F: Form>(managed: &Managed<F>) -> (MadeIn, Moment) {
-    managed.made_here().unwrap_or_else(|| (MadeIn::watched(), Moment::now()))
+pub(crate) fn arrival_of<F: Form>(managed: &Managed<F>) -> Arrival {
+    managed.arrival_before_export().unwrap_or_else(Arrival::now)
 }
 
 /// An array of all bytes of a buffer.

@@ -9,9 +9,8 @@ use super::dims::Dims;
 use super::dtype::Width;
 use super::memory::{ELEMENTS, TensorMemory, array_of};
 use crate::device::driver::{Addressing, Raw};
-use crate::device::{Location, Moment, location};
+use crate::device::{Arrival, Location, location};
 use crate::pool::shared::{Shared, Vacancy};
-use crate::process::MadeIn;
 use crate::{
     Array, ArrayBuilder, Buffer, Device, DeviceId, DeviceType, Error, ErrorKind, Extent, Queue,
     Result, View,
@@ -290,9 +289,9 @@ impl Tensor {
         Ok(self.clone().changed(|parts| (parts.dims, parts.start) = (dims, start)))
     }
 
-    /// Which process memory on a device came into, and when. `None` for host memory.
-    pub(super) fn made(&self) -> Option<(MadeIn, Moment)> {
-        self.parts.memory.made()
+    /// The arrival of memory on a device. `None` for host memory.
+    pub(super) fn arrival(&self) -> Option<Arrival> {
+        self.parts.memory.arrival()
     }
 
     /// The memory as an array.

@@ -212,7 +212,7 @@ impl Tensor {
         let owner = Tree::owner(memory.tree());
         let extent = Extent::AtLeast(bytes);
         let buffer = Buffer::from_parts(memory.device(), base, 0, extent, Some(owner))
-            .that_came(memory.tree().made());
+            .that_came(memory.tree().arrival());
         let buffers = [None, (!base.is_null()).then_some(buffer)];
         let part = part_width(self.dtype(), self.width());
         let first = start.checked_div(part).and_then(|first| usize::try_from(first).ok());
@@ -271,7 +271,7 @@ impl Tensor {
         let device = memory.device();
         let buffer =
             Buffer::from_parts(device, place.0, 0, extent, Some(Tree::owner(memory.tree())))
-                .that_came(memory.tree().made());
+                .that_came(memory.tree().arrival());
         Array::builder(Field::new("", DataType::Boolean, false))
             .device(device)
             .len(bytes.len())
