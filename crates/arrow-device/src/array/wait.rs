@@ -41,6 +41,17 @@ pub enum Ready {
     AfterEvents(usize),
 }
 
+/// What is known of the queue in whose order data is ready.
+enum QueueOrder {
+    /// Nothing but the events of the data says when it is ready.
+    None,
+    /// The order of this device's one queue says when the data is ready, and no event does.
+    Of(Device),
+    /// The data came without an event, and its device is not open. A device of its type may have
+    /// one queue in whose order its data is ready.
+    Unknown,
+}
+
 impl Array {
     /// When the data may be used. Asks no device.
     pub fn ready(&self) -> Ready {
@@ -278,7 +289,7 @@ impl Tree {
             return Ok(None);
         }
         self.check_process()?;
-        let Some(device) = self.device_in_order() else { return Ok(None) };
+        let QueueOrder::Of(device) = self.queue_order() else { return Ok(None) };
         if let Some(known) = &*self.notes.lock(|notes| &notes.in_order) {
             return Ok(Some(known.clone()));
         }
@@ -290,10 +301,18 @@ impl Tree {
         Ok(Some(event))
     }
 
-    /// The device, where only the order of its queue says when the data is complete.
-    fn device_in_order(&self) -> Option<Device> {
-        let is_told = || self.open_device().filter(Device::is_in_queue_order);
-        if self.may_be_in_queue_order() { is_told() } else { None }
+    /// What is known of the queue in whose order the data is ready.
+    fn queue_order(&self) -> QueueOrder {
+        if self.device.device_type == DeviceType::CPU || !self.came_without_event() {
+            return QueueOrder::None;
+        }
+        match self.open_device() {
+            Some(device) if device.is_in_queue_order() => QueueOrder::Of(device),
+            None if convention::may_be_in_queue_order(self.device.device_type) => {
+                QueueOrder::Unknown
+            }
+            _ => QueueOrder::None,
+        }
     }
 
     /// Whether only the order of a queue says when the data is complete, as far as can be told
@@ -301,7 +320,7 @@ impl Tree {
     #[cold]
     pub(super) fn is_in_queue_order(&self) -> bool {
         self.may_be_in_queue_order()
-            && (self.is_of_the_parents_device() || self.device_in_order().is_some())
+            && (self.is_of_the_parents_device() || matches!(self.queue_order(), QueueOrder::Of(_)))
     }
 
     /// Whether the data may be ready in the order of a queue: the data came without an event, and a
@@ -322,17 +341,11 @@ impl Tree {
         }
     }
 
-    /// Whether nobody can tell here if the data is ready in the order of a queue: it came without
-    /// an event from a type of device that may have such a queue, and the device is not open.
+    /// Whether nobody can tell here if the data is ready in the order of a queue.
     #[inline]
     pub(crate) fn has_unknown_order(&self) -> bool {
-        self.device.device_type != DeviceType::CPU && self.has_unknown_order_on_device()
-    }
-
-    fn has_unknown_order_on_device(&self) -> bool {
-        convention::may_be_in_queue_order(self.device.device_type)
-            && self.came_without_event()
-            && self.open_device().is_none()
+        self.device.device_type != DeviceType::CPU
+            && matches!(self.queue_order(), QueueOrder::Unknown)
     }
 
     /// An error where the queue of another device cannot be ordered behind the queue in whose order
