@@ -1,7 +1,7 @@
 //! Writes an `ArrowDeviceArray` for a consumer.
 //!
 //! 1. The struct can show one event. `export` shows the event of the array (`single_pending`), and
-//!    `export_on` lets a queue join several events (`export_joined`).
+//!    `export_on` lets a queue join several events (`joined_pending`).
 //! 2. A node without anything below it goes out as one struct (`exported_leaf`). The struct refers
 //!    to the tree's own table of buffers, and its `private_data` is a share of the tree.
 //! 3. Any other node takes one block of recycled memory for all structs below it, an arena
@@ -14,15 +14,14 @@
 //! null. `export` calls no device. The loop over the nodes is compiled once for imported trees and
 //! once for built ones. What must stay true: an error leaves the consumer's struct as it was.
 
-use crate::numbered::{all_numbered, numbered};
+use crate::numbered::numbered;
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
-use std::ops::Range;
 use std::ptr::{self, NonNull};
 
+use super::export_nodes::{BatchRows, BuiltNodes, ImportedNodes, have_rows_of};
 use super::node::ArrayNode;
 use super::readiness::{Pending, ReadyWhen};
-use super::structs::Structs;
 use super::tree::{Built, MemoryOrigin, Storage, Tree};
 use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
@@ -33,9 +32,19 @@ use crate::ffi::build::{ArenaRoom, as_uninit};
 use crate::ffi::node::{CNode, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource};
 use crate::ffi::release::{self, release_share};
 use crate::pool::shared::Shared;
-use crate::schema::{Check, Schema};
+use crate::schema::Schema;
 use crate::trace::told;
 use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
+
+/// How an array that may not be ready is exported.
+pub(crate) enum Manner {
+    /// With the one event that the array has.
+    AsItIs,
+    /// With one event, for which this queue joins all events of the array.
+    On(Queue),
+    /// Without an event, after a wait on the host.
+    Settled,
+}
 
 impl Array {
     /// Hands the array to a consumer: fills the struct that the consumer allocated.
@@ -70,7 +79,7 @@ impl Array {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn export(&self, out: &mut ArrowDeviceArray) -> Result<()> {
-        self.export_as_it_is(as_uninit(out))
+        self.export_with(self.single_pending()?, || self.tree().clone(), as_uninit(out))
     }
 
     /// [`export`](Self::export) into memory that may not be initialised.
@@ -80,7 +89,7 @@ impl Array {
     pub unsafe fn export_to(&self, out: *mut ArrowDeviceArray) -> Result<()> {
         // SAFETY: UNS-13, which the caller promises, and nothing is read there.
         let out = unsafe { &mut *out.cast::<MaybeUninit<ArrowDeviceArray>>() };
-        self.export_as_it_is(out)
+        self.export_with(self.single_pending()?, || self.tree().clone(), out)
     }
 
     /// [`export`](Self::export), with several events joined: the queue waits for each of them and
@@ -91,13 +100,14 @@ impl Array {
     /// to show, unless the data is ready in the order of the device's one queue; and where the
     /// queue's events are of another kind than those that arrays on the device show.
     pub fn export_on(&self, queue: &Queue, out: &mut ArrowDeviceArray) -> Result<()> {
-        self.export_joined(queue, as_uninit(out))
+        self.export_with(self.joined_pending(queue)?, || self.tree().clone(), as_uninit(out))
     }
 
     /// [`export`](Self::export) without an event, for consumers that are known to ignore events.
     /// Waits on the host until the data is ready.
     pub fn export_settled(&self, out: &mut ArrowDeviceArray) -> Result<()> {
-        self.export_waited_for(as_uninit(out))
+        self.wait()?;
+        self.export_with(None, || self.tree().clone(), as_uninit(out))
     }
 
     /// Hands the array to a consumer that only knows plain `ArrowArray`s, which lie in host memory.
@@ -110,34 +120,38 @@ impl Array {
         Ok(())
     }
 
-    #[inline(always)]
-    fn export_as_it_is(&self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
-        self.export_with(self.single_pending()?, || self.tree().clone(), out)
-    }
-
     /// [`export`](Self::export) of an array that is not used any more. The consumer gets the
     /// array's own share of the tree, so no reference count changes.
     #[inline(always)]
     pub(crate) fn export_away(self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
         let array = ManuallyDrop::new(self);
         // SAFETY: it is not looked at again, and never dropped.
-        unsafe { array.export_and_forget(out) }
+        unsafe { array.export_and_forget(&Manner::AsItIs, out) }
     }
 
-    /// [`export_away`](Self::export_away) of an array that stays in its place in memory, which
-    /// saves the move of the array.
+    /// Exports an array that is not used any more, from its place in memory, which saves the move
+    /// of the array.
     ///
     /// # Safety
     /// Whatever the outcome, the array is neither used nor dropped after this.
     #[inline(always)]
     pub(crate) unsafe fn export_and_forget(
         &self,
+        manner: &Manner,
         out: &mut MaybeUninit<ArrowDeviceArray>,
     ) -> Result<()> {
         // SAFETY: whatever the outcome, the array is neither used nor dropped after this, as the
         // caller promises.
         let share = unsafe { self.share_taken() };
-        self.export_with(self.single_pending()?, || share, out)
+        let pending = match manner {
+            Manner::AsItIs => self.single_pending()?,
+            Manner::On(queue) => self.joined_pending(queue)?,
+            Manner::Settled => {
+                self.wait()?;
+                None
+            }
+        };
+        self.export_with(pending, || share, out)
     }
 
     /// [`export_host`](Self::export_host) of an array that is not used any more.
@@ -174,44 +188,6 @@ impl Array {
         unsafe { ptr::read(&raw const self.tree) }
     }
 
-    pub(crate) fn export_joined(
-        &self,
-        queue: &Queue,
-        out: &mut MaybeUninit<ArrowDeviceArray>,
-    ) -> Result<()> {
-        let pending = match &self.tree().ready {
-            ReadyWhen::Now => None,
-            _ if Device::any_is_in_queue_order() && self.is_in_queue_order() => None,
-            _ if !self.may_show_events() => {
-                self.wait()?;
-                None
-            }
-            _ if self.tree().has_unknown_order() => return Err(self.unknown_order()),
-            ReadyWhen::After(pending) if !self.tree().is_in_queue_order() => Some(pending.clone()),
-            _ => {
-                self.tree().require_reach(queue)?;
-                let shows_its_event = queue.device().properties().readiness == Readiness::Event
-                    && convention::have_same_events(
-                        queue.device().id().device_type,
-                        self.device().device_type,
-                    );
-                if shows_its_event {
-                    let all = self.tree().pending()?;
-                    Some(Pending::Event(self.tree().joined(queue, &all)?))
-                } else {
-                    self.wait()?;
-                    None
-                }
-            }
-        };
-        self.export_with(pending, || self.tree().clone(), out)
-    }
-
-    pub(crate) fn export_waited_for(&self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
-        self.wait()?;
-        self.export_with(None, || self.tree().clone(), out)
-    }
-
     /// Waits until a struct without an event may go out. An error where the struct's buffers would
     /// not lie in host memory.
     fn wait_for_host(&self) -> Result<()> {
@@ -233,7 +209,7 @@ impl Array {
     fn single_pending(&self) -> Result<Option<Pending>> {
         match &self.tree().ready {
             ReadyWhen::Now => Ok(None),
-            _ if Device::any_is_in_queue_order() && self.is_in_queue_order() => Ok(None),
+            _ if Device::any_is_in_queue_order() && self.is_ready_in_its_order() => Ok(None),
             _ if self.tree().has_unknown_order() => Err(self.unknown_order()),
             ReadyWhen::After(pending)
                 if self.may_show_events() && !self.tree().is_in_queue_order() =>
@@ -244,8 +220,38 @@ impl Array {
         }
     }
 
+    /// The one event that stands for all events of the array, which the queue joins where there are
+    /// several.
+    fn joined_pending(&self, queue: &Queue) -> Result<Option<Pending>> {
+        let tree = self.tree();
+        match &tree.ready {
+            ReadyWhen::Now => return Ok(None),
+            _ if Device::any_is_in_queue_order() && self.is_ready_in_its_order() => {
+                return Ok(None);
+            }
+            _ if !self.may_show_events() => {}
+            _ if tree.has_unknown_order() => return Err(self.unknown_order()),
+            ReadyWhen::After(pending) if !tree.is_in_queue_order() => {
+                return Ok(Some(pending.clone()));
+            }
+            _ => {
+                tree.require_reach(queue)?;
+                let of = queue.device();
+                let shows_its_event = of.properties().readiness == Readiness::Event
+                    && convention::have_same_events(of.id().device_type, tree.device.device_type);
+                if shows_its_event {
+                    let joined = tree.joined(queue, &tree.pending()?)?;
+                    return Ok(Some(Pending::Event(joined)));
+                }
+            }
+        }
+        // No event can go out.
+        self.wait()?;
+        Ok(None)
+    }
+
     /// Whether the array is ready in the order of its device's queue. No event tells a consumer so.
-    fn is_in_queue_order(&self) -> bool {
+    fn is_ready_in_its_order(&self) -> bool {
         let tree = self.tree();
         let is_in_order = |event| tree.is_in_order_of(event);
         tree.ready.pending().iter().all(|one| one.event().is_some_and(is_in_order))
@@ -393,7 +399,7 @@ impl Array {
         let owner = (owner, tree.origin());
         let ChildNumbers { first, count, .. } = tables.below(root);
         let (columns, plain) = (first..first + count, (root, self.exported_root()));
-        let variable = if self.is_batch && !has_just(&tables, columns.clone(), self.window()) {
+        let variable = if self.is_batch && !have_rows_of(self.window(), &tables, columns.clone()) {
             let rows = BatchRows { tables, columns, window: self.window() };
             room.build(plain, &rows, owner, shown.handle(), out)?
         } else {
@@ -553,81 +559,8 @@ impl Tree {
     }
 }
 
-/// The nodes of a tree that was put together here and is being exported.
-struct BuiltNodes<'tree> {
-    nodes: &'tree [ArrayNode],
-    checks: &'tree [Check],
-}
-
-impl TreeSource<ArrowArray> for BuiltNodes<'_> {
-    #[inline(always)]
-    fn below(&self, source: u32) -> ChildNumbers {
-        numbered(self.checks.get(source as usize)).below()
-    }
-
-    #[inline(always)]
-    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrayNode> {
-        all_numbered(self.nodes, numbers.start as usize..numbers.end as usize).iter().copied()
-    }
-}
-
-/// The nodes of a tree that was imported and is being exported.
-struct ImportedNodes<'tree> {
-    structs: &'tree Structs,
-    checks: &'tree [Check],
-}
-
-impl TreeSource<ArrowArray> for ImportedNodes<'_> {
-    #[inline(always)]
-    fn below(&self, source: u32) -> ChildNumbers {
-        numbered(self.checks.get(source as usize)).below()
-    }
-
-    #[inline(always)]
-    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrayNode> {
-        self.structs.nodes(numbers, self.checks)
-    }
-}
-
 /// The table of buffers of a struct array without a validity bitmap.
 const NO_BITMAP: &[*const c_void; 1] = &[ptr::null()];
-
-/// The nodes of a tree whose root is a record batch. Each column has exactly the rows of the batch,
-/// and the struct around the columns has no offset. Shipped consumers refuse an offset there, and
-/// ignore the length.
-struct BatchRows<S> {
-    tables: S,
-    /// The numbers of the columns.
-    columns: Range<u32>,
-    /// The window of the batch.
-    window: Window,
-}
-
-impl<S: TreeSource<ArrowArray>> TreeSource<ArrowArray> for BatchRows<S> {
-    #[inline(always)]
-    fn below(&self, source: u32) -> ChildNumbers {
-        self.tables.below(source)
-    }
-
-    #[inline(always)]
-    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrayNode> {
-        let (rows, are_columns) = (self.window, numbers == self.columns);
-        self.tables.children(numbers).map(move |mut node| {
-            if are_columns {
-                node.window = node.window.part(rows.offset, rows.length);
-            }
-            node
-        })
-    }
-}
-
-/// Whether the columns have exactly the rows of the batch, as they usually do. Such columns go out
-/// unchanged.
-#[inline(always)]
-fn has_just(tables: &impl TreeSource<ArrowArray>, columns: Range<u32>, rows: Window) -> bool {
-    let are_rows = |node: ArrayNode| node.window.length == rows.length;
-    rows.offset == 0 && tables.children(columns).all(are_rows)
-}
 
 /// The owner of an exported tree. Its event is dropped before its data.
 pub(crate) struct ExportedTree {

@@ -2,20 +2,13 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
-use std::ptr;
 
 use crate::abi::{
     ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema,
 };
+use crate::array::Manner;
 use crate::schema::Schema;
-use crate::{Array, DeviceType, Queue, Result};
-
-/// How a stream exports arrays that are not ready.
-pub(super) enum Manner {
-    AsItIs,
-    On(Queue),
-    Settled,
-}
+use crate::{Array, DeviceType, Result};
 
 /// A C struct for streams.
 pub(super) trait CStream: Sized + 'static {
@@ -115,16 +108,8 @@ impl CStream for ArrowDeviceArrayStream {
         manner: &Manner,
         out: &mut MaybeUninit<ArrowDeviceArray>,
     ) -> Result<()> {
-        if let Manner::AsItIs = manner {
-            // SAFETY: the array is neither used nor dropped after this, as the caller promises.
-            return unsafe { array.export_and_forget(out) };
-        }
-        // SAFETY: nobody else uses or drops the array after this, as the caller promises.
-        let array = unsafe { ptr::read(array) };
-        match manner {
-            Manner::On(queue) => array.export_joined(queue, out),
-            _ => array.export_waited_for(out),
-        }
+        // SAFETY: the array is neither used nor dropped after this, as the caller promises.
+        unsafe { array.export_and_forget(manner, out) }
     }
 }
 

@@ -9,8 +9,9 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::{self, NonNull};
 
 use super::ArrayStream;
-use super::c_stream::{CStream, Callbacks, Manner};
+use super::c_stream::{CStream, Callbacks};
 use crate::abi::{ArrowArrayStream, ArrowDeviceArrayStream, ArrowSchema};
+use crate::array::Manner;
 use crate::ffi::guard;
 use crate::schema::Schema;
 use crate::{DeviceType, Error, ErrorKind, Queue, Result, error};
