@@ -57,7 +57,7 @@ const AT_ONCE: usize = 16 << 10;
 
 /// What a frame is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// The schema and the domain of the arrays that follow.
     Schema = 1,
     /// An array.
@@ -72,10 +72,16 @@ pub(crate) enum Kind {
     Wanted = 6,
 }
 
-impl Kind {
+impl FrameKind {
     fn of(number: u8) -> Option<Self> {
-        const ALL: [Kind; 6] =
-            [Kind::Schema, Kind::Array, Kind::End, Kind::Failed, Kind::Released, Kind::Wanted];
+        const ALL: [FrameKind; 6] = [
+            FrameKind::Schema,
+            FrameKind::Array,
+            FrameKind::End,
+            FrameKind::Failed,
+            FrameKind::Released,
+            FrameKind::Wanted,
+        ];
         ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 }
@@ -83,7 +89,7 @@ impl Kind {
 /// A frame that came.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FrameKind,
     pub(crate) body: Vec<u8>,
     pub(crate) descriptors: Vec<OwnedFd>,
 }
@@ -157,12 +163,12 @@ impl Patience {
 }
 
 /// Appends a frame without descriptors, whose body is short.
-pub(crate) fn append(out: &mut Vec<u8>, kind: Kind, body: &[u8]) {
+pub(crate) fn append(out: &mut Vec<u8>, kind: FrameKind, body: &[u8]) {
     header(out, kind, 0, 0, body.len());
     out.extend(body);
 }
 
-fn header(out: &mut Vec<u8>, kind: Kind, flags: u8, descriptors: usize, len: usize) {
+fn header(out: &mut Vec<u8>, kind: FrameKind, flags: u8, descriptors: usize, len: usize) {
     out.extend(MAGIC.to_le_bytes());
     out.extend([kind as u8, flags]);
     out.extend(u16::try_from(descriptors).unwrap_or(u16::MAX).to_le_bytes());
@@ -189,7 +195,7 @@ pub(crate) fn require_room(body: usize, descriptors: usize) -> Result<()> {
 /// has no room for the frame.
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
-    kind: Kind,
+    kind: FrameKind,
     body: &[u8],
     descriptors: &[BorrowedFd<'_>],
     patience: Patience,
@@ -365,8 +371,8 @@ impl FrameReader {
         if magic != MAGIC || from.u32()? != 0 {
             return Err(malformed("what came is no message of this version"));
         }
-        let kind =
-            Kind::of(kind).ok_or_else(|| malformed(format!("no message has the kind {kind}")))?;
+        let kind = FrameKind::of(kind)
+            .ok_or_else(|| malformed(format!("no message has the kind {kind}")))?;
         let is_aside = flags & BODY_ASIDE != 0;
         if flags & !BODY_ASIDE != 0 || (is_aside && descriptors == 0) {
             return Err(malformed(format!("a message has the flags {flags:#x}")));

@@ -11,11 +11,11 @@ use rustix::net::Shutdown;
 
 use crate::described::{self, Opening};
 use crate::frames::{
-    Came, Frame, FrameReader, Kind, LONGEST_BODY, Limits, MOST_DESCRIPTORS, Patience,
+    Came, Frame, FrameKind, FrameReader, LONGEST_BODY, Limits, MOST_DESCRIPTORS, Patience,
 };
 use crate::problem::{malformed, of_parent, of_peer, shortened};
 use crate::releases::{Backchannel, Borrowed};
-use crate::schemas::{self, Domain};
+use crate::schemas::{self, MemoryDomain};
 use crate::shape::Shape;
 use crate::wire::Reader;
 
@@ -32,7 +32,7 @@ pub struct Receiver {
     reader: FrameReader,
     devices: Vec<Device>,
     /// What the arrays that come now are.
-    shape: Option<(Shape, Domain)>,
+    shape: Option<(Shape, MemoryDomain)>,
     trusts: bool,
     /// Whether what comes can be sent to a third process.
     passes_on: bool,
@@ -158,22 +158,22 @@ impl Receiver {
     }
 
     fn take_in(&mut self, frame: Frame) -> Result<Option<Array>> {
-        if !frame.descriptors.is_empty() && frame.kind != Kind::Array {
+        if !frame.descriptors.is_empty() && frame.kind != FrameKind::Array {
             return Err(malformed(format!("{:?} has descriptors", frame.kind)));
         }
         match frame.kind {
-            Kind::Schema => {
+            FrameKind::Schema => {
                 let (schema, domain) = schemas::decode(&frame.body)?;
                 self.shape = Some((Shape::new(schema)?, domain));
                 Ok(None)
             }
-            Kind::Array => self.open(frame).map(Some),
-            Kind::End => {
+            FrameKind::Array => self.open(frame).map(Some),
+            FrameKind::End => {
                 self.is_over = true;
                 Reader::new(&frame.body).finish()?;
                 Ok(None)
             }
-            Kind::Failed => {
+            FrameKind::Failed => {
                 let text = String::from_utf8_lossy(&frame.body);
                 Err(of_peer(format!("the sender says: {}", shortened(&text))))
             }
@@ -220,7 +220,7 @@ impl Receiver {
         let _ = rustix::net::shutdown(socket, Shutdown::Read);
         self.reader.read_only_begins();
         while let Ok(Came::Frame(frame)) = self.reader.read(socket, Patience::None) {
-            if frame.kind == Kind::Array
+            if frame.kind == FrameKind::Array
                 && let Ok(number) = described::number_of(&frame.body)
             {
                 self.back.released(number);
@@ -257,7 +257,7 @@ impl Receiver {
                 return Ok(shape.schema.clone());
             }
             match self.come(Patience::Forever)? {
-                Some(frame) if frame.kind != Kind::Array => {
+                Some(frame) if frame.kind != FrameKind::Array => {
                     self.take_in(frame)?;
                 }
                 Some(_) => return Err(malformed("an array comes before its schema")),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow_device::driver::ForkMutex;
 
-use crate::frames::{Kind, append, send_some};
+use crate::frames::{FrameKind, append, send_some};
 use crate::keeper::{self, Kept};
 use crate::process::Process;
 use crate::wire::Writer;
@@ -68,7 +68,7 @@ impl ToTell {
             let from = self.released.len().saturating_sub(PER_FRAME);
             let mut body = Writer::default();
             self.released.drain(from..).for_each(|number| body.u64(number));
-            append(&mut self.bytes, Kind::Released, &body.0);
+            append(&mut self.bytes, FrameKind::Released, &body.0);
         }
     }
 }
@@ -95,7 +95,7 @@ impl Backchannel {
 
     /// Tells the sender that `count` more arrays are wanted.
     pub(crate) fn wanted(self: &Arc<Self>, count: u32) {
-        self.tell(|to_tell| append(&mut to_tell.bytes, Kind::Wanted, &count.to_le_bytes()));
+        self.tell(|to_tell| append(&mut to_tell.bytes, FrameKind::Wanted, &count.to_le_bytes()));
     }
 
     fn tell(self: &Arc<Self>, what: impl FnOnce(&mut ToTell)) {

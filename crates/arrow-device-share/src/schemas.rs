@@ -18,14 +18,14 @@ const MAX_DEPTH: usize = 64;
 
 /// The domain of the memory that the arrays after this message lie in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Domain {
+pub(crate) struct MemoryDomain {
     pub(crate) device_type: DeviceType,
     /// Empty, where no array has come yet.
     pub(crate) way: String,
     pub(crate) device: [u8; 16],
 }
 
-impl Domain {
+impl MemoryDomain {
     pub(crate) fn of(id: DeviceId, domain: Option<SharingDomain>) -> Self {
         let way = domain.map_or("", |domain| domain.way);
         let way = way.get(..MAX_WAY).unwrap_or(way).to_owned();
@@ -39,7 +39,7 @@ impl Domain {
 }
 
 /// The body of a message that says what the arrays after it are.
-pub(crate) fn encode(schema: &Schema, domain: &Domain) -> Vec<u8> {
+pub(crate) fn encode(schema: &Schema, domain: &MemoryDomain) -> Vec<u8> {
     let mut out = Writer::default();
     out.u32(domain.device_type.0.cast_unsigned());
     out.bytes(domain.way.as_bytes());
@@ -61,7 +61,7 @@ fn encode_field(out: &mut Writer, field: &Field) {
 }
 
 /// Reads what [`encode`] wrote.
-pub(crate) fn decode(body: &[u8]) -> Result<(Schema, Domain)> {
+pub(crate) fn decode(body: &[u8]) -> Result<(Schema, MemoryDomain)> {
     let mut from = Reader::new(body);
     let device_type = DeviceType(from.u32()?.cast_signed());
     let way = from.text()?;
@@ -73,7 +73,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<(Schema, Domain)> {
     device.copy_from_slice(from.raw(16)?);
     let field = decode_field(&mut from, 0)?;
     from.finish()?;
-    Ok((Schema::new(field)?, Domain { device_type, way, device }))
+    Ok((Schema::new(field)?, MemoryDomain { device_type, way, device }))
 }
 
 /// The bytes of a field without any text: the lengths of the format, the name and the metadata, the

@@ -31,11 +31,11 @@ use arrow_device::{
 use rustix::event::EventfdFlags;
 
 use crate::described::Described;
-use crate::frames::{self, Came, Frame, FrameReader, Kind, Limits, Patience};
+use crate::frames::{self, Came, Frame, FrameKind, FrameReader, Limits, Patience};
 use crate::keeper::{self, Kept};
 use crate::problem::{malformed, of_parent, of_peer, shortened};
 use crate::process::Process;
-use crate::schemas::{self, Domain};
+use crate::schemas::{self, MemoryDomain};
 use crate::wire::Reader;
 
 /// Sends arrays to another process, and holds them until that process has finished with them.
@@ -76,7 +76,7 @@ pub struct Sender {
 pub(crate) struct Outgoing {
     socket: UnixStream,
     writing: ForkMutex<Writing>,
-    state: ForkMutex<State>,
+    state: ForkMutex<SenderState>,
     /// Tells the threads that wait behind the watching one that the state has changed.
     changed: Condvar,
     /// Wakes the watching thread where another one took in what the receiver told.
@@ -92,7 +92,7 @@ pub(crate) struct Outgoing {
 struct Writing {
     next: u64,
     /// The schema and the domain that were sent last.
-    sent: Option<(Schema, Domain)>,
+    sent: Option<(Schema, MemoryDomain)>,
     /// A queue of the device of the last array.
     queue: Option<Queue>,
     /// Whether memory is fixed, where that can be done.
@@ -103,7 +103,7 @@ struct Writing {
 
 /// What the receiver has, and has told.
 #[derive(Debug)]
-struct State {
+struct SenderState {
     held: BTreeMap<u64, Array>,
     wanted: u64,
     reader: FrameReader,
@@ -126,7 +126,7 @@ impl Sender {
         let reader = FrameReader::new(LIMITS);
         let writing = Writing { next: 0, sent: None, queue: None, fixes: true, trusts: false };
         let held = BTreeMap::new();
-        let state = State {
+        let state = SenderState {
             held,
             wanted: 0,
             reader,
@@ -298,7 +298,7 @@ impl Outgoing {
             // does not write to the memory (UNS-38).
             handles.push(unsafe { device.export_shared(place.memory, fixed) }?);
         }
-        let domain = Domain::of(device.id(), Some(domain));
+        let domain = MemoryDomain::of(device.id(), Some(domain));
         let schema = array.schema()?;
         let descriptors: Vec<_> =
             handles.iter().filter_map(|handle| Some(handle.descriptor.as_ref()?.as_fd())).collect();
@@ -315,7 +315,7 @@ impl Outgoing {
         }
         state.held.insert(number, array.clone());
         drop(state);
-        let sent = frames::send(self.socket(), Kind::Array, &body, &descriptors, patience);
+        let sent = frames::send(self.socket(), FrameKind::Array, &body, &descriptors, patience);
         drop(writing);
         if sent.is_err() {
             let unsent = self.state.lock()?.held.remove(&number);
@@ -365,15 +365,15 @@ impl Outgoing {
         if let Err(error) = self.send_stream(stream) {
             let text = error.to_string();
             // A receiver that has gone is told nothing.
-            let _ = self.send_frame(Kind::Failed, shortened(&text).as_bytes());
+            let _ = self.send_frame(FrameKind::Failed, shortened(&text).as_bytes());
             return Err(error);
         }
-        self.send_frame(Kind::End, &[])?;
+        self.send_frame(FrameKind::End, &[])?;
         self.until(Patience::Forever, |state| state.held.is_empty())?;
         Ok(())
     }
 
-    fn send_frame(&self, kind: Kind, body: &[u8]) -> Result<()> {
+    fn send_frame(&self, kind: FrameKind, body: &[u8]) -> Result<()> {
         let _writing = self.writing.lock()?;
         frames::send(self.socket(), kind, body, &[], Patience::of(self.patience))
     }
@@ -381,7 +381,7 @@ impl Outgoing {
     fn send_stream(&self, stream: ArrayStream) -> Result<()> {
         self.require_process()?;
         // The receiver wants to know the schema before the first array, also where there is none.
-        let domain = Domain::of(DeviceId::new(stream.device_type(), 0), None);
+        let domain = MemoryDomain::of(DeviceId::new(stream.device_type(), 0), None);
         let mut writing = self.writing.lock()?;
         let patience = Patience::of(self.patience);
         // A stream begins with its schema, also where the receiver knows it.
@@ -416,7 +416,7 @@ impl Outgoing {
     /// One thread watches the socket. Others that wait meanwhile are told by it when the state has
     /// changed, and one of them watches once the first one has what it waited for. A thread that
     /// looks without waiting wakes the watching one.
-    fn until(&self, patience: Patience, holds: impl Fn(&State) -> bool) -> Result<bool> {
+    fn until(&self, patience: Patience, holds: impl Fn(&SenderState) -> bool) -> Result<bool> {
         loop {
             let (mut state, is_so) = self.looked(|state| state.is_over || holds(state))?;
             if is_so {
@@ -457,7 +457,7 @@ impl Outgoing {
 
     /// Tells the threads that wait, if there are any: to tell nobody would cost a call of the
     /// system as well.
-    fn tell_waiting(&self, state: &State) {
+    fn tell_waiting(&self, state: &SenderState) {
         if state.waiting > 0 {
             self.changed.notify_all();
         }
@@ -465,7 +465,10 @@ impl Outgoing {
 
     /// Takes in what the receiver has told, and lets go of what the receiver released. Returns the
     /// state, and what `holds` says of it.
-    fn looked(&self, holds: impl FnOnce(&State) -> bool) -> Result<(MutexGuard<'_, State>, bool)> {
+    fn looked(
+        &self,
+        holds: impl FnOnce(&SenderState) -> bool,
+    ) -> Result<(MutexGuard<'_, SenderState>, bool)> {
         self.require_process()?;
         let mut released = Vec::new();
         let mut state = self.state.lock()?;
@@ -529,7 +532,7 @@ const GONE: &str = "the receiver has gone";
 /// The system keeps fewer frames for a reader, so only a receiver that talks without end has more.
 const FRAMES_AT_ONCE: usize = 1 << 14;
 
-impl State {
+impl SenderState {
     /// Takes in what the receiver has told. Returns whether that was anything. A receiver that
     /// breaks the protocol counts as gone: the arrays that it used are let go, because nothing that
     /// it says can be believed.
@@ -565,7 +568,7 @@ impl State {
     fn told(&mut self, frame: &Frame, released: &mut Vec<Array>) -> Result<()> {
         let mut from = Reader::new(&frame.body);
         match frame.kind {
-            Kind::Released => {
+            FrameKind::Released => {
                 while from.left() > 0 {
                     let number = from.u64()?;
                     let array = self.held.remove(&number).ok_or_else(|| {
@@ -575,7 +578,7 @@ impl State {
                 }
                 Ok(())
             }
-            Kind::Wanted => {
+            FrameKind::Wanted => {
                 self.wanted = self.wanted.saturating_add(from.u32()?.into());
                 from.finish()
             }
@@ -590,7 +593,7 @@ impl Writing {
         &mut self,
         socket: BorrowedFd<'_>,
         schema: &Schema,
-        domain: Domain,
+        domain: MemoryDomain,
         patience: Patience,
     ) -> Result<()> {
         let is_known = self.sent.as_ref().is_some_and(|(sent, of)| {
@@ -599,7 +602,7 @@ impl Writing {
         });
         if !is_known {
             let body = schemas::encode(schema, &domain);
-            frames::send(socket, Kind::Schema, &body, &[], patience)?;
+            frames::send(socket, FrameKind::Schema, &body, &[], patience)?;
             self.sent = Some((schema.clone(), domain));
         }
         Ok(())

@@ -8,7 +8,7 @@ use arrow_device::{Error, ErrorKind, Memory, Queue, Result};
 
 use crate::allocation::{Allocation, Placement};
 use crate::custody::Custody;
-use crate::engine::{State, misuse};
+use crate::engine::{EngineState, misuse};
 use crate::fault::Call;
 use crate::marks::Marks;
 use crate::memory::{DeviceBytes, PAGE};
@@ -54,7 +54,7 @@ impl Source {
     }
 }
 
-impl State {
+impl EngineState {
     pub(crate) fn allocate(
         &mut self,
         device: usize,

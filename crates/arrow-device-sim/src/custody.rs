@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use arrow_device::driver::{PlaceOwner, Watched, WatchedPlace};
 
-use crate::engine::State;
+use crate::engine::EngineState;
 use crate::report::{Mistake, Report};
 use crate::site::{RawSite, SiteId};
 use crate::span::Span;
@@ -147,7 +147,7 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
-impl State {
+impl EngineState {
     pub(crate) fn watch(&mut self, what: Watched, places: &[WatchedPlace], site: RawSite) {
         let site = self.sites.add(site);
         self.watched += 1;

@@ -33,7 +33,7 @@ use crate::track::{Access, What};
 const MOST_REPORTS: usize = 1000;
 
 pub(crate) struct Engine {
-    state: ForkMutex<State>,
+    state: ForkMutex<EngineState>,
     /// The process that made the simulator.
     home: LibraryUse,
     /// Notified when work has run, or the thread that runs it has stopped.
@@ -50,7 +50,7 @@ pub(crate) struct Engine {
 }
 
 /// The state behind the engine's lock.
-pub(crate) struct State {
+pub(crate) struct EngineState {
     pub(crate) kind: Kind,
     /// Whether others know memory by where its allocation begins.
     pub(crate) separate: bool,
@@ -142,7 +142,7 @@ impl Engine {
                 one_queue: None,
             });
         }
-        let state = State {
+        let state = EngineState {
             kind: settings.kind,
             separate: settings.separate,
             peer_access: settings.peer_access,
@@ -204,7 +204,7 @@ impl Engine {
     /// # Panics
     /// Panics in a child of `fork`, where a thread of the parent had the lock at the fork.
     #[expect(clippy::panic, reason = "a lock that is never given back would hang the child")]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, EngineState> {
         self.state.lock().unwrap_or_else(|error| panic!("the software device: {error}"))
     }
 
@@ -214,7 +214,7 @@ impl Engine {
     }
 
     /// Calls `act` under the lock, and drops what it threw away after the lock is released.
-    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut EngineState) -> R) -> R {
         let mut state = self.lock();
         let result = act(&mut state);
         self.unlock(state);
@@ -222,7 +222,7 @@ impl Engine {
     }
 
     /// Calls `act`, which submits work, under the lock. An eager device then runs the work.
-    pub(crate) fn submit<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn submit<R>(&self, act: impl FnOnce(&mut EngineState) -> R) -> R {
         let mut state = self.lock();
         let result = act(&mut state);
         // Work that a kernel submits, or that is submitted beside a kernel, runs later.
@@ -234,7 +234,7 @@ impl Engine {
     }
 
     /// Releases the lock, and drops what was thrown away under it.
-    pub(crate) fn unlock(&self, mut state: MutexGuard<'_, State>) {
+    pub(crate) fn unlock(&self, mut state: MutexGuard<'_, EngineState>) {
         let discarded = std::mem::take(&mut state.discarded);
         if std::mem::take(&mut state.has_lost) {
             // Wakes the threads that wait for work of a lost device.
@@ -250,7 +250,7 @@ impl Engine {
     }
 }
 
-impl State {
+impl EngineState {
     pub(crate) fn report(&mut self, report: Report) {
         if self.reports.len() < MOST_REPORTS {
             self.reports.push(report);

@@ -10,7 +10,7 @@ use arrow_device::driver::{Raw, Waiting, may_not_wait};
 use arrow_device::{Error, ErrorKind, Event, Queue, Result};
 
 use crate::clock::Clock;
-use crate::engine::{Engine, State, misuse};
+use crate::engine::{Engine, EngineState, misuse};
 use crate::event_table::{self, EventTable};
 use crate::events::Recorded;
 use crate::fault::Call;
@@ -18,7 +18,7 @@ use crate::report::{Mistake, Report};
 use crate::run::Outcome;
 use crate::site::{RawSite, SiteId};
 
-impl State {
+impl EngineState {
     pub(crate) fn make_event(&mut self, device: usize, site: RawSite) -> Result<Raw<Event>> {
         let site = self.sites.add(site);
         self.attempt(Call::MakeEvent, device)?;
@@ -294,7 +294,7 @@ impl Engine {
     }
 }
 
-impl State {
+impl EngineState {
     /// Returns an error where the host would have to wait for this work, and may not wait.
     fn require_wait(&self, device: usize, queue: usize, work: u64) -> Result<()> {
         if self.may_wait || self.queues[queue].done >= work {

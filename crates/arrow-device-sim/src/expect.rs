@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::engine::State;
+use crate::engine::EngineState;
 use crate::queue::{Piece, Side, Work};
 
 impl Side {
@@ -19,7 +19,7 @@ impl Side {
     }
 }
 
-impl State {
+impl EngineState {
     /// Notes that the work of this queue that runs now has written to host memory.
     pub(crate) fn expect_written(&mut self, queue: usize, mut written: Vec<Range<usize>>) {
         if written.is_empty() || !self.is_expected(&written) {

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use arrow_device::driver::{Filled, Raw, Spot};
 use arrow_device::{Queue, Result};
 
-use crate::engine::{State, misuse};
+use crate::engine::{EngineState, misuse};
 use crate::fault::Call;
 use crate::queue::{Piece, Side, Work};
 use crate::report::{Mistake, Report};
@@ -19,7 +19,7 @@ use crate::span::Span;
 use crate::submit::NOT_YET;
 use crate::track::{Access, What};
 
-impl State {
+impl EngineState {
     pub(crate) fn map_to_fill(
         &mut self,
         queue: Raw<Queue>,

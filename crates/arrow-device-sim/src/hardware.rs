@@ -106,7 +106,7 @@ impl Hardware {
     ) -> Result<usize> {
         let site = self.engine.site();
         let queue = lane.map(Lane::raw);
-        let allocate = |state: &mut crate::engine::State| {
+        let allocate = |state: &mut crate::engine::EngineState| {
             state.allocate_at(device, len, placement, queue, site)
         };
         Ok(self.engine.with(allocate)?.bits())
@@ -151,7 +151,7 @@ impl Hardware {
 
     /// Returns how many bytes are allocated on a device, and how many there can be.
     pub fn used_and_limit(&self, device: usize) -> (u64, u64) {
-        let of = |state: &mut crate::engine::State| {
+        let of = |state: &mut crate::engine::EngineState| {
             (state.devices[device].allocated, state.devices[device].limit)
         };
         self.engine.with(of)

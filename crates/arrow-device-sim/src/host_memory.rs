@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::engine::State;
+use crate::engine::EngineState;
 use crate::queue::{Piece, Side, Work};
 use crate::report::{Mistake, Report};
 use crate::track::{Access, Behind, Conflict, History};
@@ -31,7 +31,7 @@ fn addresses(bytes: Range<usize>) -> Range<u64> {
     bytes.start as u64..bytes.end as u64
 }
 
-impl State {
+impl EngineState {
     /// Judges the host sides of a copy that is about to be submitted. Pieces whose order is wrong
     /// are not watched for changes any more, so that one mistake is reported once.
     pub(crate) fn judge_host_sides(&mut self, pieces: &mut [Piece], access: Access) {

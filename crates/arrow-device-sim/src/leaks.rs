@@ -12,7 +12,7 @@ use std::ops::Range;
 use arrow_device::driver::WatchedPlace;
 
 use crate::allocation::Allocation;
-use crate::engine::State;
+use crate::engine::EngineState;
 use crate::report::{Mistake, Report};
 use crate::site::SiteId;
 
@@ -78,7 +78,7 @@ struct Left {
     events: BTreeMap<u64, (SiteId, Option<usize>)>,
 }
 
-impl State {
+impl EngineState {
     /// Reports everything that still exists and should not, each thing by itself.
     pub(crate) fn leaks(&self) -> Vec<Report> {
         let mut left = self.left();

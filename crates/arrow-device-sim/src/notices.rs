@@ -10,7 +10,7 @@ use std::time::Duration;
 use arrow_device::driver::{EventNotice, Raw};
 use arrow_device::{Event, Result};
 
-use crate::engine::{Engine, State};
+use crate::engine::{Engine, EngineState};
 
 /// How long the thread stays when there is nothing to announce any more.
 const LINGER: Duration = Duration::from_millis(20);
@@ -57,7 +57,7 @@ impl Engine {
     /// Calls the notices that are due. Not called inside an operation of the driver, because the
     /// one that is woken may call such an operation.
     pub(crate) fn call_notices(&self) {
-        let due = self.with(State::take_due);
+        let due = self.with(EngineState::take_due);
         due.into_iter().for_each(|expected| expected.notice.call());
     }
 
@@ -84,7 +84,7 @@ impl Engine {
     }
 }
 
-impl State {
+impl EngineState {
     fn take_due(&mut self) -> Vec<Expected> {
         let queues = &self.queues;
         let is_due = |one: &mut Expected| queues[one.queue].done >= one.work;

@@ -7,7 +7,7 @@ use arrow_device::driver::{Raw, Spot};
 use arrow_device::{Memory, Result};
 
 use crate::allocation::PartHandle;
-use crate::engine::{State, misuse};
+use crate::engine::{EngineState, misuse};
 use crate::fault::Call;
 use crate::report::{Action, Mistake, Report};
 use crate::site::RawSite;
@@ -20,7 +20,7 @@ fn new_part_handle() -> usize {
     NEXT.fetch_add(16, Ordering::Relaxed)
 }
 
-impl State {
+impl EngineState {
     /// Makes a handle for a part of an allocation. A part of a part is not possible.
     pub(crate) fn part(
         &mut self,

@@ -9,7 +9,7 @@ use arrow_device::driver::Raw;
 use arrow_device::{Error, ErrorKind, Queue, Result};
 
 use crate::clock::Clock;
-use crate::engine::{State, misuse};
+use crate::engine::{EngineState, misuse};
 use crate::fault::Call;
 use crate::queue::{QueueState, Work};
 use crate::report::{Mistake, Report};
@@ -28,7 +28,7 @@ pub(crate) struct Lanes {
     closed: VecDeque<usize>,
 }
 
-impl State {
+impl EngineState {
     /// Opens a queue with this handle, or the one queue of the device once more. Returns the
     /// handle.
     pub(crate) fn open_queue(

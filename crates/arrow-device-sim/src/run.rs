@@ -2,11 +2,11 @@
 //! the seed chooses.
 //!
 //! A wait has goals: for some queues, how many pieces of work they are to have done.
-//! [`State::targets`] adds the work of other queues that this work waits for. Then one piece of
-//! work after the other runs, each the first of its queue: the seed chooses among the queues whose
-//! first work does not wait. Nothing else runs, so a result that nobody waited for is not there. An
-//! eager device has all work as its goal, at the end of each call that submits some. What must stay
-//! true: a wait names work that was submitted before it, so some queue can always go on.
+//! [`EngineState::targets`] adds the work of other queues that this work waits for. Then one piece
+//! of work after the other runs, each the first of its queue: the seed chooses among the queues
+//! whose first work does not wait. Nothing else runs, so a result that nobody waited for is not
+//! there. An eager device has all work as its goal, at the end of each call that submits some. What
+//! must stay true: a wait names work that was submitted before it, so some queue can always go on.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::engine::{Engine, State};
+use crate::engine::{Engine, EngineState};
 use crate::kernel_work::{KernelMemory, KernelWork};
 use crate::queue::{Piece, Side, Step, Work};
 use crate::report::{Mistake, Report};
@@ -37,10 +37,10 @@ impl Engine {
     /// Runs the work that these queues need to reach their goals, and no other work.
     pub(crate) fn run<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, EngineState>,
         goals: &[(usize, u64)],
         limit: Option<Duration>,
-    ) -> (MutexGuard<'a, State>, Outcome) {
+    ) -> (MutexGuard<'a, EngineState>, Outcome) {
         let targets = state.targets(goals);
         if let Some(limit) = limit {
             state.waited = state.waited.saturating_add(limit);
@@ -74,14 +74,21 @@ impl Engine {
     }
 
     /// Runs all submitted work.
-    pub(crate) fn run_all<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    pub(crate) fn run_all<'a>(
+        &'a self,
+        state: MutexGuard<'a, EngineState>,
+    ) -> MutexGuard<'a, EngineState> {
         let submitted = |queue: &usize| (*queue, state.queues[*queue].submitted);
         let goals: Vec<(usize, u64)> = state.busy.iter().map(submitted).collect();
         self.run(state, &goals, None).0
     }
 
     /// Runs the first work of a queue.
-    fn step<'a>(&'a self, mut state: MutexGuard<'a, State>, queue: usize) -> MutexGuard<'a, State> {
+    fn step<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, EngineState>,
+        queue: usize,
+    ) -> MutexGuard<'a, EngineState> {
         let state_of = &mut state.queues[queue];
         let fails = state_of.fails_by(state_of.done + 1);
         let mut work = state_of.pending.pop_front();
@@ -122,9 +129,9 @@ impl Engine {
     /// Runs a kernel on copies of its bytes, while the lock is released.
     fn run_kernel<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, EngineState>,
         kernel: KernelWork,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, EngineState> {
         let KernelWork { access, reads, writes, run } = kernel;
         let bytes = |parts: &[(Option<Span>, u64)]| {
             parts.iter().map(|(part, len)| state.bytes(*part, *len)).collect()
@@ -153,7 +160,7 @@ impl Engine {
     }
 }
 
-impl State {
+impl EngineState {
     /// Returns how much work of each queue has to run for these goals, including the work that they
     /// wait for.
     fn targets(&self, goals: &[(usize, u64)]) -> BTreeMap<usize, u64> {

@@ -12,7 +12,7 @@ use arrow_device::{Error, ErrorKind, Memory, Queue, Result};
 use crate::allocate::Source;
 use crate::allocation::Placement;
 use crate::driver::SimDriver;
-use crate::engine::State;
+use crate::engine::EngineState;
 
 // SAFETY: `allocate` gives what the driver's `allocate` gives, over pages of a file of its own.
 // `find` knows the allocations of the engine that have such a file. `open` lays a file over a range
@@ -78,7 +78,7 @@ unsafe impl Sharing for SimDriver {
     }
 }
 
-impl State {
+impl EngineState {
     /// The allocation that a place lies in, if other processes can open it.
     fn find_shared(&self, place: Raw<Memory>) -> Option<SharedPlace> {
         let (number, offset, _) = self.inside(place)?;

@@ -14,7 +14,7 @@ use std::ops::Range;
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Queue, Result};
 
-use crate::engine::State;
+use crate::engine::EngineState;
 use crate::fault::Call;
 use crate::kernel_work::{KernelWork, Launch};
 use crate::memory;
@@ -28,7 +28,7 @@ use crate::track::{Access, Behind, Conflict, What};
 /// mistakes them for a result.
 pub(crate) const NOT_YET: u8 = 0xd5;
 
-impl State {
+impl EngineState {
     /// # Safety
     /// UNS-21, as [`Driver::copy`](arrow_device::driver::Driver::copy) has it, for the host's
     /// sides.

@@ -10,7 +10,7 @@ use arrow_device::driver::{Raw, Spot};
 use arrow_device::{Queue, Result};
 
 use crate::allocation::Placement;
-use crate::engine::State;
+use crate::engine::EngineState;
 use crate::fault::Call;
 use crate::memory::{self, PAGE};
 use crate::queue::{HostAddress, Piece, Side, Work};
@@ -55,7 +55,7 @@ pub enum Whose {
     Host,
 }
 
-impl State {
+impl EngineState {
     /// Submits copies that are in no order among each other.
     ///
     /// # Safety

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
 use super::node_checks::{
-    ONE_OFFSET, UNTOLD, check_buffer_count, check_buffers, check_child_length, check_end,
+    NOT_GIVEN, ONE_OFFSET, check_buffer_count, check_buffers, check_child_length, check_end,
     check_run_ends, check_run_values, mismatch, refused, settled_null_count,
 };
 use super::parts::{ArrayParts, PartEvents, Settled};
@@ -66,7 +66,7 @@ impl Array {
 
 impl ArrayBuilder {
     pub(super) fn new(schema: Result<Schema>) -> Self {
-        let window = Window { offset: 0, length: 0, null_count: UNTOLD };
+        let window = Window { offset: 0, length: 0, null_count: NOT_GIVEN };
         Self { schema, window, length_given: false, parts: ArrayParts::default() }
     }
 

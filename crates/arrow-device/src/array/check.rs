@@ -25,9 +25,9 @@
 //! 4. The first look only tells that something is wrong. `explain` looks a second time and finds
 //!    the words of the error.
 //!
-//! What must stay true: a struct that [`LeafLimits::accept`] is one that [`leaf_keeps`] accepts, and
-//! `explain` finds a fault in each struct that `keeps` or `leaf_keeps` refuses. A test compares the
-//! three on generated structs.
+//! What must stay true: a struct that the [`LeafLimits`] accept is one that [`leaf_keeps`] accepts,
+//! and `explain` finds a fault in each struct that `keeps` or `leaf_keeps` refuses. A test compares
+//! the three on generated structs.
 
 use crate::numbered::{all_numbered, numbered};
 use std::ffi::c_void;

@@ -1,5 +1,5 @@
-//! The nodes of a tree as an export reads them: of a built tree, of an imported one, and of a record
-//! batch, whose columns go out with the rows of the batch.
+//! The nodes of a tree as an export reads them: of a built tree, of an imported one, and of a
+//! record batch, whose columns go out with the rows of the batch.
 
 use std::ops::Range;
 

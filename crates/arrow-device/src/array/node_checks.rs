@@ -7,7 +7,7 @@ use crate::schema::{BufferKind, Layout, Rule, can_be_absent};
 use crate::{DataType, Error, ErrorKind, Extent, NodePath, Result, Step};
 
 /// The null count of a builder to which no null count was given.
-pub(super) const UNTOLD: i64 = -2;
+pub(super) const NOT_GIVEN: i64 = -2;
 
 /// The one offset of an array without elements. Writers of messages may leave this offset out, but
 /// consumers of the C structs read it.
@@ -139,8 +139,8 @@ pub(super) fn settled_null_count(
     let length = window.length;
     let null_count = match window.null_count {
         _ if matches!(data_type, DataType::Null) => length,
-        UNTOLD if has_bitmap && length > 0 => -1,
-        UNTOLD => 0,
+        NOT_GIVEN if has_bitmap && length > 0 => -1,
+        NOT_GIVEN => 0,
         told if told > length => {
             return Err(refused(format!("null count is {told} for length {length}")));
         }

@@ -1,5 +1,5 @@
-//! [`ArrayParts`]: the buffers and arrays that an array is put together of, and what they say of the
-//! array: its device, when it is ready, and when its memory came.
+//! [`ArrayParts`]: the buffers and arrays that an array is put together of, and what they say of
+//! the array: its device, when it is ready, and when its memory came.
 //!
 //! [`ArrayBuilder`](super::ArrayBuilder) and [`WithinBuilder`](super::WithinBuilder) put arrays
 //! together of such parts. Whether the parts fit a type is not looked at here.

@@ -17,13 +17,15 @@ impl Tree {
     pub(crate) fn is_unused(&self) -> bool {
         // A lock that a thread of the parent had at a fork may stand for a use.
         let is_empty = |uses: MutexGuard<'_, LastQueueUses>| uses.is_empty();
-        self.notes.all().all(|notes| notes.lock(|notes| &notes.uses).is_some_and(is_empty))
+        self.records
+            .all()
+            .all(|records| records.lock(|records| &records.uses).is_some_and(is_empty))
     }
 
     /// Notes a use, unless one is known on the same queue that ends later.
     pub(crate) fn note_use(&self, used: QueueUse) {
         let (not_needed, questions) = {
-            let mut uses = self.notes.lock(|notes| &notes.uses);
+            let mut uses = self.records.lock(|records| &records.uses);
             (uses.note(used), uses.questions())
         };
         // The event of a use that is not kept is destroyed after the lock was given back.
@@ -40,7 +42,7 @@ impl Tree {
         for (timeline, point, end) in &questions {
             timeline.ask(*point, end);
         }
-        let ended = self.notes.lock(|notes| &notes.uses).take_ended();
+        let ended = self.records.lock(|records| &records.uses).take_ended();
         // Events are destroyed and queues closed after the lock was given back.
         drop((questions, ended));
     }
@@ -56,7 +58,7 @@ impl Drop for Tree {
         }
         let is_plain =
             matches!((&self.ready, &*self.storage), (ReadyWhen::Now, _) | (_, Storage::Foreign(_)));
-        if is_plain && self.notes.is_empty() {
+        if is_plain && self.records.is_empty() {
             told!(device = %self.device, "release");
             // SAFETY: dropped once, here, and `self` is being dropped.
             unsafe { nesting::drop_bounded(&mut self.storage) }
@@ -72,8 +74,8 @@ impl Tree {
     #[inline(never)]
     fn drop_after_its_uses(&mut self) {
         let (mut uses, mut counted, mut watched) = (Vec::new(), None, Vec::new());
-        for notes in self.notes.all() {
-            let Some(mut last_uses) = notes.lock(|notes| &notes.uses) else {
+        for records in self.records.all() {
+            let Some(mut last_uses) = records.lock(|records| &records.uses) else {
                 // This is a child of `fork`, and a thread of the parent had the lock. Which queues
                 // use the data cannot be known: nothing is released.
                 deferred::count_abandoned();
@@ -81,8 +83,8 @@ impl Tree {
             };
             let last_uses = std::mem::take(&mut *last_uses);
             uses.extend(last_uses.into_uses());
-            counted = counted.or_else(|| notes.lock(|notes| &notes.counted)?.take());
-            if let Some(mut known) = notes.lock(|notes| &notes.watched) {
+            counted = counted.or_else(|| records.lock(|records| &records.counted)?.take());
+            if let Some(mut known) = records.lock(|records| &records.watched) {
                 watched.append(&mut known);
             }
         }
@@ -141,11 +143,11 @@ mod tests {
             let (end, ended) = mpsc::channel::<()>();
             let of_thread = array.clone();
             let holder = std::thread::spawn(move || {
-                let notes = &of_thread.tree().notes;
-                let uses = notes.lock(|notes| &notes.uses);
-                let waited = notes.lock(|notes| &notes.waited);
-                let counted = notes.lock(|notes| &notes.counted);
-                let as_owner = notes.lock(|notes| &notes.as_owner);
+                let records = &of_thread.tree().records;
+                let uses = records.lock(|records| &records.uses);
+                let waited = records.lock(|records| &records.waited);
+                let counted = records.lock(|records| &records.counted);
+                let as_owner = records.lock(|records| &records.as_owner);
                 locked.send(()).unwrap();
                 let _ = ended.recv();
                 drop((uses, waited, counted, as_owner));

@@ -41,12 +41,12 @@ pub(crate) struct Tree {
     pub(super) is_complete: bool,
     pub(super) storage: ManuallyDrop<Storage>,
     /// What is noted after the tree was made. Most trees are used without any note.
-    pub(super) notes: PerFork<Notes>,
+    pub(super) records: PerFork<TreeRecords>,
 }
 
 /// What is noted of a tree in the course of its life.
 #[derive(Default)]
-pub(super) struct Notes {
+pub(super) struct TreeRecords {
     /// The numbers of queues that wait for the data already.
     pub(super) waited: Mutex<Vec<u64>>,
     /// The last use on each queue.
@@ -62,7 +62,7 @@ pub(super) struct Notes {
     pub(super) as_owner: Mutex<Weak<Shared<Tree>>>,
 }
 
-impl Locks for Notes {
+impl Locks for TreeRecords {
     fn are_free(&self) -> bool {
         let Self { waited, uses, counted, watched, in_order, as_owner } = self;
         let of_uses = waited.are_free() && uses.are_free() && in_order.are_free();
@@ -198,8 +198,8 @@ impl Tree {
         storage: Storage,
     ) -> Self {
         let MemoryOrigin { device, arrival, is_of_parts } = origin;
-        let (storage, notes) = (ManuallyDrop::new(storage), PerFork::new());
-        Self { schema, device, ready, arrival, is_of_parts, is_complete: false, storage, notes }
+        let (storage, records) = (ManuallyDrop::new(storage), PerFork::new());
+        Self { schema, device, ready, arrival, is_of_parts, is_complete: false, storage, records }
     }
 
     /// Where the memory of the tree comes from, for whoever imports the tree's structs.
@@ -260,7 +260,7 @@ impl Tree {
     /// one owner as long as any of them exists. The common owner shows that the buffers belong to
     /// one allocation.
     pub(crate) fn owner(tree: &Shared<Self>) -> BytesOwner {
-        let mut known = tree.notes.lock(|notes| &notes.as_owner);
+        let mut known = tree.records.lock(|records| &records.as_owner);
         if let Some(owner) = known.upgrade() {
             return owner;
         }
@@ -289,7 +289,7 @@ impl Tree {
     pub(crate) fn count_as_imported(&self) {
         if account::any_counts() {
             let counted = self.count(Direction::Imported);
-            *self.notes.lock(|notes| &notes.counted) = counted;
+            *self.records.lock(|records| &records.counted) = counted;
             self.tell_of_making(Watched::Imported);
         }
     }

@@ -162,7 +162,9 @@ impl Tree {
         self.check_process()?;
         self.require_known_order(queue)?;
         let pending = self.pending_for(queue)?;
-        if pending.is_empty() || self.notes.lock(|notes| &notes.waited).contains(&queue.number()) {
+        if pending.is_empty()
+            || self.records.lock(|records| &records.waited).contains(&queue.number())
+        {
             return Ok(());
         }
         self.wait_for_all(queue, &pending)?;
@@ -178,7 +180,9 @@ impl Tree {
         self.check_process()?;
         self.require_known_order(queue)?;
         let pending = self.pending_for(queue)?;
-        if pending.is_empty() || self.notes.lock(|notes| &notes.waited).contains(&queue.number()) {
+        if pending.is_empty()
+            || self.records.lock(|records| &records.waited).contains(&queue.number())
+        {
             return Ok(true);
         }
         let before = *seen_to;
@@ -204,7 +208,7 @@ impl Tree {
         if self.has_unknown_order() {
             return;
         }
-        let mut waited = self.notes.lock(|notes| &notes.waited);
+        let mut waited = self.records.lock(|records| &records.waited);
         if !waited.contains(&queue.number()) {
             // A queue that is forgotten waits once more.
             if waited.len() == MOST_WAITED {
@@ -290,12 +294,12 @@ impl Tree {
         }
         self.check_process()?;
         let QueueOrder::Of(device) = self.queue_order() else { return Ok(None) };
-        if let Some(known) = &*self.notes.lock(|notes| &notes.in_order) {
+        if let Some(known) = &*self.records.lock(|records| &records.in_order) {
             return Ok(Some(known.clone()));
         }
         // Two threads may both record an event here. Either event is right.
         let event = device.open_queue()?.record()?;
-        let other = self.notes.lock(|notes| &notes.in_order).replace(event.clone());
+        let other = self.records.lock(|records| &records.in_order).replace(event.clone());
         // The event that is not needed is destroyed after the lock was given back.
         drop(other);
         Ok(Some(event))

@@ -16,7 +16,7 @@ impl Tree {
         let driver = queue.device().driver();
         let places = self.places();
         driver.watch(what(queue.raw(), PlaceOwner::OfView), &places);
-        let mut watched = self.notes.lock(|notes| &notes.watched);
+        let mut watched = self.records.lock(|records| &records.watched);
         if !watched.iter().any(|known| Arc::ptr_eq(known.driver(), driver)) {
             watched.push(WatchedRelease::new(driver.clone(), places, None));
         }
@@ -27,7 +27,7 @@ impl Tree {
     pub(super) fn tell_of_making(&self, made: Watched) {
         let Some(device) = self.watching_device() else { return };
         let release = WatchedRelease::new(device.driver().clone(), self.places(), Some(made));
-        self.notes.lock(|notes| &notes.watched).push(release);
+        self.records.lock(|records| &records.watched).push(release);
     }
 
     /// Tells the device's driver, where it watches, that the tree is handed to somebody outside of

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
 use super::node_checks::{
-    ONE_OFFSET, UNTOLD, check_buffer_count, check_buffers, check_child_length, check_end,
+    NOT_GIVEN, ONE_OFFSET, check_buffer_count, check_buffers, check_child_length, check_end,
     check_run_ends, check_run_values, mismatch, refused, settled_null_count,
 };
 use super::parts::{ArrayParts, Settled};
@@ -150,7 +150,7 @@ impl WithinBuilder {
         check_buffer_count(data_type, layout, extents.len() - first)?;
         let has_validity = layout.has_validity();
         let null_count = i64::try_from(null_count).unwrap_or(i64::MAX);
-        let null_count = if has_validity { null_count } else { UNTOLD };
+        let null_count = if has_validity { null_count } else { NOT_GIVEN };
         let length = i64::try_from(length).unwrap_or(i64::MAX);
         let window = Window { offset: 0, length, null_count };
         check_end(schema.rule(number), window)?;

@@ -86,7 +86,7 @@ impl Staging {
         };
         let returned = || {
             // All queues of the runtime are asked, since any of them may hold a block.
-            deferred::look_at_runtime(device.driver().runtime());
+            deferred::release_passed_of(device.driver().runtime());
             kept()
         };
         let block = match kept().or_else(returned) {
@@ -118,7 +118,7 @@ impl Staging {
             return;
         }
         let runtime = device.driver().runtime();
-        deferred::look_at_runtime(runtime);
+        deferred::release_passed_of(runtime);
         deferred::wait_for_runtime(runtime, &|| Self::has_room(device, len));
     }
 }

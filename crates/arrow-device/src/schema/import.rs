@@ -26,7 +26,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 
 use super::check::Check;
-use super::kind::{Kind, NO_TEXT, Role, is_whole, key_of, whole};
+use super::kind::{NO_TEXT, NodeKind, Role, is_whole, key_of, whole};
 use super::kinds::{Kinds, not_utf8};
 use super::metadata::{MAX_ENCODED_BYTES, encoded};
 use super::storage::{Draft, Packed, PackedRoom, Record};
@@ -309,7 +309,7 @@ impl<'memory> SchemaReader<'memory> {
     /// # Safety
     /// The format is NUL-terminated.
     #[inline(always)]
-    unsafe fn expect_below(&mut self, node: &ArrowSchema, kind: Kind) -> Result<()> {
+    unsafe fn expect_below(&mut self, node: &ArrowSchema, kind: NodeKind) -> Result<()> {
         let (count, has_dictionary) = (node.n_children, !node.dictionary.is_null());
         let is_count = (0..=MAX_NODES as i64).contains(&count)
             && kind.children.is_none_or(|expected| i64::from(expected) == count)

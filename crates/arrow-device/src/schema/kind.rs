@@ -1,4 +1,5 @@
-//! [`Kind`]: what a format string says of a node; and keys, by which format strings are compared.
+//! [`NodeKind`]: what a format string says of a node; and keys, by which format strings are
+//! compared.
 //!
 //! The key of a format string is its first eight bytes as a number, with zeros behind its end. A
 //! string of at most seven bytes is whole in its key, so one comparison of numbers compares the
@@ -12,7 +13,7 @@ use crate::numbered::numbered;
 
 /// What a format string says of a node, whatever is below the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct NodeKind {
     pub(super) role: Role,
     pub(super) nulls: Nullability,
     /// How many children there must be; `None` where any number will do.
@@ -39,14 +40,14 @@ pub(super) enum Role {
 /// A kind of a schema, with its format string. Its number in the schema is also the number of its
 /// rule.
 #[derive(Clone, Copy)]
-pub(super) struct Named {
+pub(super) struct NamedKind {
     pub(super) key: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: NodeKind,
     /// The place of the format string in the text, if the string is longer than its key.
     pub(super) format: TextSpan,
 }
 
-impl Named {
+impl NamedKind {
     /// Calls `read` with the format string, and with its place if it is in the text.
     pub(super) fn with_format<T>(
         &self,

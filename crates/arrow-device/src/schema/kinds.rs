@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use super::check::{Check, Nullability};
 use super::format::{self, FormatShape};
-use super::kind::{Kind, NO_TEXT, Named, Role, is_whole, key_of};
+use super::kind::{NO_TEXT, NamedKind, NodeKind, Role, is_whole, key_of};
 use super::rules::Rule;
 use super::storage::Draft;
 use super::{DataType, Field, Layout, Text};
@@ -42,7 +42,7 @@ pub(super) struct Kinds {
 /// A kind that a thread remembers.
 #[derive(Clone, Copy)]
 pub(super) struct KnownKind {
-    named: Named,
+    named: NamedKind,
     rule: Rule,
     /// The last schema in which the kind was used.
     schema: u64,
@@ -100,7 +100,7 @@ impl Kinds {
         let format = unsafe { CStr::from_ptr(format) };
         let bytes = format.to_bytes();
         let text = &draft.packed().text;
-        let is_this = |named: &Named| {
+        let is_this = |named: &NamedKind| {
             named.key == key && (is_whole(key) || named.format.bytes(text) == bytes)
         };
         let (place, known) = match recent(draft, is_this) {
@@ -110,13 +110,13 @@ impl Kinds {
                 (OTHER, KnownKind { named, schema: self.schema, leaf, ..KnownKind::NOTHING })
             }
             None => {
-                let (kind, rule) = Kind::read(bytes)?;
+                let (kind, rule) = NodeKind::read(bytes)?;
                 let (place, format) = if is_whole(key) {
                     (place_of(key), NO_TEXT)
                 } else {
                     (OTHER, draft.add_text(format)?)
                 };
-                let (named, leaf) = (Named { key, kind, format }, kind.leaf());
+                let (named, leaf) = (NamedKind { key, kind, format }, kind.leaf());
                 (place, KnownKind { named, rule, leaf, ..KnownKind::NOTHING })
             }
         };
@@ -140,10 +140,10 @@ impl Default for Kinds {
 
 impl KnownKind {
     const NOTHING: Self = Self {
-        named: Named {
+        named: NamedKind {
             // No format string has this key: a key has only zeros behind its first zero byte.
             key: u64::MAX << 8,
-            kind: Kind { role: Role::Plain, nulls: Nullability::None, children: None },
+            kind: NodeKind { role: Role::Plain, nulls: Nullability::None, children: None },
             format: NO_TEXT,
         },
         rule: Rule::NONE,
@@ -152,7 +152,7 @@ impl KnownKind {
     };
 
     #[inline(always)]
-    pub(super) fn kind(&self) -> &Kind {
+    pub(super) fn kind(&self) -> &NodeKind {
         &self.named.kind
     }
 
@@ -165,7 +165,7 @@ impl KnownKind {
 }
 
 /// Finds a kind among those that were added to the schema last, with its number.
-fn recent(draft: &Draft, is_this: impl Fn(&Named) -> bool) -> Option<(u32, Named)> {
+fn recent(draft: &Draft, is_this: impl Fn(&NamedKind) -> bool) -> Option<(u32, NamedKind)> {
     let recent = draft.packed().kinds.iter().enumerate().rev().take(SEARCHED);
     let found = { recent }.find(|(_, named)| is_this(named));
     found.map(|(number, named)| (number as u32, *named))
@@ -178,7 +178,7 @@ fn place_of(key: u64) -> usize {
     (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - REMEMBERED_LOG)) as usize
 }
 
-impl Kind {
+impl NodeKind {
     /// The check of a node with nothing below it, if there can be such a node. Its rule is set
     /// later.
     fn leaf(&self) -> Check {
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     /// The number of this format string in the schema, and its kind.
-    fn of(kinds: &mut Kinds, format: &[u8], draft: &mut Draft) -> Result<(u32, Kind)> {
+    fn of(kinds: &mut Kinds, format: &[u8], draft: &mut Draft) -> Result<(u32, NodeKind)> {
         let format = CString::new(format).unwrap();
         // SAFETY: it ends with a NUL.
         let known = unsafe { kinds.of(format.as_ptr(), draft) }?;
@@ -272,7 +272,7 @@ mod tests {
             let mut draft = begin(&mut kinds);
             for format in formats.iter().chain(formats.iter().rev()) {
                 let (number, kind) = of(&mut kinds, format.as_bytes(), &mut draft).unwrap();
-                let (expected, rule) = Kind::read(format.as_bytes()).unwrap();
+                let (expected, rule) = NodeKind::read(format.as_bytes()).unwrap();
                 let packed = draft.packed();
                 assert_eq!((packed.rules[number as usize], kind), (rule, expected), "{format}");
                 let text = std::str::from_utf8(&packed.text).unwrap();

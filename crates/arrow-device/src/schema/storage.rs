@@ -13,7 +13,7 @@ use std::ptr::{self, NonNull};
 
 use super::Text;
 use super::check::Check;
-use super::kind::Named;
+use super::kind::NamedKind;
 use super::metadata::MAX_ENCODED_BYTES;
 use super::node::SchemaNode;
 use super::rules::Rule;
@@ -38,7 +38,7 @@ pub(super) struct Packed {
     pub(super) rules: PackedItems<Rule>,
     pub(super) records: PackedItems<Record>,
     /// The kinds to which the rules belong.
-    pub(super) kinds: PackedItems<Named>,
+    pub(super) kinds: PackedItems<NamedKind>,
     pub(super) metadata: PackedItems<u8>,
     pub(super) text: PackedItems<u8>,
 }
@@ -101,7 +101,7 @@ impl Draft {
     pub(super) fn new(room: PackedRoom) -> Result<Self> {
         let mut plan = BlockPlan { end: 0 };
         let rules_at = plan.place::<Rule>(room.rules)?;
-        let kinds_at = plan.place::<Named>(room.kinds)?;
+        let kinds_at = plan.place::<NamedKind>(room.kinds)?;
         let records_at = plan.place::<Record>(room.records)?;
         let checks_at = plan.place::<Check>(room.checks)?;
         let metadata_at = plan.place::<u8>(room.metadata)?;
@@ -181,7 +181,7 @@ impl Draft {
 
     /// Adds a kind and its rule, and returns their number.
     #[inline(always)]
-    pub(super) fn add_kind(&mut self, kind: &Named, rule: &Rule) -> Result<u32> {
+    pub(super) fn add_kind(&mut self, kind: &NamedKind, rule: &Rule) -> Result<u32> {
         // A schema has at most `MAX_NODES` nodes, and not more kinds than nodes.
         let number = self.0.packed.kinds.count as u32;
         if !self.0.packed.kinds.push(kind) {

@@ -14,8 +14,8 @@
 //! column's rule are enough, and its type is not looked at.
 //!
 //! What must stay true: for a plain column, the same bytes travel and the same cuts are noted as
-//! `Walk::look_at` would find. A column that is not plain, or that is wrong in any way, is left to
-//! `Walk::look_at`, which also finds the words of an error.
+//! `Walk::settle_node` would find. A column that is not plain, or that is wrong in any way, is left
+//! to `Walk::settle_node`, which also finds the words of an error.
 
 use std::ops::Range;
 
@@ -141,12 +141,12 @@ impl Walk<'_> {
     #[inline(always)]
     fn settle_column(&mut self, child: usize, node: &ArrayNode, range: &Range<i64>) -> bool {
         let begin = self.slots.len();
-        let has_room = begin < (NO_PIECE - node.n_buffers) as usize;
-        let whole = node.window;
-        let window = Window { offset: 0, ..whole.part(range.start, range.end - range.start) };
-        if !has_room || !self.set_settled(child, window, node.n_buffers, begin as u32) {
+        if begin >= (NO_PIECE - node.n_buffers) as usize {
             return false;
         }
+        let whole = node.window;
+        let window = Window { offset: 0, ..whole.part(range.start, range.end - range.start) };
+        self.set_settled(child, window, node.n_buffers, begin as u32);
         if whole.offset > 0 || window.length < whole.length {
             let cut = Cut::Window { elements: window.length, of: whole.end(), kept: 0 };
             self.note(child, cut);

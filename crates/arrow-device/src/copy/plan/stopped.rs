@@ -81,7 +81,7 @@ impl StoppedWalk {
     unsafe fn go_on(mut walk: Walk<'_>) -> Result<Self> {
         let mut awaited = Vec::new();
         // SAFETY: W1, which the caller promises.
-        unsafe { walk.look_at_known(&mut awaited) }?;
+        unsafe { walk.settle_known(&mut awaited) }?;
         walk.note_reads(&awaited)?;
         let Walk { schema, items, known, slots, sizes, pieces, notes, learned, .. } = walk;
         let schema = schema.clone();

@@ -4,7 +4,7 @@
 //! range of live elements. A settled node has its pieces and slots.
 //!
 //! 1. The root is known from the start: its elements are those of the array.
-//! 2. A known node is settled (`look_at`). Its range is widened to begin at a whole byte of a
+//! 2. A known node is settled (`settle_node`). Its range is widened to begin at a whole byte of a
 //!    bitmap, or at a unit of the device. The bytes of its buffers become pieces.
 //! 3. The range of its children follows. It is the same range for a struct, the range times the
 //!    list size for a fixed-size list, all values for a dictionary, and the elements that indices
@@ -155,7 +155,7 @@ pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
     let mut awaited = Vec::new();
     loop {
         // SAFETY: W1, which the caller promises.
-        unsafe { walk.look_at_known(&mut awaited) }?;
+        unsafe { walk.settle_known(&mut awaited) }?;
         if awaited.is_empty() {
             break;
         }
@@ -175,14 +175,14 @@ impl<'a> Walk<'a> {
     /// # Safety
     /// W1.
     #[inline(always)]
-    pub(super) unsafe fn look_at_known(&mut self, awaited: &mut Vec<Awaited>) -> Result<()> {
+    pub(super) unsafe fn settle_known(&mut self, awaited: &mut Vec<Awaited>) -> Result<()> {
         let mut numbers = 0..self.items.len();
         while self.known > 0
             && let Some(number) = numbers.next()
         {
             if self.item(number).state == ItemState::Known {
                 // SAFETY: W1, which the caller promises.
-                unsafe { self.look_at(number, awaited) }
+                unsafe { self.settle_node(number, awaited) }
                     .map_err(|error| self.placed(error, number))?;
             }
         }
@@ -236,7 +236,7 @@ impl<'a> Walk<'a> {
     ///
     /// # Safety
     /// W1.
-    unsafe fn look_at(&mut self, number: usize, awaited: &mut Vec<Awaited>) -> Result<()> {
+    unsafe fn settle_node(&mut self, number: usize, awaited: &mut Vec<Awaited>) -> Result<()> {
         let live = self.item(number).live.clone();
         let node = self.node(number);
         let below = self.kind(number);
@@ -443,7 +443,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Settles all children that are plain columns, and leaves the others to `look_at`. The
+    /// Settles all children that are plain columns, and leaves the others to `settle_node`. The
     /// children of one node stand side by side in every tree.
     ///
     /// # Safety
@@ -502,11 +502,10 @@ impl<'a> Walk<'a> {
         window: Window,
         n_buffers: u32,
         begin: u32,
-    ) -> bool {
+    ) {
         let item = self.item_mut(number);
         (item.window, item.n_buffers, item.first_slot) = (window, n_buffers, begin);
         item.state = ItemState::Settled;
-        true
     }
 
     fn set_known(&mut self, child: usize, live: Range<i64>) {

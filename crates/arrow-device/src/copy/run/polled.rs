@@ -262,7 +262,7 @@ fn may_wait(queue: &Queue) -> bool {
 async fn others_have_passed(memory: &ChunkMemory<'_>) -> Result<()> {
     let (began, runtime) = (Instant::now(), memory.device().driver().runtime());
     loop {
-        deferred::look_at_runtime(runtime);
+        deferred::release_passed_of(runtime);
         let has_time = began.elapsed() < deferred::allocation_timeout();
         if !(memory.is_in_want() && has_time && deferred::holds_back_on(runtime)) {
             return Ok(());

@@ -105,7 +105,7 @@ impl Holdings {
 
     /// Asks about these timelines, and releases what no queue uses any more. Returns the number of
     /// releases.
-    fn look_at(&self, timelines: impl IntoIterator<Item = Arc<QueueTimeline>>) -> usize {
+    fn release_passed(&self, timelines: impl IntoIterator<Item = Arc<QueueTimeline>>) -> usize {
         let look = |timeline: Arc<QueueTimeline>| {
             // What no use on this timeline needs any more is dropped before the next driver is
             // asked, because that driver may take its time.
@@ -128,8 +128,8 @@ impl Holdings {
 
     /// Asks about these timelines, and about the next ones in turn as long as something is
     /// released. An event of another party has a timeline of its own, so there may be very many.
-    fn look_on(&self, mut timelines: Vec<Arc<QueueTimeline>>) {
-        while self.look_at(timelines) > 0 {
+    fn release_passed_onwards(&self, mut timelines: Vec<Arc<QueueTimeline>>) {
+        while self.release_passed(timelines) > 0 {
             timelines = self.waiting.in_turn(AT_ONCE);
         }
     }
@@ -160,7 +160,7 @@ pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<QueueUse>, frees_host_
             timelines.push(other);
         }
     }
-    holdings.look_on(timelines);
+    holdings.release_passed_onwards(timelines);
 }
 
 /// Drops `what` after all the uses have ended, without asking any queue now. For uses by work that
@@ -250,15 +250,15 @@ fn look_in_turn() {
     // A thread in the middle of a release asks when the release is done.
     if !release::is_releasing() {
         let holdings = HOLDINGS.get();
-        holdings.look_on(holdings.waiting.in_turn(AT_ONCE));
+        holdings.release_passed_onwards(holdings.waiting.in_turn(AT_ONCE));
     }
 }
 
 /// Asks all queues of a runtime about what they hold back.
-pub(crate) fn look_at_runtime(runtime: Runtime) {
+pub(crate) fn release_passed_of(runtime: Runtime) {
     let holdings = HOLDINGS.get();
     if holdings.counts.in_use.load(Ordering::Relaxed) > 0 && !release::is_releasing() {
-        holdings.look_at(of_runtime(runtime));
+        holdings.release_passed(of_runtime(runtime));
     }
 }
 
@@ -301,7 +301,7 @@ pub fn release_finished() -> usize {
     if release::is_releasing() {
         return 0;
     }
-    holdings.look_at(holdings.waiting.all())
+    holdings.release_passed(holdings.waiting.all())
 }
 
 /// Waits until everything has been released, by whatever thread, and at most this long.
@@ -339,7 +339,7 @@ pub fn wait_until_released(timeout: Duration) -> Result<()> {
         let all = holdings.waiting.all();
         all.into_iter().map(|timeline| (timeline, u64::MAX)).collect()
     };
-    holdings.look_at(holdings.waiting.all());
+    holdings.release_passed(holdings.waiting.all());
     let wait = Wait { holdings, wanted: &wanted, deadline, is_patient: true };
     if is_done() {
         return Ok(());

@@ -130,7 +130,7 @@ impl Shortage {
         let done = || holdings.counts.done.load(Ordering::Acquire);
         let before = done();
         if !std::mem::replace(&mut self.has_looked, true) {
-            holdings.look_at(self.timelines.iter().map(|(timeline, _)| timeline.clone()));
+            holdings.release_passed(self.timelines.iter().map(|(timeline, _)| timeline.clone()));
         }
         let is_helped = || done() != before;
         let (wanted, deadline) = (|| self.timelines.clone(), self.deadline);

@@ -65,7 +65,7 @@ impl Wait<'_> {
                     DriverAnswer::NotYet => waited != Waited::Refused,
                     DriverAnswer::Unknown => false,
                 };
-                self.holdings.look_at([timeline]);
+                self.holdings.release_passed([timeline]);
                 if is_done() {
                     return true;
                 }
