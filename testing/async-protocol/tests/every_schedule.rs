@@ -3,15 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg(loom)]
 
-mod threads {
+mod locks {
     pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
     pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
-    pub(crate) use loom::thread::{spawn, yield_now};
 
     /// Nothing nests here.
     pub(crate) fn drop_nested<T>(what: T) {
         drop(what);
     }
+}
+
+mod threads {
+    pub(crate) use loom::thread::{spawn, yield_now};
 }
 
 #[allow(dead_code)]

@@ -3,15 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg(not(loom))]
 
-mod threads {
+mod locks {
     pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
     pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
-    pub(crate) use shuttle::thread::{spawn, yield_now};
 
     /// Nothing nests here.
     pub(crate) fn drop_nested<T>(what: T) {
         drop(what);
     }
+}
+
+mod threads {
+    pub(crate) use shuttle::thread::{spawn, yield_now};
 }
 
 #[allow(dead_code)]

@@ -6,8 +6,8 @@
 
 use super::Array;
 use super::node_checks::refused;
+use super::only_share::owned_tree;
 use super::readiness::{Pending, ReadyWhen, distinct_pending};
-use super::sole::owned_tree;
 use super::tree::Tree;
 use crate::convention;
 use crate::device::driver::{Readiness, Runtime};

@@ -6,7 +6,7 @@
 //! 2. Once the consumer has asked for a first array, one array is taken out of the source ahead of
 //!    any credit, so that the end of the source is seen without a further request.
 //! 3. `on_next_task` for this array as soon as there is credit, and then the next array. After
-//!    [`TURN`] arrays in one poll, the future wakes itself and lets others run.
+//!    [`MOST_IN_A_POLL`] arrays in one poll, the future wakes itself and lets others run.
 //! 4. `on_next_task` with null at the end of the source, or `on_error`.
 //! 5. `release`: the last call on every path, the drop of the future included.
 //!
@@ -44,7 +44,7 @@ static PRODUCERS: PerProcess<Tickets<Arc<Outlet>>> = PerProcess::new(Tickets::ne
 static PLACES: PerProcess<Places<ArrowAsyncProducer>> = PerProcess::new(Places::new());
 
 /// How many tasks are sent before other futures of the executor get their turn.
-const TURN: usize = 32;
+const MOST_IN_A_POLL: usize = 32;
 
 /// A stream of arrays that is about to be produced for another party.
 ///
@@ -194,7 +194,7 @@ where
             outlet.credit.poll_again(context.waker(), wake_elsewhere);
             return Poll::Pending;
         }
-        let mut turn = TURN;
+        let mut left = MOST_IN_A_POLL;
         loop {
             // Checked each time, because a callback of the consumer may have forked.
             if !this.calls.outlet.made_in.is_this() {
@@ -204,7 +204,7 @@ where
             let need = match (this.stage, &this.ahead) {
                 (DriveStage::Start, _) => Need::Leave,
                 (_, None) => Need::Request,
-                (_, Some(_)) if turn == 0 => Need::Leave,
+                (_, Some(_)) if left == 0 => Need::Leave,
                 (_, Some(_)) => Need::Credit,
             };
             match this.calls.look(context, need) {
@@ -247,12 +247,12 @@ where
                 }
                 continue;
             };
-            if turn == 0 {
+            if left == 0 {
                 this.ahead = Some(next);
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            turn -= 1;
+            left -= 1;
             let code = this.send(next);
             if code != 0 {
                 return Poll::Ready(this.refused(code, "on_next_task"));

@@ -62,6 +62,7 @@ mod failure;
 mod feed;
 mod foreign;
 mod handler;
+mod locks;
 mod moves;
 mod outgoing;
 mod outlet;
@@ -71,7 +72,6 @@ mod state;
 mod stream;
 mod task;
 mod this_thread;
-mod threads;
 mod tickets;
 
 pub use blocking::{Blocking, block_on};

@@ -4,16 +4,17 @@
 //!
 //! 1. Values lie in *slots*. Slots are in chunks of doubling size, are used again and never freed,
 //!    so a late access always reads a slot.
-//! 2. Each use of a slot is a *turn*. A ticket is the number of a slot and of its turn.
+//! 2. Each use of a slot has a number, its *generation*. A ticket is the number of a slot and the
+//!    generation.
 //! 3. To issue a ticket, a thread takes a slot off the free list, or a new one, writes the value,
-//!    and marks the turn as begun.
-//! 4. To take the value, a thread ends the turn with one compare-and-exchange. Only one thread can;
-//!    a late or repeated call names a turn that is over, and gets nothing. The slot then goes back
-//!    to the free list.
+//!    and marks the generation as begun.
+//! 4. To take the value, a thread ends the generation with one compare-and-exchange. Only one
+//!    thread can; a late or repeated call names a generation that is over, and gets nothing. The
+//!    slot then goes back to the free list.
 //!
 //! What must stay true: the head of the free list has a counter that grows with each change, so
-//! that a slot that came back in the meantime is noticed (the ABA problem). A slot whose turns are
-//! used up is never used again, so no ticket is issued twice.
+//! that a slot that came back in the meantime is noticed (the ABA problem). A slot whose
+//! generations are used up is never used again, so no ticket is issued twice.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -26,7 +27,7 @@ use crate::once::OnceSlice;
 /// How many bits of a ticket are the number of its slot.
 const NUMBER_BITS: u32 = if usize::BITS == 64 { 24 } else { 16 };
 const NUMBERS: usize = 1 << NUMBER_BITS;
-const LAST_TURN: usize = (1 << (usize::BITS - NUMBER_BITS - 1)) - 1;
+const LAST_GENERATION: usize = (1 << (usize::BITS - NUMBER_BITS - 1)) - 1;
 
 /// How many slots the first chunk has. Each further chunk has twice as many as the one before.
 const FIRST: usize = 64;
@@ -44,7 +45,7 @@ pub(super) struct Slots<T> {
 }
 
 struct TicketSlot<T> {
-    /// Twice the number of the turn, plus one while the slot has a value.
+    /// Twice the generation, plus one while the slot has a value.
     state: AtomicUsize,
     /// The next free slot, counted from 1 as in [`Slots::free`].
     next: AtomicU32,
@@ -52,12 +53,12 @@ struct TicketSlot<T> {
 }
 
 // SAFETY: what is in a slot is written by the one that took the slot off the free list, and read by
-// the one that ended its turn; both are one thread at a time, and pass it on with release and
-// acquire.
+// the one that ended its generation; both are one thread at a time, and pass it on with release
+// and acquire.
 unsafe impl<T: Send> Sync for Slots<T> {}
 // SAFETY: what is in a slot is written by the one that took the slot off the free list, and read by
-// the one that ended its turn; both are one thread at a time, and pass it on with release and
-// acquire. All else in a slot is atomic.
+// the one that ended its generation; both are one thread at a time, and pass it on with release
+// and acquire. All else in a slot is atomic.
 unsafe impl<T: Send> Sync for TicketSlot<T> {}
 
 impl<T> Slots<T> {
@@ -73,28 +74,32 @@ impl<T> Slots<T> {
     /// where all slots are in use: nearly 2^24 of them, or 2^16 where addresses have 32 bits.
     pub(super) fn issue(&self, what: T) -> *mut c_void {
         let Some((number, slot)) = self.free_slot() else { return ptr::null_mut() };
-        let turn = slot.state.load(Ordering::Relaxed) / 2;
+        let generation = slot.state.load(Ordering::Relaxed) / 2;
         // SAFETY: the slot was free and is this thread's alone; what was in it was read by whoever
         // freed it.
         unsafe { slot.what.get().write(MaybeUninit::new(what)) };
-        slot.state.store(2 * turn + 1, Ordering::Release);
-        ptr::without_provenance_mut(turn << NUMBER_BITS | number)
+        slot.state.store(2 * generation + 1, Ordering::Release);
+        ptr::without_provenance_mut(generation << NUMBER_BITS | number)
     }
 
     /// Takes the value of a ticket. `None` the second time.
     pub(super) fn take(&self, ticket: *mut c_void) -> Option<T> {
-        let (number, turn) = (ticket.addr() % NUMBERS, ticket.addr() >> NUMBER_BITS);
+        let (number, generation) = (ticket.addr() % NUMBERS, ticket.addr() >> NUMBER_BITS);
         let slot = self.slot(number)?;
-        let over = 2 * turn.wrapping_add(1);
-        let taken =
-            slot.state.compare_exchange(2 * turn + 1, over, Ordering::Acquire, Ordering::Relaxed);
+        let over = 2 * generation.wrapping_add(1);
+        let taken = slot.state.compare_exchange(
+            2 * generation + 1,
+            over,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
         taken.ok()?;
-        // SAFETY: this thread ended the turn, so it alone may read what is in the slot, until the
-        // slot is freed below.
+        // SAFETY: this thread ended the generation, so it alone may read what is in the slot, until
+        // the slot is freed below.
         let what = unsafe { slot.what.get().read() };
-        // SAFETY: the turn had begun, so it was written.
+        // SAFETY: the generation had begun, so it was written.
         let what = unsafe { what.assume_init() };
-        if turn < LAST_TURN {
+        if generation < LAST_GENERATION {
             self.free(number, slot);
         }
         Some(what)
@@ -157,7 +162,7 @@ fn after(seen: u64, first: u32) -> u64 {
 
 fn fresh<T>(count: usize) -> Box<[TicketSlot<T>]> {
     let slot = || TicketSlot {
-        // Begins with turn 1, so that no ticket is null.
+        // Begins with generation 1, so that no ticket is null.
         state: AtomicUsize::new(2),
         next: AtomicU32::new(0),
         what: UnsafeCell::new(MaybeUninit::uninit()),
@@ -189,9 +194,9 @@ mod tests {
         let slots = Slots::new();
         let first = slots.issue(1);
         let slot = slots.slot(0).unwrap();
-        slot.state.store(2 * LAST_TURN + 1, Ordering::Relaxed);
+        slot.state.store(2 * LAST_GENERATION + 1, Ordering::Relaxed);
         assert_eq!(slots.take(first), None);
-        let last = ptr::without_provenance_mut(LAST_TURN << NUMBER_BITS);
+        let last = ptr::without_provenance_mut(LAST_GENERATION << NUMBER_BITS);
         assert_eq!((slots.take(last), slots.take(last)), (Some(1), None));
         assert_ne!(slots.issue(2).addr() % NUMBERS, 0);
     }

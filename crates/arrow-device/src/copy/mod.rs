@@ -54,7 +54,7 @@
 //! ```
 
 mod awaited;
-mod later;
+mod copying;
 mod options;
 mod plan;
 mod polled;
@@ -65,7 +65,7 @@ mod source;
 mod step;
 
 pub use awaited::AwaitedCopy;
-pub use later::{Copying, Executor, Job};
+pub use copying::{Copying, Executor, Job};
 pub use options::Options;
 pub use plan::{Cut, Note, Plan};
 pub use polled::{PolledCopy, WokenCopy};

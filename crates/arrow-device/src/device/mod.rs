@@ -7,6 +7,7 @@ pub mod driver;
 
 pub(crate) mod account;
 mod allocator;
+mod arrival;
 mod awaited;
 mod buffer;
 pub mod deferred;
@@ -18,7 +19,6 @@ mod host;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod host_sharing;
 mod memory;
-mod moment;
 pub(crate) mod nesting;
 mod newest;
 mod on_return;
@@ -46,11 +46,11 @@ pub use handle::Device;
 pub use memory::Memory;
 pub use queue::Queue;
 
+pub(crate) use arrival::{Arrival, ClaimedMemory, Moment};
 pub(crate) use buffer::{BytesOwner, location};
 pub(crate) use event::has_not_passed;
 pub(crate) use granular::lead;
 pub(crate) use memory::Parted;
-pub(crate) use moment::{Arrival, ClaimedMemory, Moment};
 pub(crate) use on_return::MemoryOnReturn;
 pub(crate) use owner::Owner;
 pub(crate) use unit_reads::{ReadsTo, UnitReads};

@@ -7,9 +7,10 @@
 use std::task::{Poll, Wake, Waker};
 
 use super::Bell;
+use crate::locks::{Arc, AtomicU64, Ordering::SeqCst};
 use crate::protocol::Rules;
 use crate::protocol::consumer::{CallFault, Consumer, Inbox, ProducerCalls, Refusal, Verdict};
-use crate::threads::{Arc, AtomicU64, Ordering::SeqCst, spawn, yield_now};
+use crate::threads::{spawn, yield_now};
 
 /// The threads of a scenario, by the number that the protocol knows them by.
 const PRODUCER: u64 = 1;

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
 use super::Bell;
+use crate::locks::{Arc, Mutex};
 use crate::protocol::Rules;
 use crate::protocol::producer::{Credit, Need, Next};
-use crate::threads::{Arc, Mutex, spawn};
+use crate::threads::spawn;
 
 type Wishes<R> = Arc<Credit<R, &'static str>>;
 

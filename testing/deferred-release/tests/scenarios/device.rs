@@ -1,7 +1,7 @@
 //! A device of the model: queues that count what was submitted and what of it is complete, and
 //! things that must not be released before that.
 
-use crate::threads::{Arc, AtomicU64, Ordering};
+use crate::locks::{Arc, AtomicU64, Ordering};
 use crate::timeline::{AskDriver, CountsUses, DriverAnswer, UsesLeft};
 
 #[derive(Debug)]

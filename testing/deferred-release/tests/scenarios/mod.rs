@@ -4,7 +4,8 @@
 mod device;
 mod rules;
 
-use crate::threads::{Arc, JoinHandle, Mutex, lock, spawn};
+use crate::locks::{Arc, Mutex, lock};
+use crate::threads::{JoinHandle, spawn};
 use crate::timeline::{
     AskDriver, LastUses, ListedTimelines, Timeline, TimelineKinds, Use, WaitingTimelines,
 };

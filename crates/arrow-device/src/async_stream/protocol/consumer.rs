@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 use std::sync::PoisonError;
 use std::task::{Poll, Waker};
 
-use super::super::threads::{Condvar, Mutex, MutexGuard};
+use super::super::locks::{Condvar, Mutex, MutexGuard};
 use super::{QuietWaker, Rules};
 
 /// The calls that a consumer makes to a producer.

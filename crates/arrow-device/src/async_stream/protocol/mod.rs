@@ -52,7 +52,7 @@ pub(crate) mod producer;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-use super::threads::drop_nested;
+use super::locks::drop_nested;
 
 /// The rules that keep the protocol in order. Each is true; the tests of the model show why.
 pub(crate) trait Rules: 'static {

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::sync::PoisonError;
 use std::task::Waker;
 
-use super::super::threads::{Mutex, MutexGuard};
+use super::super::locks::{Mutex, MutexGuard};
 use super::{QuietWaker, Rules};
 
 struct ProducerState<E> {

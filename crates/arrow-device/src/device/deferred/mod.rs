@@ -47,12 +47,12 @@
 // what drivers are asked, `release` drops what no queue uses any more, `wait` waits for queues, and
 // `shortage` knows what an allocation without memory waits for.
 
+mod locks;
 #[cfg(test)]
 mod order_tests;
 mod release;
 mod shortage;
 mod thread;
-mod threads;
 mod timeline;
 mod uses;
 mod wait;

@@ -42,7 +42,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::threads::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+use super::locks::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 
 /// What is asked, what is released, and the rules. The library has one implementation, which keeps
 /// all rules.

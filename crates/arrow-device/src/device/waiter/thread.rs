@@ -121,7 +121,7 @@ struct Rounds {
     /// How long the next wait for one event takes.
     slice: Duration,
     /// The number of the event to wait for next.
-    turn: usize,
+    next: usize,
     /// When the thread last asked about events that drivers announce.
     doubted: Instant,
 }
@@ -136,7 +136,7 @@ struct Round {
 
 impl Rounds {
     fn new(waiter: &'static Registry, made_in: MadeIn) -> Self {
-        Self { waiter, made_in, slice: SHORTEST, turn: 0, doubted: Instant::now() }
+        Self { waiter, made_in, slice: SHORTEST, next: 0, doubted: Instant::now() }
     }
 
     /// Runs rounds until the process begins to end. No task is woken after that.
@@ -269,8 +269,8 @@ impl Rounds {
             slice = slice.min(at.saturating_duration_since(began)).max(SHORTEST);
         }
         self.slice = self.slice.saturating_mul(2).min(LONGEST);
-        self.turn = self.turn.wrapping_add(1);
-        let Some(one) = asked.get(self.turn % asked.len()) else { return };
+        self.next = self.next.wrapping_add(1);
+        let Some(one) = asked.get(self.next % asked.len()) else { return };
         let answer = process::while_asking(|| one.event.wait_timeout(slice));
         // A driver that may not wait, or that measures time in its own way, answers sooner.
         let left = slice.saturating_sub(began.elapsed());

@@ -38,7 +38,7 @@ impl Array {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn is_only_share(&self) -> bool {
-        is_sole(self.tree(), LEVELS)
+        has_only_share(self.tree(), LEVELS)
     }
 
     /// Calls `visit` with the base struct of each imported tree that this array alone keeps: all of
@@ -51,7 +51,7 @@ impl Array {
 }
 
 /// Whether there is no other share of a tree, nor of any that it keeps.
-fn is_sole(tree: &Shared<Tree>, levels: usize) -> bool {
+fn has_only_share(tree: &Shared<Tree>, levels: usize) -> bool {
     if levels == 0 || !Shared::is_alone(tree) {
         return false;
     }
@@ -62,9 +62,10 @@ fn is_sole(tree: &Shared<Tree>, levels: usize) -> bool {
         let own = || owners.iter().filter(|other| Arc::ptr_eq(owner, other)).count();
         let count = Arc::strong_count(owner);
         (count == 1 || count == own())
-            && owned_tree(owner).is_none_or(|tree| is_sole(tree, levels - 1))
+            && owned_tree(owner).is_none_or(|tree| has_only_share(tree, levels - 1))
     };
-    owners.iter().all(is_own) && below.arrays().iter().all(|part| is_sole(part.tree(), levels - 1))
+    owners.iter().all(is_own)
+        && below.arrays().iter().all(|part| has_only_share(part.tree(), levels - 1))
 }
 
 /// The base structs of a tree that is nobody else's, and of those that it keeps.
