@@ -348,8 +348,13 @@ impl Tree {
     /// Whether nobody can tell here if the data is ready in the order of a queue.
     #[inline]
     pub(crate) fn has_unknown_order(&self) -> bool {
-        self.device.device_type != DeviceType::CPU
-            && matches!(self.queue_order(), QueueOrder::Unknown)
+        self.device.device_type != DeviceType::CPU && self.has_unknown_order_on_device()
+    }
+
+    /// A function of its own, so that an export keeps no register for the device that is found.
+    #[inline(never)]
+    fn has_unknown_order_on_device(&self) -> bool {
+        matches!(self.queue_order(), QueueOrder::Unknown)
     }
 
     /// An error where the queue of another device cannot be ordered behind the queue in whose order
