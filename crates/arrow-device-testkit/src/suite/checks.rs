@@ -223,7 +223,8 @@ fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     })?;
     let expected = data::planned(plan, &schema, &mut places.into_iter());
     let seen = Seen::of(&held.array.array);
-    data::without_sizes(seen.with_known_nulls(&schema), &schema).require_same(&expected)?;
+    data::without_supplied(seen.with_known_nulls(&schema), &expected, &schema)
+        .require_same(&expected)?;
     let (c_array, id) = (&held.array, scene.device.id());
     require((c_array.device_type, c_array.device_id) == (id.device_type.0, id.id), || {
         format!("it lies on {}:{}", c_array.device_type, c_array.device_id)

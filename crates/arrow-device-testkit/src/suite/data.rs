@@ -97,19 +97,29 @@ pub(super) fn planned(
     Seen { children, dictionary, ..own.with_known_nulls(&own_schema) }
 }
 
-/// Removes the sizes of view data buffers wherever a schema says that there are some.
-pub(super) fn without_sizes(mut seen: Seen, schema: &SeenSchema) -> Seen {
-    if schema.format.starts_with(b"v")
-        && let Some(sizes) = seen.buffers.last_mut()
-    {
-        *sizes = 0;
+/// Removes the buffers that the builder itself supplies, and only the builder knows where they are:
+/// the sizes of view data buffers, and the one offset of an array without elements whose buffer of
+/// offsets is absent in `planned`.
+pub(super) fn without_supplied(mut seen: Seen, planned: &Seen, schema: &SeenSchema) -> Seen {
+    let has_offsets = matches!(&*schema.format, b"z" | b"Z" | b"u" | b"U" | b"+l" | b"+L" | b"+m");
+    let is_absent = planned.buffers.get(1) == Some(&0) && planned.offset + planned.length == 0;
+    let supplied = if schema.format.starts_with(b"v") {
+        seen.buffers.last_mut()
+    } else if has_offsets && is_absent {
+        seen.buffers.get_mut(1)
+    } else {
+        None
+    };
+    if let Some(buffer) = supplied {
+        *buffer = 0;
     }
-    let children = seen.children.into_iter().zip(&schema.children);
-    seen.children = children.map(|(child, schema)| without_sizes(child, schema)).collect();
-    seen.dictionary = seen
-        .dictionary
+    let below = seen.children.into_iter().zip(&planned.children).zip(&schema.children);
+    seen.children =
+        below.map(|((child, planned), schema)| without_supplied(child, planned, schema)).collect();
+    let below = seen.dictionary.zip(planned.dictionary.as_deref());
+    seen.dictionary = below
         .zip(schema.dictionary.as_deref())
-        .map(|(values, schema)| Box::new(without_sizes(*values, schema)));
+        .map(|((values, planned), schema)| Box::new(without_supplied(*values, planned, schema)));
     seen
 }
 
