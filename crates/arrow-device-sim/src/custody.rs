@@ -22,13 +22,13 @@ use crate::track::Access;
 /// The owners of the bytes of one allocation.
 #[derive(Debug, Default)]
 pub(crate) struct Custody {
-    told: Vec<Told>,
+    places: Vec<OwnedPlace>,
     outside: Vec<Outside>,
 }
 
 /// Bytes that were told for a queue.
 #[derive(Debug)]
-struct Told {
+struct OwnedPlace {
     bytes: Range<u64>,
     queue: usize,
     by: PlaceOwner,
@@ -37,7 +37,7 @@ struct Told {
     /// How many owners the place has.
     owners: usize,
     /// Where the place was told to the first of its present owners, and where the last owner went.
-    told: SiteId,
+    told_at: SiteId,
     gone: SiteId,
 }
 
@@ -55,30 +55,31 @@ struct Outside {
 const MANY: usize = 16;
 
 impl Custody {
-    fn told(&mut self, bytes: Range<u64>, queue: usize, by: PlaceOwner, call: u64, site: SiteId) {
-        if let Some(told) = self.of(bytes.start, queue, by) {
-            if told.owners == 0 {
-                (told.call, told.told) = (call, site);
+    fn add(&mut self, bytes: Range<u64>, queue: usize, by: PlaceOwner, call: u64, site: SiteId) {
+        if let Some(place) = self.of(bytes.start, queue, by) {
+            if place.owners == 0 {
+                (place.call, place.told_at) = (call, site);
             }
-            told.bytes.end = told.bytes.end.max(bytes.end);
-            told.owners += 1;
+            place.bytes.end = place.bytes.end.max(bytes.end);
+            place.owners += 1;
             return;
         }
-        let told = Told { bytes, queue, by, call, owners: 1, told: site, gone: site };
-        self.told.push(told);
+        let place = OwnedPlace { bytes, queue, by, call, owners: 1, told_at: site, gone: site };
+        self.places.push(place);
     }
 
     /// Finds a place by where it begins, because the length of text may become known later.
-    fn of(&mut self, start: u64, queue: usize, by: PlaceOwner) -> Option<&mut Told> {
-        let known =
-            |told: &&mut Told| told.bytes.start == start && told.queue == queue && told.by == by;
-        self.told.iter_mut().find(known)
+    fn of(&mut self, start: u64, queue: usize, by: PlaceOwner) -> Option<&mut OwnedPlace> {
+        let known = |place: &&mut OwnedPlace| {
+            place.bytes.start == start && place.queue == queue && place.by == by
+        };
+        self.places.iter_mut().find(known)
     }
 
     fn withdrawn(&mut self, start: u64, queue: usize, by: PlaceOwner, site: SiteId) {
-        if let Some(told) = self.of(start, queue, by) {
-            told.owners = told.owners.saturating_sub(1);
-            told.gone = site;
+        if let Some(place) = self.of(start, queue, by) {
+            place.owners = place.owners.saturating_sub(1);
+            place.gone = site;
         }
     }
 
@@ -111,16 +112,16 @@ impl Custody {
     /// Forgets the owners of these bytes that are gone, because the bytes belong to one owner
     /// again.
     pub(crate) fn released(&mut self, bytes: &Range<u64>) {
-        self.told.retain(|told| told.owners > 0 || !overlap(&told.bytes, bytes));
+        self.places.retain(|place| place.owners > 0 || !overlap(&place.bytes, bytes));
     }
 
     /// Returns the place whose last owner for this queue is gone, if these bytes touch one. An
     /// owner for another queue does not make use on this queue right.
-    fn is_gone(&self, bytes: &Range<u64>, queue: usize) -> Option<&Told> {
-        let of_queue = |told: &&Told| told.queue == queue && overlap(&told.bytes, bytes);
-        let mut of_queue = self.told.iter().filter(of_queue);
-        let gone = of_queue.clone().find(|told| told.owners == 0)?;
-        let is_had = of_queue.any(|told| told.owners > 0)
+    fn is_gone(&self, bytes: &Range<u64>, queue: usize) -> Option<&OwnedPlace> {
+        let of_queue = |place: &&OwnedPlace| place.queue == queue && overlap(&place.bytes, bytes);
+        let mut of_queue = self.places.iter().filter(of_queue);
+        let gone = of_queue.clone().find(|place| place.owners == 0)?;
+        let is_had = of_queue.any(|place| place.owners > 0)
             || self.outside.iter().any(|known| overlap(&known.bytes, bytes));
         (!is_had).then_some(gone)
     }
@@ -128,18 +129,21 @@ impl Custody {
     /// Returns the places that views have not given up: the call that told each, where that was,
     /// the queue, and the bytes.
     pub(crate) fn viewed(&self) -> impl Iterator<Item = (u64, SiteId, usize, &Range<u64>)> {
-        let viewed = |told: &&Told| told.owners > 0 && told.by == PlaceOwner::OfView;
-        self.told.iter().filter(viewed).map(|told| (told.call, told.told, told.queue, &told.bytes))
+        let viewed = |place: &&OwnedPlace| place.owners > 0 && place.by == PlaceOwner::OfView;
+        self.places
+            .iter()
+            .filter(viewed)
+            .map(|place| (place.call, place.told_at, place.queue, &place.bytes))
     }
 
     /// Returns the queues that places were told for.
     pub(crate) fn queues(&self) -> impl Iterator<Item = usize> {
-        self.told.iter().map(|told| told.queue)
+        self.places.iter().map(|place| place.queue)
     }
 
     /// Whether any place was told.
     pub(crate) fn is_known(&self) -> bool {
-        !self.told.is_empty()
+        !self.places.is_empty()
     }
 }
 
@@ -173,13 +177,14 @@ impl EngineState {
             let custody = &mut self.allocations[number].custody;
             match what {
                 Watched::Told(_, by) => {
-                    if custody.told.len() >= MANY {
+                    if custody.places.len() >= MANY {
                         let queues = &self.queues;
-                        let matters =
-                            |told: &Told| told.owners > 0 || queues[told.queue].closed.is_none();
-                        custody.told.retain(matters);
+                        let matters = |place: &OwnedPlace| {
+                            place.owners > 0 || queues[place.queue].closed.is_none()
+                        };
+                        custody.places.retain(matters);
                     }
-                    custody.told(bytes, queue, by, call, site);
+                    custody.add(bytes, queue, by, call, site);
                 }
                 Watched::Withdrawn(_, by) => custody.withdrawn(bytes.start, queue, by, site),
                 Watched::Exported => custody.exported(bytes, site),
@@ -219,10 +224,11 @@ impl EngineState {
         let Span { allocation: number, offset, len } = part;
         let bytes = offset..offset + len;
         let custody = &self.allocations[number].custody;
-        let Some(Told { bytes: told, gone, .. }) = custody.is_gone(&bytes, access.queue) else {
+        let Some(OwnedPlace { bytes: place, gone, .. }) = custody.is_gone(&bytes, access.queue)
+        else {
             return false;
         };
-        let (bytes, gone) = (told.start.max(offset)..told.end.min(bytes.end), *gone);
+        let (bytes, gone) = (place.start.max(offset)..place.end.min(bytes.end), *gone);
         let report = Report::new(Mistake::UseAfterView)
             .about(self.subject(number, bytes))
             .first(self.host_action("the last view or memory that had the place dropped", gone))

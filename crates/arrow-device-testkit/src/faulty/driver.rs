@@ -456,7 +456,7 @@ unsafe impl Driver for FaultyDriver {
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
         self.call_back();
-        if let Some(answer) = self.answer_of_lost(None) {
+        if let Some(answer) = self.answer_of_lost(false) {
             return answer;
         }
         let mut state = self.shared.state();
@@ -488,7 +488,7 @@ unsafe impl Driver for FaultyDriver {
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
         self.call_back();
-        if let Some(answer) = self.answer_of_lost(Some(timeout)) {
+        if let Some(answer) = self.answer_of_lost(timeout.is_none()) {
             return answer;
         }
         let mut state = self.shared.state();

@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
-use std::time::Duration;
 
 use arrow_device::driver::{EventNotice, EventNotices, Raw};
 use arrow_device::{ErrorKind, Event, Result};
@@ -167,12 +166,11 @@ impl FaultyDriver {
         if self.has(Fault::LossUnseen) { Ok(()) } else { self.tells() }
     }
 
-    /// Returns the answer of a lost device about an event, `None` if the device is not lost. `wait`
-    /// tells whether the caller waits, and with which limit.
-    pub(super) fn answer_of_lost(&self, wait: Option<Option<Duration>>) -> Option<Result<bool>> {
+    /// Returns the answer of a lost device about an event, `None` if the device is not lost. A wait
+    /// is endless if the caller gave no limit.
+    pub(super) fn answer_of_lost(&self, is_endless_wait: bool) -> Option<Result<bool>> {
         let error = self.tells().err()?;
-        // A wait without a limit would never end.
-        let is_pending = self.has(Fault::LossPending) && wait != Some(None);
+        let is_pending = self.has(Fault::LossPending) && !is_endless_wait;
         Some(if is_pending { Ok(false) } else { Err(error) })
     }
 
