@@ -354,7 +354,9 @@ impl Tree {
     /// A function of its own, so that an export keeps no register for the device that is found.
     #[inline(never)]
     fn has_unknown_order_on_device(&self) -> bool {
-        matches!(self.queue_order(), QueueOrder::Unknown)
+        // Of most types the convention answers, without a look for the device.
+        convention::may_be_in_queue_order(self.device.device_type)
+            && matches!(self.queue_order(), QueueOrder::Unknown)
     }
 
     /// An error where the queue of another device cannot be ordered behind the queue in whose order
