@@ -1,0 +1,1 @@
+//! The library for WebGPU that tests use.
