@@ -48,7 +48,8 @@ impl WebGpuDriver {
     }
 
     fn shown_by_no_event(&self, operation: &'static str) -> Error {
-        let message = "arrays on a WebGPU device have no event: they are ready in the order of its queue";
+        let message =
+            "arrays on a WebGPU device have no event: they are ready in the order of its queue";
         self.logical.error(ErrorKind::Unsupported, message).during(operation)
     }
 
@@ -104,9 +105,7 @@ impl WebGpuDriver {
                 let (source, target) = (from.base.as_ptr(), to.base.as_ptr());
                 // SAFETY: UNS-21 and UNS-22, which the caller keeps: the encoder was just made, and
                 // the buffers are alive.
-                unsafe {
-                    (api.encode_copy)(encoder, source, from.offset, target, to.offset, len)
-                };
+                unsafe { (api.encode_copy)(encoder, source, from.offset, target, to.offset, len) };
             }
         })
     }
@@ -135,7 +134,12 @@ impl WebGpuDriver {
                     // the source is alive, and nobody else has the staging buffer.
                     unsafe {
                         (api.encode_copy)(
-                            encoder, copy.source, copy.at, staging.buffer, copy.staged, len,
+                            encoder,
+                            copy.source,
+                            copy.at,
+                            staging.buffer,
+                            copy.staged,
+                            len,
                         )
                     };
                 }
@@ -272,17 +276,22 @@ unsafe impl Driver for WebGpuDriver {
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
         let logical = &self.logical;
         logical.check_lost()?;
-        let size = len.checked_next_multiple_of(UNIT).filter(|size| *size <= logical.limits.max_buffer);
+        let size =
+            len.checked_next_multiple_of(UNIT).filter(|size| *size <= logical.limits.max_buffer);
         let size = size.ok_or_else(|| {
             let most = logical.limits.max_buffer;
-            let message = format!("{len} bytes asked for, and a buffer of the device has {most} at most");
+            let message =
+                format!("{len} bytes asked for, and a buffer of the device has {most} at most");
             Error::new(ErrorKind::OutOfMemory, message).during("allocate").on_device(logical.id)
         })?;
         let usage = usage::STORAGE | usage::COPY_SRC | usage::COPY_DST;
-        logical.create_buffer(size, usage).map(Raw::from_ptr)
+        let buffer = logical.create_buffer(size, usage)?;
+        logical.note_allocated(buffer);
+        Ok(Raw::from_ptr(buffer))
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, _len: u64) {
+        self.logical.note_freed(memory.as_ptr());
         self.logical.release_buffer(memory.as_ptr());
     }
 
@@ -371,6 +380,11 @@ unsafe impl Driver for WebGpuDriver {
         let remaining = unsafe { (self.logical.api.buffer_size)(base.as_ptr()) };
         // The handle of a device is its id, so the claim names the device that made the buffer.
         Ok(Some(Allocation { device: self.logical.id, remaining }))
+    }
+
+    unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {
+        // Of the buffers of others, WebGPU tells nothing.
+        self.logical.has_allocated(base.as_ptr()).then_some(true)
     }
 }
 

@@ -83,7 +83,8 @@
 //! [`Queue::raw`](arrow_device::Queue::raw) is the `WGPUQueue`. All queues that are opened on a
 //! device are this one. Copies from the host are handed to the library by `wgpuQueueWriteBuffer`
 //! and submitted with the next commands: the application's, or those of the next question or wait.
-//! Copies of many arrays are one submission.
+//! The copies of all columns of
+//! a batch are one submission.
 //!
 //! # Waiting and callbacks
 //!

@@ -28,7 +28,8 @@ pub(crate) fn loaded() {
     LIBRARY.loaded();
 }
 
-/// The library that was named before the first one was loaded.
+/// The library that was named, settled by the first call that names or loads one. Empty where the
+/// usual names are looked for.
 static NAMED: OnceLock<OsString> = OnceLock::new();
 static LOADED: OnceLock<Result<Api, String>> = OnceLock::new();
 
@@ -36,10 +37,11 @@ static LOADED: OnceLock<Result<Api, String>> = OnceLock::new();
 pub(crate) fn name(library: &OsStr) -> Result<()> {
     enter()?;
     let known = NAMED.get_or_init(|| library.to_owned());
-    if known == library && (LOADED.get().is_none() || from_environment().is_none()) {
+    if known == library {
         return Ok(());
     }
-    let message = format!("{} is used by this process already", known.to_string_lossy());
+    let known = if known.is_empty() { "the usual library".into() } else { known.to_string_lossy() };
+    let message = format!("this process uses {known} already");
     Err(Error::new(ErrorKind::InvalidArgument, message).during(OPERATION))
 }
 
@@ -63,10 +65,11 @@ pub(crate) fn load() -> Result<Api> {
 }
 
 fn open() -> Result<Api, String> {
-    let named = NAMED.get().cloned().or_else(from_environment);
-    let names = match named {
-        Some(name) => vec![name],
-        None => default_names().iter().map(OsString::from).collect(),
+    let named = NAMED.get_or_init(|| from_environment().unwrap_or_default());
+    let names = if named.is_empty() {
+        default_names().iter().map(OsString::from).collect()
+    } else {
+        vec![named.clone()]
     };
     let mut problems = Vec::new();
     for name in names {

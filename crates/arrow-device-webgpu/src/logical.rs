@@ -15,6 +15,7 @@
 //! are taken in this order: the application's, that of the scopes or of the reads. Nothing is
 //! called under the lock of the state.
 
+use std::collections::HashSet;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -65,6 +66,8 @@ pub(crate) struct Logical {
     pub(crate) begun_reads: AtomicU64,
     order: AtomicU64,
     pub(crate) failure: Arc<Failure>,
+    /// The buffers that were allocated here and not freed, by their handles.
+    allocated: Mutex<HashSet<usize>>,
     owner: Option<Owner>,
 }
 
@@ -191,6 +194,7 @@ impl Logical {
             begun_reads: AtomicU64::new(0),
             order: AtomicU64::new(0),
             failure: Arc::new(Failure::new()),
+            allocated: Mutex::default(),
             owner: handles.owner,
         })
     }
@@ -319,6 +323,20 @@ impl Logical {
         Err(self.refused(&caught, OPERATION))
     }
 
+    /// Notes that a buffer is memory of this opening of the device.
+    pub(crate) fn note_allocated(&self, buffer: Handle) {
+        lock(&self.allocated).insert(buffer.addr());
+    }
+
+    /// Forgets a buffer before it is released: another may get its handle at once.
+    pub(crate) fn note_freed(&self, buffer: Handle) {
+        lock(&self.allocated).remove(&buffer.addr());
+    }
+
+    pub(crate) fn has_allocated(&self, buffer: Handle) -> bool {
+        lock(&self.allocated).contains(&buffer.addr())
+    }
+
     pub(crate) fn release_buffer(&self, buffer: Handle) {
         let _calling = self.calling();
         // SAFETY: whoever calls this has the reference of `create_buffer`, and does not use the
@@ -387,8 +405,8 @@ impl Logical {
         let mut state = lock(&self.state);
         state.writes += 1;
         state.waiting_bytes += bytes;
-        let are_many = state.waiting_bytes > WAITING_BYTES
-            || state.writes - state.submitted > WAITING_LISTS;
+        let are_many =
+            state.waiting_bytes > WAITING_BYTES || state.writes - state.submitted > WAITING_LISTS;
         drop(state);
         if are_many { self.flush() } else { Ok(()) }
     }

@@ -46,10 +46,8 @@ struct Adapter {
 // or Dawn, which lock what they change.
 unsafe impl Send for Own {}
 
-static OWN: PerProcess<Mutex<Own>> = PerProcess::new(Mutex::new(Own {
-    instance: None,
-    opened: Vec::new(),
-}));
+static OWN: PerProcess<Mutex<Own>> =
+    PerProcess::new(Mutex::new(Own { instance: None, opened: Vec::new() }));
 
 /// The answer to a request, which a callback gives.
 #[derive(Default)]

@@ -7,5 +7,15 @@
     clippy::unwrap_used
 )]
 
+mod application;
+mod copies;
+mod ends;
+mod examples;
+mod faulty;
+#[cfg(unix)]
+mod fork;
+mod hooks;
+mod memory;
+mod missing;
 mod suite;
 mod support;
