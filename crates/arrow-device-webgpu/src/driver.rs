@@ -73,11 +73,10 @@ impl WebGpuDriver {
                 if whole < region.len {
                     let mut unit = [0_u8; UNIT as usize];
                     let rest = (region.len - whole) as usize;
+                    let last = from.wrapping_add(whole as usize);
                     // SAFETY: UNS-21, which the caller keeps: the source has `len` bytes, and these
                     // are the last of them; the unit has room for less than a unit.
-                    unsafe {
-                        from.add(whole as usize).copy_to_nonoverlapping(unit.as_mut_ptr(), rest)
-                    };
+                    unsafe { last.copy_to_nonoverlapping(unit.as_mut_ptr(), rest) };
                     let unit = unit.as_ptr().cast();
                     // SAFETY: UNS-22, which the caller keeps: the buffer is alive. The call takes
                     // the bytes.

@@ -240,7 +240,7 @@ impl Logical {
         const ALL: [u32; 3] = [filter::INTERNAL, filter::OUT_OF_MEMORY, filter::VALIDATION];
         // wgpu-native ends the process for a filter that it does not know.
         let filters = if self.api.native.is_some() { &ALL[1..] } else { &ALL };
-        let answers = [const { () }; 3].map(|()| Arc::new(Scope::default()));
+        let answers: [Arc<Scope>; 3] = std::array::from_fn(|_| Arc::default());
         let result = {
             let _calling = self.calling();
             let _turn = lock(&self.scopes);
@@ -431,9 +431,10 @@ impl Logical {
 
     /// The point behind all that was submitted by now.
     pub(crate) fn point(self: &Arc<Self>) -> Point {
-        let order = self.next_order();
         let reads = self.begun_reads.load(Ordering::Acquire);
         let mut state = lock(&self.state);
+        // Under the lock: no point of a batch has a smaller number than the marker.
+        let order = self.next_order();
         let marker = if state.writes > state.submitted {
             let writes = state.writes;
             let fresh = || Marker::new(order, self.failure.clone());
@@ -478,7 +479,14 @@ impl Logical {
         point.marker.has_passed() && !lock(&self.reads).has_before(point.reads)
     }
 
-    pub(crate) fn work_failed(&self) -> Error {
+    /// The error of work that failed, which the loss of the device may be the reason of.
+    fn work_failed(&self) -> Error {
+        if self.refuses_all() {
+            self.is_lost.store(true, Ordering::Release);
+        }
+        if let Err(lost) = self.check_lost() {
+            return lost;
+        }
         let message = "WebGPU told that work of the queue failed; its results are not there";
         self.error(ErrorKind::WorkFailed, message)
     }
@@ -600,5 +608,18 @@ impl Drop for Logical {
 impl std::fmt::Debug for Logical {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Logical({}, opening {})", self.id, self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_that_do_no_work_or_wait_for_it_are_not_used() {
+        let usable: Vec<u32> = (0..=8).filter(|backend| unusable(*backend).is_none()).collect();
+        // Unknown, WebGPU of a browser, D3D11, D3D12, Metal and Vulkan.
+        assert_eq!(usable, [0, 2, 3, 4, 5, 6]);
+        assert!(unusable(1).unwrap().contains("Null"));
     }
 }

@@ -1,13 +1,13 @@
 //! Devices of the application's own: kernels before and behind the library's work, and openings.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arrow_device::driver::{Raw, Region, Route, Spot};
-use arrow_device::{Array, DataType, Device, ErrorKind};
-use arrow_device_testkit::release_until;
-use arrow_device_webgpu::{Handles, handles_of, open_for, open_from};
+use arrow_device::{Array, DataType, ErrorKind};
+use arrow_device_testkit::{process, release_until};
+use arrow_device_webgpu::{handles_of, open_for, open_from};
 
-use crate::support;
+use crate::{hooks, support};
 
 const COUNT: usize = 4096;
 
@@ -96,25 +96,20 @@ fn a_device_of_dawn_opens_by_its_handles() {
 
 #[test]
 fn calls_are_made_under_the_lock_of_the_application() {
-    let Some((_web, handles)) = support::application() else { return };
-    let lock = Arc::new(std::sync::Mutex::new(()));
-    let handles: Handles = handles.with_lock(lock.clone());
-    // SAFETY: the handles keep what they are the handles of, and were made together.
-    let device: Device = unsafe { open_from(handles) }.unwrap();
-    let array = Array::from_values(DataType::Int32, [Some(1), None]).unwrap();
-    let queue = device.open_queue().unwrap();
-    let there = array.copy_to(&queue).unwrap();
-    let held = lock.lock().unwrap();
-    std::thread::scope(|scope| {
-        let (told, is_told) = std::sync::mpsc::channel();
-        let there = &there;
-        let copying = scope.spawn(move || {
-            told.send(()).unwrap();
-            there.to_host().unwrap()
-        });
-        is_told.recv().unwrap();
-        assert!(!copying.is_finished());
-        drop(held);
-        assert!(copying.join().unwrap().equals(&array).unwrap());
+    process::alone(|| {
+        let Some((web, handles)) = support::application() else { return };
+        let lock = Arc::new(Mutex::new(()));
+        hooks::watch_lock(lock.clone());
+        // SAFETY: the handles keep what they are the handles of, and were made together.
+        let device = unsafe { open_from(hooks::hooked(&web, handles).with_lock(lock)) }.unwrap();
+        let array = Array::from_values(DataType::Int32, [Some(1), None]).unwrap();
+        let queue = device.open_queue().unwrap();
+        let there = array.copy_to(&queue).unwrap();
+        assert!(there.to_host().unwrap().equals(&array).unwrap());
+        queue.synchronize().unwrap();
+        assert!((0..10_000).any(|_| queue.is_idle().unwrap()));
+        let (calls, unlocked) = hooks::unlocked();
+        assert!(calls > 5, "{calls}");
+        assert_eq!(unlocked, 0);
     });
 }

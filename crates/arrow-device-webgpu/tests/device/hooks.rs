@@ -42,6 +42,10 @@ static POLL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 static SUBMISSIONS: AtomicUsize = AtomicUsize::new(0);
 static FAILS: AtomicBool = AtomicBool::new(false);
+/// The lock that every call is made under, and how many calls came without it.
+static LOCK: Mutex<Option<Arc<Mutex<()>>>> = Mutex::new(None);
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+static UNLOCKED: AtomicUsize = AtomicUsize::new(0);
 static HOLDS: AtomicUsize = AtomicUsize::new(0);
 /// Callbacks that were announced while work was held.
 static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
@@ -64,6 +68,25 @@ pub(crate) fn submissions() -> usize {
 /// The work that is announced next is said to have failed.
 pub(crate) fn fail_next() {
     FAILS.store(true, SeqCst);
+}
+
+/// From now on every call has to be made under this lock.
+pub(crate) fn watch_lock(lock: Arc<Mutex<()>>) {
+    *LOCK.lock().unwrap() = Some(lock);
+}
+
+/// How many calls were looked at, and how many of them came without the lock.
+pub(crate) fn unlocked() -> (usize, usize) {
+    (CALLS.load(SeqCst), UNLOCKED.load(SeqCst))
+}
+
+fn look_at_lock() {
+    if let Some(lock) = &*LOCK.lock().unwrap() {
+        CALLS.fetch_add(1, SeqCst);
+        if lock.try_lock().is_ok() {
+            UNLOCKED.fetch_add(1, SeqCst);
+        }
+    }
 }
 
 /// From now on nothing is told of, until the returned function is called.
@@ -116,11 +139,13 @@ unsafe fn real<T>(place: &AtomicPtr<c_void>) -> T {
 }
 
 unsafe extern "C" fn submit(queue: Handle, count: usize, commands: *const Handle) {
+    look_at_lock();
     SUBMISSIONS.fetch_add(1, SeqCst);
     unsafe { real::<Submit>(&SUBMIT)(queue, count, commands) };
 }
 
 unsafe extern "C" fn work_done(queue: Handle, info: Info) -> u64 {
+    look_at_lock();
     let info = orders(info);
     if HOLDS.load(SeqCst) > 0 {
         HELD.lock().unwrap().push(Held::WorkDone(queue, info));
@@ -130,6 +155,7 @@ unsafe extern "C" fn work_done(queue: Handle, info: Info) -> u64 {
 }
 
 unsafe extern "C" fn map(buffer: Handle, mode: u64, at: usize, len: usize, info: Info) -> u64 {
+    look_at_lock();
     let info = orders(info);
     if HOLDS.load(SeqCst) > 0 {
         HELD.lock().unwrap().push(Held::Map(buffer, mode, at, len, info));
@@ -140,6 +166,7 @@ unsafe extern "C" fn map(buffer: Handle, mode: u64, at: usize, len: usize, info:
 
 unsafe extern "C" fn poll(device: Handle, wait: u32, index: *const c_void) -> u32 {
     assert_eq!(wait & 0xff, 0, "a poll that waits");
+    look_at_lock();
     let answer = unsafe { real::<Poll>(&POLL)(device, wait, index) };
     let call = IN_POLLS.lock().unwrap().clone();
     if let Some(call) = call {
