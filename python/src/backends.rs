@@ -165,9 +165,9 @@ pub(crate) fn open(id: DeviceId) -> Result<Opened> {
     Ok(entry)
 }
 
-/// What people call a device. All numbers of the host are one device. Arrays on Vulkan and
-/// WebGPU carry a handle, and those on a software device a number of their own, whose values say nothing: such a
-/// device is called by its place in the list.
+/// What people call a device. All numbers of the host are one device. Arrays on Vulkan and WebGPU
+/// carry a handle, and those on a software device a number of their own, whose values say nothing:
+/// such a device is called by its place in the list.
 pub(crate) fn called(id: DeviceId) -> DeviceId {
     match id.device_type {
         DeviceType::CPU => DeviceId::CPU,

@@ -3,8 +3,8 @@
 //!
 //! Versions are pinned in `testing/foreign-peers`. Everything lies in `target/peers`, or where
 //! `ARROW_DEVICE_PEERS` says: `venv` holds installed wheels, `sources` unpacked source
-//! distributions, `webgpu` and `dawn` libraries for WebGPU. Nothing is installed for the user or the
-//! system.
+//! distributions, `webgpu` and `dawn` libraries for WebGPU. Nothing is installed for the user or
+//! the system.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -150,7 +150,7 @@ pub(crate) struct DeviceDescriptor {
     pub(crate) label: Text,
     pub(crate) feature_count: usize,
     pub(crate) features: *const u32,
-    pub(crate) limits: *const Limits,
+    pub(crate) limits: *const DeviceLimits,
     pub(crate) queue_next: *mut c_void,
     pub(crate) queue_label: Text,
     pub(crate) lost: CallbackInfo<Told>,
@@ -160,7 +160,7 @@ pub(crate) struct DeviceDescriptor {
 /// The beginning of `WGPULimits`, and room for what later versions append.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct DeviceLimits {
     next: *mut c_void,
     counts: [u32; 14],
     uniform_binding: u64,
@@ -171,7 +171,7 @@ pub(crate) struct Limits {
     rest: [u64; 48],
 }
 
-impl Limits {
+impl DeviceLimits {
     pub(crate) const ZEROED: Self = Self {
         next: ptr::null_mut(),
         counts: [0; 14],
@@ -223,11 +223,11 @@ pub(crate) struct Api {
     pub(crate) request_adapter:
         unsafe extern "C" fn(Handle, *const AdapterOptions, CallbackInfo<Requested>) -> Future,
     pub(crate) adapter_info: unsafe extern "C" fn(Handle, *mut AdapterInfo) -> u32,
-    pub(crate) adapter_limits: unsafe extern "C" fn(Handle, *mut Limits) -> u32,
+    pub(crate) adapter_limits: unsafe extern "C" fn(Handle, *mut DeviceLimits) -> u32,
     pub(crate) adapter_has_feature: unsafe extern "C" fn(Handle, u32) -> u32,
     pub(crate) request_device:
         unsafe extern "C" fn(Handle, *const DeviceDescriptor, CallbackInfo<Requested>) -> Future,
-    pub(crate) device_limits: unsafe extern "C" fn(Handle, *mut Limits) -> u32,
+    pub(crate) device_limits: unsafe extern "C" fn(Handle, *mut DeviceLimits) -> u32,
     pub(crate) device_has_feature: unsafe extern "C" fn(Handle, u32) -> u32,
     pub(crate) device_queue: Get,
     pub(crate) retain_device: Use,
@@ -398,8 +398,8 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     #[test]
     fn members_lie_where_the_header_has_them() {
-        assert_eq!(std::mem::offset_of!(Limits, storage_binding), 72);
-        assert_eq!(std::mem::offset_of!(Limits, buffer_size), 96);
+        assert_eq!(std::mem::offset_of!(DeviceLimits, storage_binding), 72);
+        assert_eq!(std::mem::offset_of!(DeviceLimits, buffer_size), 96);
         assert_eq!(std::mem::offset_of!(AdapterInfo, backend), 72);
         assert_eq!(std::mem::offset_of!(DeviceDescriptor, limits), 40);
         assert_eq!(std::mem::offset_of!(DeviceDescriptor, lost), 72);

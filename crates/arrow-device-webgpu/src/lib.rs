@@ -29,9 +29,9 @@
 //! | `sync_event` | null: the interface has no event for WebGPU |
 //!
 //! Both sides use one `WGPUDevice` and its queue. The struct tells neither the queue nor the
-//! library, so the application gives them to all libraries: [`open_from`] takes them, and afterwards
-//! [`open_for`] finds the device of an array by its number. An application without a device of its
-//! own gets one from [`open`], and passes on the result of [`handles_of`].
+//! library, so the application gives them to all libraries: [`open_from`] takes them, and
+//! afterwards [`open_for`] finds the device of an array by its number. An application without a
+//! device of its own gets one from [`open`], and passes on the result of [`handles_of`].
 //!
 //! A consumer that submits work to the queue waits for nothing: its work comes after all that the
 //! producer submitted before the export. Whoever reads on the host waits for the queue.

@@ -25,7 +25,7 @@ use arrow_device::driver::PerProcess;
 use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 use crate::api::{
-    AdapterInfo, Api, BufferDescriptor, CallbackInfo, Handle, Limits, SYNCHRONIZED, Text,
+    AdapterInfo, Api, BufferDescriptor, CallbackInfo, DeviceLimits, Handle, SYNCHRONIZED, Text,
     error_type, filter, usage,
 };
 use crate::error::{Caught, Scope, popped};
@@ -169,7 +169,7 @@ impl Logical {
                 "the library is neither wgpu-native nor Dawn: give the instance to `Handles::with_instance`".to_owned(),
             ));
         }
-        let mut limits = Limits::ZEROED;
+        let mut limits = DeviceLimits::ZEROED;
         // SAFETY: UNS-29: the device is alive; the struct has room for all members.
         unsafe { (api.device_limits)(device, &mut limits) };
         // SAFETY: UNS-29: the device is alive. The reference is released when this is dropped.

@@ -11,8 +11,8 @@ use arrow_device::{Error, ErrorKind, Result};
 
 use crate::Listed;
 use crate::api::{
-    AdapterInfo, AdapterOptions, Api, CallbackInfo, DeviceDescriptor, ErrorCallbackInfo, Handle,
-    Limits, Requested, SUCCESS, SYNCHRONIZED, Text,
+    AdapterInfo, AdapterOptions, Api, CallbackInfo, DeviceDescriptor, DeviceLimits,
+    ErrorCallbackInfo, Handle, Requested, SUCCESS, SYNCHRONIZED, Text,
 };
 use crate::handles::Handles;
 use crate::loader;
@@ -39,7 +39,7 @@ struct Adapter {
     handle: Handle,
     name: String,
     description: String,
-    limits: Limits,
+    limits: DeviceLimits,
 }
 
 // SAFETY: handles, which may be used on any thread: an instance and its adapters are of wgpu-native
@@ -165,7 +165,7 @@ fn adapters(api: &Api, instance: Handle) -> Result<Vec<Adapter>> {
         let name = unsafe { info.device.to_string() };
         // SAFETY: the text was just written by the library.
         let description = unsafe { info.description.to_string() };
-        let mut limits = Limits::ZEROED;
+        let mut limits = DeviceLimits::ZEROED;
         // SAFETY: the adapter is alive, and the struct has room for all members.
         unsafe { (api.adapter_limits)(handle, &mut limits) };
         if unusable(info.backend).is_none() && limits.buffer_size > 0 {

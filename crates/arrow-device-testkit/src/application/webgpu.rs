@@ -10,7 +10,8 @@ use libloading::Library;
 
 use super::Attempt;
 
-type Handle = *mut c_void;
+/// Any object of WebGPU.
+pub type WgpuHandle = *mut c_void;
 
 const STRING_LENGTH: usize = usize::MAX;
 const SPONTANEOUS: u32 = 3;
@@ -48,9 +49,9 @@ fn peers() -> PathBuf {
 pub struct WebGpu {
     /// Never unloaded: its threads may still run.
     library: &'static Library,
-    instance: Handle,
-    device: Handle,
-    queue: Handle,
+    instance: WgpuHandle,
+    device: WgpuHandle,
+    queue: WgpuHandle,
     is_lost: Arc<AtomicBool>,
 }
 
@@ -78,29 +79,29 @@ impl Text {
 
 #[repr(C)]
 struct CallbackInfo {
-    next: Handle,
+    next: WgpuHandle,
     mode: u32,
     callback: *const c_void,
-    first: Handle,
-    second: Handle,
+    first: WgpuHandle,
+    second: WgpuHandle,
 }
 
 #[repr(C)]
 struct ErrorCallbackInfo {
-    next: Handle,
+    next: WgpuHandle,
     callback: *const c_void,
-    first: Handle,
-    second: Handle,
+    first: WgpuHandle,
+    second: WgpuHandle,
 }
 
 #[repr(C)]
 struct DeviceDescriptor {
-    next: Handle,
+    next: WgpuHandle,
     label: Text,
     feature_count: usize,
     features: *const u32,
     limits: *const c_void,
-    queue_next: Handle,
+    queue_next: WgpuHandle,
     queue_label: Text,
     lost: CallbackInfo,
     uncaptured: ErrorCallbackInfo,
@@ -108,7 +109,7 @@ struct DeviceDescriptor {
 
 #[repr(C)]
 struct ShaderSource {
-    next: Handle,
+    next: WgpuHandle,
     kind: u32,
     code: Text,
 }
@@ -121,11 +122,11 @@ struct Labelled {
 
 #[repr(C)]
 struct PipelineDescriptor {
-    next: Handle,
+    next: WgpuHandle,
     label: Text,
-    layout: Handle,
-    stage_next: Handle,
-    module: Handle,
+    layout: WgpuHandle,
+    stage_next: WgpuHandle,
+    module: WgpuHandle,
     entry: Text,
     constant_count: usize,
     constants: *const c_void,
@@ -133,37 +134,37 @@ struct PipelineDescriptor {
 
 #[repr(C)]
 struct Entry {
-    next: Handle,
+    next: WgpuHandle,
     binding: u32,
-    buffer: Handle,
+    buffer: WgpuHandle,
     offset: u64,
     size: u64,
-    sampler: Handle,
-    texture: Handle,
+    sampler: WgpuHandle,
+    texture: WgpuHandle,
 }
 
 #[repr(C)]
 struct GroupDescriptor {
-    next: Handle,
+    next: WgpuHandle,
     label: Text,
-    layout: Handle,
+    layout: WgpuHandle,
     count: usize,
     entries: *const Entry,
 }
 
 /// A callback of a request: what was asked for goes to where the first pointer points.
-extern "C" fn answered(_: u32, object: Handle, _: Text, place: Handle, _: Handle) {
+extern "C" fn answered(_: u32, object: WgpuHandle, _: Text, place: WgpuHandle, _: WgpuHandle) {
     // SAFETY: the place is alive until the answer is there.
     let place = unsafe { &*place.cast::<AtomicPtr<c_void>>() };
     place.store(object, Ordering::Release);
 }
 
-extern "C" fn lost(_: *const Handle, _: u32, _: Text, is_lost: Handle, _: Handle) {
+extern "C" fn lost(_: *const WgpuHandle, _: u32, _: Text, is_lost: WgpuHandle, _: WgpuHandle) {
     // SAFETY: the flag is kept for ever.
     unsafe { &*is_lost.cast::<AtomicBool>() }.store(true, Ordering::Release);
 }
 
-extern "C" fn failed(_: *const Handle, kind: u32, _: Text, _: Handle, _: Handle) {
+extern "C" fn failed(_: *const WgpuHandle, kind: u32, _: Text, _: WgpuHandle, _: WgpuHandle) {
     eprintln!("WebGPU reported an error of type {kind} that no scope caught");
 }
 
@@ -186,14 +187,15 @@ impl WebGpu {
         // SAFETY: each function has the type that it has in `webgpu.h`, and is given what the
         // header asks for.
         unsafe {
-            let create: unsafe extern "C" fn(Handle) -> Handle = made.get(c"wgpuCreateInstance")?;
+            let create: unsafe extern "C" fn(WgpuHandle) -> WgpuHandle =
+                made.get(c"wgpuCreateInstance")?;
             made.instance = create(ptr::null_mut());
             let adapter: AtomicPtr<c_void> = AtomicPtr::default();
-            let ask: unsafe extern "C" fn(Handle, Handle, CallbackInfo) -> u64 =
+            let ask: unsafe extern "C" fn(WgpuHandle, WgpuHandle, CallbackInfo) -> u64 =
                 made.get(c"wgpuInstanceRequestAdapter")?;
             ask(made.instance, ptr::null_mut(), answer_to(&adapter));
             let adapter = made.wait_for(&adapter).ok_or("there is no adapter")?;
-            let has: unsafe extern "C" fn(Handle, u32) -> u32 =
+            let has: unsafe extern "C" fn(WgpuHandle, u32) -> u32 =
                 made.get(c"wgpuAdapterHasFeature")?;
             let features = [SYNCHRONIZED];
             let descriptor = DeviceDescriptor {
@@ -219,12 +221,16 @@ impl WebGpu {
                 },
             };
             let device: AtomicPtr<c_void> = AtomicPtr::default();
-            let ask: unsafe extern "C" fn(Handle, *const DeviceDescriptor, CallbackInfo) -> u64 =
-                made.get(c"wgpuAdapterRequestDevice")?;
+            let ask: unsafe extern "C" fn(
+                WgpuHandle,
+                *const DeviceDescriptor,
+                CallbackInfo,
+            ) -> u64 = made.get(c"wgpuAdapterRequestDevice")?;
             ask(adapter, &descriptor, answer_to(&device));
             made.device = made.wait_for(&device).ok_or("there is no device")?;
             made.release(c"wgpuAdapterRelease", adapter)?;
-            let queue: unsafe extern "C" fn(Handle) -> Handle = made.get(c"wgpuDeviceGetQueue")?;
+            let queue: unsafe extern "C" fn(WgpuHandle) -> WgpuHandle =
+                made.get(c"wgpuDeviceGetQueue")?;
             made.queue = queue(made.device);
         }
         Ok(made)
@@ -261,9 +267,9 @@ impl WebGpu {
 
     /// # Safety
     /// The function of that name takes a handle, which is this one.
-    unsafe fn release(&self, name: &CStr, handle: Handle) -> Attempt<()> {
+    unsafe fn release(&self, name: &CStr, handle: WgpuHandle) -> Attempt<()> {
         // SAFETY: the caller promises the type.
-        let release: unsafe extern "C" fn(Handle) = unsafe { self.get(name) }?;
+        let release: unsafe extern "C" fn(WgpuHandle) = unsafe { self.get(name) }?;
         // SAFETY: the caller promises that the function takes the handle.
         unsafe { release(handle) };
         Ok(())
@@ -273,14 +279,14 @@ impl WebGpu {
     pub fn poll(&self) {
         // SAFETY: the function has this type.
         let poll =
-            unsafe { self.get::<unsafe extern "C" fn(Handle)>(c"wgpuInstanceProcessEvents") };
+            unsafe { self.get::<unsafe extern "C" fn(WgpuHandle)>(c"wgpuInstanceProcessEvents") };
         if let Ok(poll) = poll {
             // SAFETY: the instance is alive.
             unsafe { poll(self.instance) };
         }
     }
 
-    fn wait_for(&self, place: &AtomicPtr<c_void>) -> Option<Handle> {
+    fn wait_for(&self, place: &AtomicPtr<c_void>) -> Option<WgpuHandle> {
         for _ in 0..10_000 {
             let found = place.load(Ordering::Acquire);
             if !found.is_null() {
@@ -302,7 +308,7 @@ impl WebGpu {
     pub fn buffer(&self, size: u64, usage: u64) -> Attempt<NonNull<c_void>> {
         #[repr(C)]
         struct Descriptor {
-            next: Handle,
+            next: WgpuHandle,
             label: Text,
             usage: u64,
             size: u64,
@@ -311,7 +317,7 @@ impl WebGpu {
         let (next, label) = (ptr::null_mut(), Text::EMPTY);
         let descriptor = Descriptor { next, label, usage, size, mapped: 0 };
         // SAFETY: the function has this type.
-        let create: unsafe extern "C" fn(Handle, *const Descriptor) -> Handle =
+        let create: unsafe extern "C" fn(WgpuHandle, *const Descriptor) -> WgpuHandle =
             unsafe { self.get(c"wgpuDeviceCreateBuffer") }?;
         // SAFETY: the device is alive, and so is the descriptor during the call.
         let made = unsafe { create(self.device, &descriptor) };
@@ -320,7 +326,7 @@ impl WebGpu {
 
     /// Submits a kernel: `source` is WGSL with an entry point `main` and the storage buffers as
     /// bindings 0, 1, ... of group 0. Does not wait.
-    pub fn run(&self, source: &CStr, buffers: &[Handle], groups: u32) -> Attempt<()> {
+    pub fn run(&self, source: &CStr, buffers: &[WgpuHandle], groups: u32) -> Attempt<()> {
         let source = ShaderSource {
             next: ptr::null_mut(),
             kind: SHADER_SOURCE_WGSL,
@@ -330,12 +336,14 @@ impl WebGpu {
         // SAFETY: each function has the type that it has in `webgpu.h`, and is given what the
         // header asks for.
         unsafe {
-            let module: unsafe extern "C" fn(Handle, *const Labelled) -> Handle =
+            let module: unsafe extern "C" fn(WgpuHandle, *const Labelled) -> WgpuHandle =
                 self.get(c"wgpuDeviceCreateShaderModule")?;
             let labelled = Labelled { next: (&raw const source).cast(), label: Text::EMPTY };
             let module = module(self.device, &labelled);
-            let pipeline: unsafe extern "C" fn(Handle, *const PipelineDescriptor) -> Handle =
-                self.get(c"wgpuDeviceCreateComputePipeline")?;
+            let pipeline: unsafe extern "C" fn(
+                WgpuHandle,
+                *const PipelineDescriptor,
+            ) -> WgpuHandle = self.get(c"wgpuDeviceCreateComputePipeline")?;
             let descriptor = PipelineDescriptor {
                 next: ptr::null_mut(),
                 label: Text::EMPTY,
@@ -347,11 +355,11 @@ impl WebGpu {
                 constants: ptr::null(),
             };
             let pipeline = pipeline(self.device, &descriptor);
-            let layout: unsafe extern "C" fn(Handle, u32) -> Handle =
+            let layout: unsafe extern "C" fn(WgpuHandle, u32) -> WgpuHandle =
                 self.get(c"wgpuComputePipelineGetBindGroupLayout")?;
             let layout = layout(pipeline, 0);
-            let size: unsafe extern "C" fn(Handle) -> u64 = self.get(c"wgpuBufferGetSize")?;
-            let entry = |(binding, buffer): (usize, &Handle)| Entry {
+            let size: unsafe extern "C" fn(WgpuHandle) -> u64 = self.get(c"wgpuBufferGetSize")?;
+            let entry = |(binding, buffer): (usize, &WgpuHandle)| Entry {
                 next: ptr::null_mut(),
                 binding: binding as u32,
                 buffer: *buffer,
@@ -361,7 +369,7 @@ impl WebGpu {
                 texture: ptr::null_mut(),
             };
             let entries: Vec<Entry> = buffers.iter().enumerate().map(entry).collect();
-            let group: unsafe extern "C" fn(Handle, *const GroupDescriptor) -> Handle =
+            let group: unsafe extern "C" fn(WgpuHandle, *const GroupDescriptor) -> WgpuHandle =
                 self.get(c"wgpuDeviceCreateBindGroup")?;
             let descriptor = GroupDescriptor {
                 next: ptr::null_mut(),
@@ -371,27 +379,27 @@ impl WebGpu {
                 entries: entries.as_ptr(),
             };
             let group = group(self.device, &descriptor);
-            let encoder: unsafe extern "C" fn(Handle, Handle) -> Handle =
+            let encoder: unsafe extern "C" fn(WgpuHandle, WgpuHandle) -> WgpuHandle =
                 self.get(c"wgpuDeviceCreateCommandEncoder")?;
             let encoder = encoder(self.device, ptr::null_mut());
-            let begin: unsafe extern "C" fn(Handle, Handle) -> Handle =
+            let begin: unsafe extern "C" fn(WgpuHandle, WgpuHandle) -> WgpuHandle =
                 self.get(c"wgpuCommandEncoderBeginComputePass")?;
             let pass = begin(encoder, ptr::null_mut());
-            let set: unsafe extern "C" fn(Handle, Handle) =
+            let set: unsafe extern "C" fn(WgpuHandle, WgpuHandle) =
                 self.get(c"wgpuComputePassEncoderSetPipeline")?;
             set(pass, pipeline);
-            let bind: unsafe extern "C" fn(Handle, u32, Handle, usize, *const u32) =
+            let bind: unsafe extern "C" fn(WgpuHandle, u32, WgpuHandle, usize, *const u32) =
                 self.get(c"wgpuComputePassEncoderSetBindGroup")?;
             bind(pass, 0, group, 0, ptr::null());
-            let dispatch: unsafe extern "C" fn(Handle, u32, u32, u32) =
+            let dispatch: unsafe extern "C" fn(WgpuHandle, u32, u32, u32) =
                 self.get(c"wgpuComputePassEncoderDispatchWorkgroups")?;
             dispatch(pass, groups, 1, 1);
             self.release(c"wgpuComputePassEncoderEnd", pass)?;
             self.release(c"wgpuComputePassEncoderRelease", pass)?;
-            let finish: unsafe extern "C" fn(Handle, Handle) -> Handle =
+            let finish: unsafe extern "C" fn(WgpuHandle, WgpuHandle) -> WgpuHandle =
                 self.get(c"wgpuCommandEncoderFinish")?;
             let commands = finish(encoder, ptr::null_mut());
-            let submit: unsafe extern "C" fn(Handle, usize, *const Handle) =
+            let submit: unsafe extern "C" fn(WgpuHandle, usize, *const WgpuHandle) =
                 self.get(c"wgpuQueueSubmit")?;
             submit(self.queue, 1, &commands);
             self.release(c"wgpuCommandBufferRelease", commands)?;

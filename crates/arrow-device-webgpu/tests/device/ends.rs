@@ -20,7 +20,6 @@ fn is_lost(device: &Device, there: &Array) {
     assert_eq!(there.to_host().unwrap_err().kind(), lost);
 }
 
-// Requirement: DRV-28
 #[test]
 fn a_destroyed_device_is_lost() {
     let Some((web, device)) = support::opened() else { return };
@@ -37,7 +36,6 @@ fn a_destroyed_device_is_lost() {
     assert!(release_until(|| device.held().allocated == 0));
 }
 
-// Requirement: DRV-28
 #[test]
 fn a_destroyed_device_takes_no_writes() {
     let Some((web, device)) = support::opened() else { return };
@@ -48,7 +46,6 @@ fn a_destroyed_device_takes_no_writes() {
     assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
 }
 
-// Requirement: DRV-28
 #[test]
 fn a_destroyed_device_of_dawn_is_lost() {
     support::with_dawn(|| {
@@ -61,7 +58,6 @@ fn a_destroyed_device_of_dawn_is_lost() {
 }
 
 /// A flag of the application's is looked at by calls that the library would accept.
-// Requirement: DRV-28
 #[test]
 fn the_flag_of_the_loss_is_looked_at_in_every_call() {
     let Some((web, device)) = support::opened() else { return };
@@ -70,7 +66,6 @@ fn the_flag_of_the_loss_is_looked_at_in_every_call() {
     is_lost(&device, &there);
 }
 
-// Requirement: DRV-27
 #[test]
 fn a_read_that_fails_reaches_what_comes_behind_it() {
     process::alone(|| {
@@ -102,7 +97,6 @@ fn a_read_that_fails_reaches_what_comes_behind_it() {
 }
 
 /// Somebody polls between the callback and the bytes: nobody is told that they are there sooner.
-// Requirement: DRV-19
 #[test]
 fn bytes_are_in_host_memory_when_an_event_says_so() {
     process::alone(|| {

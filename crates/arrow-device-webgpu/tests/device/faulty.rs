@@ -28,7 +28,7 @@ const NO_EFFECT: &[(Fault, &str)] = &[
     (Fault::ReadSyncEvent, UNSHOWN),
 ];
 
-// Requirement: DRV-18, DRV-19, DRV-23
+// Requirement: DRV-18, DRV-19, DRV-23, DRV-27, DRV-28
 #[test]
 fn the_suite_finds_each_fault() {
     let Some(device) = support::device() else { return };
@@ -36,7 +36,7 @@ fn the_suite_finds_each_fault() {
     faulty::table("WebGPU", NO_EFFECT, run).assert();
 }
 
-// Requirement: DRV-18, DRV-19, DRV-23
+// Requirement: DRV-18, DRV-19, DRV-23, DRV-27, DRV-28
 #[test]
 fn the_suite_finds_each_fault_on_dawn() {
     support::with_dawn(|| {

@@ -36,7 +36,7 @@ fn a_device_of_dawn_passes() {
 
 /// Callbacks are held back until calls have come back, work fails, and the device is lost, all by
 /// what the library's callbacks say.
-// Requirement: DRV-3, DRV-5, DRV-27, DRV-28
+// Requirement: DRV-5
 #[test]
 fn what_callbacks_tell_is_told_on() {
     process::alone(|| {
