@@ -143,3 +143,30 @@ fn a_thousand_columns_are_few_submissions() {
         assert!((1..=5).contains(&together) && (1..=5).contains(&back_together));
     });
 }
+
+/// What the host writes is submitted with the next commands, or when somebody asks.
+#[test]
+fn copies_from_the_host_wait_for_the_next_submission() {
+    process::alone(|| {
+        let Some((web, handles)) = support::application() else { return };
+        // SAFETY: the handles keep what they are the handles of, and were made together.
+        let device = unsafe { open_from(hooks::hooked(&web, handles)) }.unwrap();
+        let queue = device.open_queue().unwrap();
+        let mut memory = queue.allocate(64).unwrap();
+        let spot = memory.spot(&queue).unwrap();
+        hooks::submissions();
+        let mut bytes = [0_u8; 4];
+        for round in 0..10 {
+            bytes = [round; 4];
+            let from = Spot { base: Raw::from_ptr(bytes.as_mut_ptr().cast()), offset: 0 };
+            let to = Spot { offset: spot.offset + 4 * u64::from(round), ..spot };
+            // SAFETY: the bytes are taken in the call, and the memory has room.
+            unsafe { queue.copy(Route::FromHost, &[Region { from, to, len: 4 }]) }.unwrap();
+        }
+        assert_eq!(bytes, [9; 4]);
+        let event = queue.record().unwrap();
+        assert_eq!(hooks::submissions(), 0);
+        event.synchronize().unwrap();
+        assert_eq!(hooks::submissions(), 1);
+    });
+}
