@@ -66,6 +66,13 @@ pub(crate) const BACKENDS: &[Backend] = &[
         open: |id| arrow_device_vulkan::open(index(id)?),
     },
     Backend {
+        name: "webgpu",
+        types: &[DeviceType::WEBGPU],
+        on_request: false,
+        list: gpus::list_webgpu,
+        open: |id| arrow_device_webgpu::open(index(id)?),
+    },
+    Backend {
         name: "cuda",
         types: &[DeviceType::CUDA, DeviceType::CUDA_HOST, DeviceType::CUDA_MANAGED],
         on_request: false,
@@ -85,7 +92,7 @@ pub(crate) const BACKENDS: &[Backend] = &[
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
     /// What it was asked for by, where that differs from what arrays carry: the place of a Vulkan
-    /// device in the list.
+    /// or WebGPU device in the list.
     asked: DeviceId,
     pub(crate) device: Device,
     pub(crate) queue: Queue,
@@ -158,14 +165,14 @@ pub(crate) fn open(id: DeviceId) -> Result<Opened> {
     Ok(entry)
 }
 
-/// What people call a device. All numbers of the host are one device. Arrays on Vulkan carry a
-/// handle and those on a software device a number of their own, whose values say nothing: such a
-/// device is called by its place in the list.
+/// What people call a device. All numbers of the host are one device. Arrays on Vulkan and WebGPU
+/// carry a handle, and those on a software device a number of their own, whose values say nothing:
+/// such a device is called by its place in the list.
 pub(crate) fn called(id: DeviceId) -> DeviceId {
     match id.device_type {
         DeviceType::CPU => DeviceId::CPU,
         DeviceType::EXT_DEV => software::called(id),
-        DeviceType::VULKAN => {
+        DeviceType::VULKAN | DeviceType::WEBGPU => {
             opened().iter().find(|known| known.device.id() == id).map_or(id, |known| known.asked)
         }
         _ => id,

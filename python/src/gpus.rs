@@ -17,6 +17,16 @@ pub(crate) fn list_vulkan() -> Result<Vec<Found>> {
     Ok(found.collect())
 }
 
+/// By the place in the library's list. The number that arrays carry is a handle, too.
+pub(crate) fn list_webgpu() -> Result<Vec<Found>> {
+    arrow_device_webgpu::is_available()?;
+    let found = arrow_device_webgpu::devices()?.into_iter().map(|device| Found {
+        id: DeviceId::new(DeviceType::WEBGPU, number(device.index)),
+        name: device.name,
+    });
+    Ok(found.collect())
+}
+
 /// Each device with its own memory, then the memory that it shares with the host.
 pub(crate) fn list_cuda() -> Result<Vec<Found>> {
     let of = |device: arrow_device_cuda::Listed| {

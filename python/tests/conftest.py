@@ -1,4 +1,6 @@
 import gc
+import os
+import pathlib
 
 import pytest
 
@@ -19,6 +21,13 @@ def software():
     assert ad.testing.take_reports() == []
 
 
+# Where `cargo xtask test --setup` puts a library for WebGPU.
+PEERS = pathlib.Path(os.environ.get("ARROW_DEVICE_PEERS", pathlib.Path(__file__).parents[2] / "target/peers"))
+WEBGPU = PEERS / "webgpu/wgpu/resources/libwgpu_native-release.so"
+if WEBGPU.is_file():
+    os.environ.setdefault("ARROW_DEVICE_WEBGPU_LIBRARY", str(WEBGPU))
+
+
 def first(kind):
     found = ad.devices()
     device = next((device for device in found if device.type == kind), None)
@@ -35,7 +44,12 @@ def vulkan():
     return first("vulkan")
 
 
-@pytest.fixture(params=["cpu", "ext_dev", "opencl", "vulkan"])
+@pytest.fixture
+def webgpu():
+    return first("webgpu")
+
+
+@pytest.fixture(params=["cpu", "ext_dev", "opencl", "vulkan", "webgpu"])
 def device(request):
     """Each device that there is."""
     if request.param == "cpu":

@@ -1,4 +1,4 @@
-"""Vulkan by the driver that there is; CUDA and ROCm by a simulated driver, in a process of its own."""
+"""Vulkan and WebGPU by the drivers that there are; CUDA and ROCm by a simulated driver, in a process of its own."""
 
 import os
 import subprocess
@@ -22,6 +22,20 @@ def test_a_vulkan_device_is_called_by_its_place_in_the_list(vulkan):
     assert there.to(vulkan).device == vulkan and pa.array(there.to_host()).equals(array)
     with pytest.raises(ad.DeviceError, match="Vulkan has no device 99"):
         ad.array(array).to("vulkan:99")
+
+
+def test_a_webgpu_device_is_called_by_its_place_in_the_list(webgpu):
+    assert webgpu in ad.devices() and webgpu.name
+    array = pa.array(["a", None, "ccc"])
+    there = ad.array(array).to(str(webgpu))
+    assert there.device == webgpu == ad.device(f"webgpu:{webgpu.id}") and f"on webgpu:{webgpu.id}" in repr(there)
+    # What arrays carry is the WGPUDevice, and no event.
+    struct = struct_of(there.__arrow_c_device_array__()[1], ArrowDeviceArray)
+    assert struct.device_id > 1 << 16 and not struct.sync_event
+    assert ad.device(("webgpu", struct.device_id)) == webgpu
+    assert there.to(webgpu).device == webgpu and pa.array(there.to_host()).equals(array)
+    with pytest.raises(ad.DeviceError, match="WebGPU has no device 99"):
+        ad.array(array).to("webgpu:99")
 
 
 SIMULATED = """

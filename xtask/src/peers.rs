@@ -3,7 +3,8 @@
 //!
 //! Versions are pinned in `testing/foreign-peers`. Everything lies in `target/peers`, or where
 //! `ARROW_DEVICE_PEERS` says: `venv` holds installed wheels, `sources` unpacked source
-//! distributions. Nothing is installed for the user or the system.
+//! distributions, `webgpu` and `dawn` libraries for WebGPU. Nothing is installed for the user or
+//! the system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,10 @@ use crate::shell;
 const WHEELS: &str = "testing/foreign-peers/requirements.txt";
 /// Packages whose wheels are installed for the vendors' headers in them.
 const HEADERS: &str = "testing/simulated-gpu-drivers/headers.txt";
+/// The package whose wheel has wgpu-native.
+const WEBGPU: &str = "testing/foreign-peers/webgpu.txt";
+/// The package of npm that has Dawn.
+const DAWN: &str = "testing/foreign-peers/dawn.txt";
 /// Packages whose sources are unpacked.
 const SOURCES: &str = "testing/foreign-peers/sources.txt";
 
@@ -34,6 +39,23 @@ pub(crate) fn are_installed(environment: &Path, file: &str) -> bool {
         let about = format!("{}-{version}.dist-info", name.replace('-', "_"));
         packages.iter().any(|folder| folder.join(&about).is_dir())
     })
+}
+
+/// Whether wgpu-native is unpacked in the version that is pinned.
+pub(crate) fn has_webgpu() -> bool {
+    let unpacked = folder().join("webgpu");
+    are_all(WEBGPU, |name, version| unpacked.join(format!("{name}-{version}.dist-info")).is_dir())
+}
+
+/// The same for Dawn.
+pub(crate) fn has_dawn() -> bool {
+    let package = fs::read_to_string(folder().join("dawn/package/package.json"));
+    package.is_ok_and(|text| are_all(DAWN, |_, version| text.contains(&format!("\"{version}\""))))
+}
+
+/// Whether there is a command that downloads packages of npm.
+pub(crate) fn has_npm() -> bool {
+    shell::output_of(&["npm", "--version"]).is_some()
 }
 
 /// The folders of packages of an environment.
@@ -61,6 +83,34 @@ pub(crate) fn install_wheels() -> Result<(), String> {
 /// Installs the headers.
 pub(crate) fn install_headers() -> Result<(), String> {
     install_into(&folder().join("venv"), HEADERS)
+}
+
+/// Unpacks the wheel with wgpu-native. What its Python code needs is left out.
+pub(crate) fn install_webgpu() -> Result<(), String> {
+    let python = made(&folder().join("venv"))?;
+    let target = folder().join("webgpu").display().to_string();
+    let pip = [&python, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--no-deps"];
+    shell::run(
+        &[&pip[..], &["--upgrade", "--target", &target, "--requirement", WEBGPU]].concat(),
+        &[],
+    )
+}
+
+/// Unpacks the package with Dawn. Nothing of it is run.
+pub(crate) fn install_dawn() -> Result<(), String> {
+    let target = folder().join("dawn");
+    fs::create_dir_all(&target).map_err(|error| format!("{}: {error}", target.display()))?;
+    let target = target.display().to_string();
+    for (name, version) in pins(DAWN)? {
+        let pin = format!("{name}@{version}");
+        shell::run(&["npm", "pack", "--silent", "--pack-destination", &target, &pin], &[])?;
+        let archive = format!("{target}/{name}-{version}.tgz");
+        shell::run(
+            &["tar", "--extract", "--gzip", "--directory", &target, "--file", &archive],
+            &[],
+        )?;
+    }
+    Ok(())
 }
 
 /// Installs the packages of a file of pins into an environment.
@@ -139,7 +189,11 @@ mod tests {
 
     #[test]
     fn every_package_is_pinned_to_one_version() {
-        assert!([WHEELS, HEADERS, SOURCES].iter().all(|file| !pins(file).unwrap().is_empty()));
+        assert!(
+            [WHEELS, HEADERS, SOURCES, WEBGPU, DAWN]
+                .iter()
+                .all(|file| !pins(file).unwrap().is_empty())
+        );
         assert_eq!(parsed("# words\n\na==1.2\n"), Some(vec![("a".into(), "1.2".into())]));
         assert_eq!(parsed("a>=1"), None);
     }

@@ -28,7 +28,7 @@ enum Source {
     Targets(&'static [&'static str]),
     /// A crate with a command of that name.
     Crate(&'static str),
-    /// Python packages, by this function.
+    /// Packages of Python or npm, by this function.
     Python(fn() -> Result<(), String>),
     /// Nothing here can install it; the text says what to do.
     ByHand(&'static str),
@@ -114,6 +114,24 @@ pub(crate) const VULKAN: Tool = Tool {
             && libraries.is_some_and(|list| list.contains("libvulkan.so.1"))
     },
     source: Source::Debian("mesa-vulkan-drivers libvulkan1 vulkan-validationlayers"),
+};
+
+/// A library for WebGPU, which needs a driver of Vulkan.
+pub(crate) const WEBGPU: Tool = Tool {
+    name: "wgpu-native, in a wheel",
+    is_present: peers::has_webgpu,
+    source: Source::Python(peers::install_webgpu),
+};
+
+/// Downloads packages.
+pub(crate) const NPM: Tool =
+    Tool { name: "npm", is_present: peers::has_npm, source: Source::Debian("npm") };
+
+/// Another library for WebGPU, which needs a newer driver of Vulkan, such as SwiftShader.
+pub(crate) const DAWN: Tool = Tool {
+    name: "Dawn, in a package of npm",
+    is_present: peers::has_dawn,
+    source: Source::Python(peers::install_dawn),
 };
 
 /// The vendor's library. Without a GPU it is only asked whether there is one.

@@ -80,6 +80,14 @@ const BACKENDS: &[Backend] = &[
         open_for: Some(vulkan::open_for),
         ..HOST
     },
+    #[cfg(feature = "webgpu")]
+    Backend {
+        device_type: DeviceType::WEBGPU,
+        list: webgpu::list,
+        open: webgpu::open,
+        open_for: Some(webgpu::open_for),
+        ..HOST
+    },
     #[cfg(feature = "cuda")]
     Backend {
         device_type: DeviceType::CUDA,
@@ -367,6 +375,30 @@ pub(crate) mod vulkan {
             ARDEV_MEMORY_DEVICE_ONLY => Ok(Placement::DeviceOnly),
             other => Err(no_such_memory(DeviceType::VULKAN, other)),
         }
+    }
+}
+
+#[cfg(feature = "webgpu")]
+mod webgpu {
+    use super::*;
+
+    pub(super) fn list() -> Result<Vec<(i64, String)>> {
+        arrow_device_webgpu::is_available()?;
+        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
+        let devices = arrow_device_webgpu::devices()?.into_iter();
+        Ok(devices.map(|device| (number(device.index), device.name)).collect())
+    }
+
+    /// The one that is open as this `WGPUDevice`, or the one in this place of the list.
+    pub(super) fn open(id: i64) -> Result<Device> {
+        match Device::find(DeviceId::new(DeviceType::WEBGPU, id)) {
+            Some(open) => Ok(open),
+            None => arrow_device_webgpu::open(usize::try_from(id).unwrap_or(usize::MAX)),
+        }
+    }
+
+    pub(super) unsafe fn open_for(_: *const c_void, id: i64) -> Result<Device> {
+        arrow_device_webgpu::open_for(id)
     }
 }
 

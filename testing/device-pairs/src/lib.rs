@@ -162,6 +162,20 @@ pub const ROWS: &[Row] = &[
         open: |_| arrow_device_vulkan::open(0).map(Opened::one),
     },
     Row {
+        name: "WebGPU",
+        required_as: "webgpu",
+        on_request: false,
+        memory: Memory::Own,
+        open: |_| {
+            if let Some(file) = arrow_device_testkit::application::webgpu::library_file() {
+                // SAFETY: UNS-31: the file is a library for WebGPU.
+                unsafe { arrow_device_webgpu::load_library(file) }?;
+            }
+            arrow_device_webgpu::is_available()?;
+            arrow_device_webgpu::open(0).map(Opened::one)
+        },
+    },
+    Row {
         name: "CUDA",
         required_as: "cuda",
         on_request: false,

@@ -19,3 +19,5 @@ mod streams;
 mod support;
 #[cfg(feature = "vulkan")]
 mod vulkan;
+#[cfg(feature = "webgpu")]
+mod webgpu;

@@ -16,6 +16,8 @@ mod rocm;
 mod software;
 #[cfg(feature = "vulkan")]
 mod vulkan;
+#[cfg(feature = "webgpu")]
+mod webgpu;
 
 use std::fmt;
 
@@ -48,6 +50,10 @@ const ALL: &[Backend] = &[
     Backend { types: &[DeviceType::VULKAN], list: vulkan::list, open: vulkan::open },
     #[cfg(not(feature = "vulkan"))]
     Backend::left_out(&[DeviceType::VULKAN], || Err(left_out("vulkan"))),
+    #[cfg(feature = "webgpu")]
+    Backend { types: &[DeviceType::WEBGPU], list: webgpu::list, open: webgpu::open },
+    #[cfg(not(feature = "webgpu"))]
+    Backend::left_out(&[DeviceType::WEBGPU], || Err(left_out("webgpu"))),
     #[cfg(feature = "rocm")]
     Backend { types: ROCM, list: rocm::list, open: rocm::open },
     #[cfg(not(feature = "rocm"))]
@@ -172,7 +178,13 @@ fn backend_of(device_type: DeviceType) -> Result<&'static Backend> {
         .ok_or_else(|| Error::new(ErrorKind::Unsupported, "no backend of this command provides it"))
 }
 
-#[cfg(not(all(feature = "cuda", feature = "opencl", feature = "rocm", feature = "vulkan")))]
+#[cfg(not(all(
+    feature = "cuda",
+    feature = "opencl",
+    feature = "rocm",
+    feature = "vulkan",
+    feature = "webgpu"
+)))]
 impl Backend {
     const fn left_out(types: &'static [DeviceType], why: fn() -> Result<Vec<Found>>) -> Self {
         Self {
@@ -184,7 +196,13 @@ impl Backend {
     }
 }
 
-#[cfg(not(all(feature = "cuda", feature = "opencl", feature = "rocm", feature = "vulkan")))]
+#[cfg(not(all(
+    feature = "cuda",
+    feature = "opencl",
+    feature = "rocm",
+    feature = "vulkan",
+    feature = "webgpu"
+)))]
 fn left_out(feature: &str) -> Error {
     let message =
         format!("this build of the command leaves it out: build with `--features {feature}`");

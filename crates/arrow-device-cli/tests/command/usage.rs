@@ -166,6 +166,38 @@ fn a_machine_without_opencl_is_told_what_to_install() {
     assert!(refused.contains("cannot open opencl:0") && refused.contains("install"), "{refused}");
 }
 
+#[cfg(feature = "webgpu")]
+#[test]
+fn the_demonstration_runs_on_webgpu() {
+    let Some(library) = arrow_device_testkit::application::webgpu::library_file() else {
+        return arrow_device_testkit::required::skip("webgpu", "there is no WebGPU library");
+    };
+    let with_library = |arguments: &[&str]| {
+        let mut command = support::arrow_device();
+        let output = command.env("ARROW_DEVICE_WEBGPU_LIBRARY", &library).args(arguments).output();
+        output.unwrap()
+    };
+    let text = String::from_utf8(with_library(&["devices"]).stdout).unwrap();
+    let Some(line) = text.lines().find(|line| line.starts_with("webgpu:0")) else {
+        return arrow_device_testkit::required::skip("webgpu", "no WebGPU device is listed");
+    };
+    assert!(line.contains("yes"), "{line}");
+    let demo = with_library(&["demo", "--device", "webgpu:0"]);
+    let complaint = String::from_utf8(demo.stderr).unwrap();
+    assert!(demo.status.success() && complaint.is_empty(), "{complaint}");
+    assert!(String::from_utf8(demo.stdout).unwrap().contains("webgpu"));
+}
+
+#[cfg(feature = "webgpu")]
+#[test]
+fn a_machine_without_webgpu_is_told_what_to_install() {
+    let mut command = support::arrow_device();
+    command.env("ARROW_DEVICE_WEBGPU_LIBRARY", "/nowhere/libwgpu_native.so");
+    let refused = command.args(["demo", "--device", "webgpu"]).output().unwrap();
+    let refused = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.contains("cannot open webgpu:0") && refused.contains("install"), "{refused}");
+}
+
 #[test]
 fn the_devices_are_also_json() {
     let text = output(&["devices", "--json"]);
@@ -205,7 +237,7 @@ fn help_and_version_are_printed() {
 fn the_help_names_every_variable_that_a_backend_reads() {
     let help = output(&["--help"]);
     let mut seen = 0;
-    for backend in ["cuda", "rocm", "opencl", "vulkan"] {
+    for backend in ["cuda", "rocm", "opencl", "vulkan", "webgpu"] {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for file in std::fs::read_dir(crates.join(format!("arrow-device-{backend}/src"))).unwrap() {
             let file = file.unwrap().path();

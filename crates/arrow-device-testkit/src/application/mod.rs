@@ -2,13 +2,15 @@
 //! application makes, and gates that hold its queues back. Tests and examples use it to show this
 //! library and an application at work on one device.
 //!
-//! Nothing here uses this library. The features `opencl` and `vulkan` switch the runtimes on. Their
-//! loaders are loaded when an application is made.
+//! Nothing here uses this library. The features `opencl`, `vulkan` and `webgpu` switch the
+//! runtimes on. Their loaders are loaded when an application is made.
 
 #[cfg(feature = "opencl")]
 pub mod opencl;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
+#[cfg(feature = "webgpu")]
+pub mod webgpu;
 
 /// The result of an application's call. An error says in words which call failed.
 pub type Attempt<T> = std::result::Result<T, Box<dyn std::error::Error>>;

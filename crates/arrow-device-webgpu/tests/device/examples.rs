@@ -1,0 +1,13 @@
+//! The example runs to its end.
+
+#[path = "../../examples/kernel/main.rs"]
+mod kernel;
+
+use crate::support;
+
+#[test]
+fn the_kernel_runs() {
+    if support::is_there() {
+        kernel::main().unwrap();
+    }
+}
