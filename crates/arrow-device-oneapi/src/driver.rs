@@ -4,9 +4,9 @@
 //! other handles belong to the caller.
 //!
 //! * A copy is one `memcpy` for each region. A queue that is out of order gets a barrier before
-//!   and behind the copies.
-//! * An event is the `sycl::event` of a barrier behind all work. A queue waits by a barrier behind
-//!   the event.
+//!   and behind the copies, and the copies are told to wait for the first one.
+//! * An event is the `sycl::event` of a barrier behind all work. A queue in order waits by a
+//!   barrier behind the event. For a queue out of order the host waits.
 //! * Memory is named by addresses, so a part is an address, too. The host reads memory of the
 //!   kinds [`Kind::Host`] and [`Kind::Shared`] where it lies.
 //! * On GPUs that SYCL drives by OpenCL, queues are flushed behind each event ([`Flusher`]).
@@ -149,32 +149,37 @@ impl SyclDriver {
         Ok(event)
     }
 
-    /// Keeps work that was submitted before in order with work that comes later, on a queue that
-    /// is not in order by itself.
+    /// Whether the queue is in order by itself.
     ///
     /// # Safety
     /// The queue is alive.
-    unsafe fn fence(&self, queue: Raw<Queue>) -> Result<()> {
+    unsafe fn is_in_order(&self, queue: Raw<Queue>) -> bool {
         // SAFETY: UNS-31, and the queue is alive, as the caller promises.
-        if !unsafe { (self.functions.queue_is_in_order)(queue.as_ptr()) } {
-            // SAFETY: the queue is alive, as the caller promises.
-            unsafe { self.barrier(queue, "keep the queue in order") }?;
-        }
-        Ok(())
+        unsafe { (self.functions.queue_is_in_order)(queue.as_ptr()) }
     }
 
+    /// Submits a copy behind an event, where there is one.
+    ///
     /// # Safety
-    /// UNS-21 for these places and this queue.
+    /// UNS-21 for these places and this queue; the event is alive.
     unsafe fn copy_bytes(
         &self,
         queue: Object,
         to: *mut c_void,
         from: *const c_void,
         len: u64,
+        after: Option<&Owned>,
     ) -> Result<Owned> {
         let len = usize::try_from(len).map_err(|_| refused("copy", self.id))?;
-        // SAFETY: UNS-21, which the caller keeps; the call does not wait.
-        self.check(unsafe { (self.functions.copy)(queue, to, from, len) }, "copy")
+        let event = after.map(Owned::object);
+        let (events, count) = match &event {
+            Some(event) => (std::ptr::from_ref(event), 1),
+            None => (std::ptr::null(), 0),
+        };
+        // SAFETY: UNS-21, which the caller keeps; the call does not wait, and the list has so many
+        // events.
+        let made = unsafe { (self.functions.copy)(queue, to, from, len, events, count) };
+        self.check(made, "copy")
     }
 
     /// Allocates memory. `None` where there is no room.
@@ -212,7 +217,7 @@ impl SyclDriver {
         // SAFETY: UNS-22, which the caller keeps: all work that writes these bytes has finished.
         // The copy is fresh memory of the host.
         let submitted =
-            unsafe { self.copy_bytes(self.own.object(), copy.as_ptr().cast(), at, len) };
+            unsafe { self.copy_bytes(self.own.object(), copy.as_ptr().cast(), at, len, None) };
         let copied = submitted.and_then(|event| {
             let event = event.object();
             // SAFETY: the event is alive in its owner.
@@ -246,9 +251,10 @@ impl fmt::Debug for SyclDriver {
 }
 
 // SAFETY: memory is an allocation of its own, valid until it is freed. An event is that of a
-// barrier, which "will wait for all commands previously submitted to this queue to complete", and a
-// queue that waits gets a barrier behind the event, behind which later commands wait; queues that
-// are not in order get barriers around every list of copies, too. The host waits by asking events.
+// barrier, which "will wait for all commands previously submitted to this queue to complete". A
+// queue in order that waits gets a barrier behind the event, behind which later commands wait; for
+// others the host waits. On queues that are not in order, copies wait for a barrier in front of
+// them, and the next barrier waits for them. The host waits by asking events.
 // `map` shows memory of the host and shared memory, which the host may read ("can be accessed on
 // the host"), and copies other memory. `sync_event` is the address of the `sycl::event` itself.
 // `reaches` says yes for this device alone.
@@ -368,10 +374,17 @@ unsafe impl Driver for SyclDriver {
         let event = event.as_ptr();
         // Of failed work the runtime tells nobody who waits behind the barrier.
         // SAFETY: UNS-22, which the caller keeps: the event is alive.
-        if !unsafe { is_over(self.functions, event, OPERATION, self.id) }? {
-            // SAFETY: UNS-22, which the caller keeps: queue and event are alive.
-            unsafe { self.barrier_for(queue.as_ptr(), event, OPERATION) }?;
+        if unsafe { is_over(self.functions, event, OPERATION, self.id) }? {
+            return Ok(Waiting::Queued);
         }
+        // DPC++ 2026.2 lets work start before a barrier on a queue out of order has passed, where
+        // the barrier waits for a task of the host.
+        // SAFETY: UNS-22, which the caller keeps: the queue is alive.
+        if !unsafe { self.is_in_order(queue) } {
+            return Ok(Waiting::HostMustWait);
+        }
+        // SAFETY: UNS-22, which the caller keeps: queue and event are alive.
+        unsafe { self.barrier_for(queue.as_ptr(), event, OPERATION) }?;
         Ok(Waiting::Queued)
     }
 
@@ -413,16 +426,26 @@ unsafe impl Driver for SyclDriver {
     }
 
     unsafe fn copy(&self, queue: Raw<Queue>, _route: Route<'_>, regions: &[Region]) -> Result<()> {
+        const OPERATION: &str = "keep the queue in order";
         // SAFETY: UNS-22, which the caller keeps: the queue is alive.
-        unsafe { self.fence(queue) }?;
+        let is_in_order = unsafe { self.is_in_order(queue) };
+        let fence = match is_in_order {
+            true => None,
+            // SAFETY: UNS-22, which the caller keeps: the queue is alive.
+            false => Some(unsafe { self.barrier(queue, OPERATION) }?),
+        };
         for region in regions {
             let (to, from) = (address(region.to), address(region.from));
+            let queue = queue.as_ptr();
             // SAFETY: UNS-21 and UNS-22, which the caller keeps. Addresses of the host and of the
             // device are copied by the same function, which finds out what they are.
-            unsafe { self.copy_bytes(queue.as_ptr(), to, from, region.len) }?;
+            unsafe { self.copy_bytes(queue, to, from, region.len, fence.as_ref()) }?;
         }
-        // SAFETY: UNS-22, which the caller keeps: the queue is alive.
-        unsafe { self.fence(queue) }
+        if !is_in_order {
+            // SAFETY: UNS-22, which the caller keeps: the queue is alive.
+            unsafe { self.barrier(queue, OPERATION) }?;
+        }
+        Ok(())
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {

@@ -100,8 +100,16 @@ pub struct Functions {
     pub queue_is_in_order: unsafe extern "C" fn(Object) -> bool,
     /// Gives back a queue (`DPCTLQueue_Delete`).
     pub queue_delete: unsafe extern "C" fn(Object),
-    /// Submits a copy: the queue, the destination, the source, the bytes (`DPCTLQueue_Memcpy`).
-    pub copy: unsafe extern "C" fn(Object, *mut c_void, *const c_void, usize) -> Object,
+    /// Submits a copy behind events: the queue, the destination, the source, the bytes, the events
+    /// (`DPCTLQueue_MemcpyWithEvents`).
+    pub copy: unsafe extern "C" fn(
+        Object,
+        *mut c_void,
+        *const c_void,
+        usize,
+        *const Object,
+        usize,
+    ) -> Object,
     /// Submits a barrier behind all earlier work, and before all later work
     /// (`DPCTLQueue_SubmitBarrier`).
     pub barrier: unsafe extern "C" fn(Object) -> Object,

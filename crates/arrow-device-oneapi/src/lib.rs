@@ -37,7 +37,7 @@
 //! copy to it goes through host memory.
 //!
 //! The exporter keeps the `sycl::event` object until its release callback. A consumer's queue waits
-//! by a barrier behind the event.
+//! by a barrier behind the event, if it is in order; for a queue out of order the host waits.
 //!
 //! # Kinds of memory
 //!
@@ -62,8 +62,10 @@
 //!
 //! Queues that are opened here are in order. A queue that is
 //! [adopted](arrow_device::Device::adopt_queue) may be out of order. Then this crate puts barriers
-//! around the copies that it submits. The order of the application's own kernels among each other
-//! is left to the application.
+//! around the copies that it submits, and the host waits where the queue has to wait for an event:
+//! in DPC++ 2026.2, a command that is submitted behind a barrier may start before the barrier has
+//! passed, where the barrier waits for a task of the host. So the application's own commands name
+//! the events that they wait for, also behind copies of this crate.
 //!
 //! # Work that fails
 //!

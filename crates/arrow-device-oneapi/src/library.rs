@@ -155,7 +155,7 @@ unsafe fn functions_of(library: &'static Library) -> Result<Functions, String> {
             queue_device: symbol(library, "DPCTLQueue_GetDevice")?,
             queue_is_in_order: symbol(library, "DPCTLQueue_IsInOrder")?,
             queue_delete: symbol(library, "DPCTLQueue_Delete")?,
-            copy: symbol(library, "DPCTLQueue_Memcpy")?,
+            copy: symbol(library, "DPCTLQueue_MemcpyWithEvents")?,
             barrier: symbol(library, "DPCTLQueue_SubmitBarrier")?,
             barrier_for: symbol(library, "DPCTLQueue_SubmitBarrierForEvents")?,
             event_status: symbol(library, "DPCTLEvent_GetCommandExecutionStatus")?,

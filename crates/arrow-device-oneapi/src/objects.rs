@@ -144,12 +144,18 @@ impl SyclDevice {
         owned
     }
 
-    /// The default context of the device's platform, which dpctl, dpnp and torch use as well.
+    /// The default context of the device's platform, which dpctl, dpnp and torch use as well. It is
+    /// kept as long as the process: a context that is opened again is the same runtime.
     pub(crate) fn default_context(&self) -> Result<Arc<Context>> {
         // SAFETY: UNS-31: the device is alive in its owner.
         let context = unsafe { (self.functions.device_context)(self.object()) };
         // SAFETY: UNS-31: the context was just made.
-        unsafe { Context::known(self.functions, context) }
+        let context = unsafe { Context::known(self.functions, context) }?;
+        let mut contexts = lock(CONTEXTS.get());
+        if !contexts.kept.iter().any(|kept| Arc::ptr_eq(kept, &context)) {
+            contexts.kept.push(context.clone());
+        }
+        Ok(context)
     }
 }
 
@@ -177,15 +183,19 @@ pub(crate) struct OwnAllocation {
     pub(crate) is_mapped: bool,
 }
 
-/// The contexts of the process: those that somebody has open, and how many there were.
+/// The contexts of the process.
 #[derive(Default)]
 struct Contexts {
+    /// Those that somebody has open.
     open: Vec<Weak<Context>>,
+    /// Those that stay open.
+    kept: Vec<Arc<Context>>,
+    /// How many there were.
     count: usize,
 }
 
 static CONTEXTS: PerProcess<Mutex<Contexts>> =
-    PerProcess::new(Mutex::new(Contexts { open: Vec::new(), count: 0 }));
+    PerProcess::new(Mutex::new(Contexts { open: Vec::new(), kept: Vec::new(), count: 0 }));
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

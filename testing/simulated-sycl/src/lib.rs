@@ -9,7 +9,9 @@
 //! * Work is done late, by a thread of the runtime's own, when somebody asks about an event. Bytes
 //!   are copied when the work ends. Of all work that may run, the newest runs first, so an order
 //!   that nobody asked for is wrong.
-//! * A queue that is out of order orders nothing but barriers.
+//! * On a queue that is out of order, a barrier comes after earlier work, and nothing else is in
+//!   order: later work comes after a barrier only where it is told to. DPC++ 2026.2 does so where
+//!   the barrier waits for a task of the host.
 //! * The memory of a device has addresses that the host can neither read nor write.
 //! * Device 0 is a processor. Device 1 is a GPU that is driven by OpenCL: its queues start nothing
 //!   before somebody flushes them, and a queue is flushed when another queue waits for its work.

@@ -1,7 +1,8 @@
 //! Queues, and the events of what is submitted to them.
 //!
-//! A queue knows the ends of the work that later work has to come after: of a queue in order the
-//! last one; of a queue out of order the last barrier, and, for the next barrier, all work since.
+//! A queue knows the ends of the work that later work has to come after. A barrier comes after all
+//! earlier work. Behind a barrier on a queue out of order, later work does not wait: that is what
+//! DPC++ 2026.2 does where the barrier itself waits for a task of the host.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,9 +26,10 @@ pub(crate) struct Queue {
 
 #[derive(Debug, Default)]
 struct Ends {
-    /// What all later work comes after.
-    barrier: Option<Arc<Signal>>,
-    /// What only a barrier comes after.
+    /// The last work of a queue in order, which all later work comes after.
+    last: Option<Arc<Signal>>,
+    /// All work of a queue out of order since its last barrier, and that barrier. Only a barrier
+    /// comes after these.
     loose: Vec<Arc<Signal>>,
 }
 
@@ -52,11 +54,13 @@ impl Queue {
     ) -> Arc<Signal> {
         let end = Signal::new(!self.device.waits_for_flush());
         let mut ends = lock(&self.ends);
-        let mut after: Vec<Arc<Signal>> = ends.barrier.iter().chain(events).cloned().collect();
-        if is_barrier || self.is_in_order {
-            after.append(&mut ends.loose);
-            ends.barrier = Some(end.clone());
+        let mut after: Vec<Arc<Signal>> = ends.last.iter().chain(events).cloned().collect();
+        if self.is_in_order {
+            ends.last = Some(end.clone());
         } else {
+            if is_barrier {
+                after.append(&mut ends.loose);
+            }
             ends.loose.push(end.clone());
         }
         // Under the lock, so that work is submitted in the order of its ends.
@@ -106,9 +110,20 @@ extern "C" fn DPCTLQueue_IsInOrder(queue: Handle) -> bool {
     find::<Queue>(queue).is_some_and(|queue| queue.is_in_order)
 }
 
+/// # Safety
+/// The list is null or has so many events.
 #[unsafe(no_mangle)]
-extern "C" fn DPCTLQueue_Memcpy(queue: Handle, to: Handle, from: Handle, len: usize) -> Handle {
+unsafe extern "C" fn DPCTLQueue_MemcpyWithEvents(
+    queue: Handle,
+    to: Handle,
+    from: Handle,
+    len: usize,
+    events: *const Handle,
+    count: usize,
+) -> Handle {
     let Some(queue) = find::<Queue>(queue) else { return ptr::null_mut() };
+    // SAFETY: the list is null or has so many events, as the caller promises.
+    let Some(signals) = (unsafe { signals(events, count) }) else { return ptr::null_mut() };
     let (to, from) = (to.expose_provenance(), from.expose_provenance());
     let context = queue.context.number;
     if !(memory::may_use(context, to, len) && memory::may_use(context, from, len)) {
@@ -116,7 +131,20 @@ extern "C" fn DPCTLQueue_Memcpy(queue: Handle, to: Handle, from: Handle, len: us
     }
     let fails = FAILS_NEXT.swap(false, Ordering::SeqCst);
     let task = if fails { Task::Fail } else { Task::Copy { to, from, len } };
-    give(Arc::new(Event(queue.submit(task, false, &[]))))
+    give(Arc::new(Event(queue.submit(task, false, &signals))))
+}
+
+/// The signals of a list of events. `None` where one of them is no event.
+///
+/// # Safety
+/// The list is null or has so many events.
+unsafe fn signals(events: *const Handle, count: usize) -> Option<Vec<Arc<Signal>>> {
+    if events.is_null() {
+        return Some(Vec::new());
+    }
+    // SAFETY: the list has so many events, as the caller promises.
+    let events = unsafe { std::slice::from_raw_parts(events, count) };
+    events.iter().map(|event| find::<Event>(*event).map(|event| event.0.clone())).collect()
 }
 
 #[unsafe(no_mangle)]
@@ -135,10 +163,7 @@ unsafe extern "C" fn DPCTLQueue_SubmitBarrierForEvents(
 ) -> Handle {
     let Some(queue) = find::<Queue>(queue) else { return ptr::null_mut() };
     // SAFETY: the list has so many events, as the caller promises.
-    let events = unsafe { std::slice::from_raw_parts(events, count) };
-    let signals: Option<Vec<_>> =
-        events.iter().map(|event| find::<Event>(*event).map(|event| event.0.clone())).collect();
-    let Some(signals) = signals else { return ptr::null_mut() };
+    let Some(signals) = (unsafe { signals(events, count) }) else { return ptr::null_mut() };
     give(Arc::new(Event(queue.submit(Task::Nothing, true, &signals))))
 }
 

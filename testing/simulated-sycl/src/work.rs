@@ -187,7 +187,9 @@ pub(crate) fn flush_before(signal: &Arc<Signal>) {
     let state = lock(&engine().state);
     let mut wanted = vec![signal.clone()];
     while let Some(one) = wanted.pop() {
-        one.is_flushed.store(true, Ordering::SeqCst);
+        if one.is_flushed.swap(true, Ordering::SeqCst) {
+            continue;
+        }
         let work = state.pending.iter().find(|work| Arc::ptr_eq(&work.end, &one));
         wanted.extend(work.into_iter().flat_map(|work| work.after.iter().cloned()));
     }

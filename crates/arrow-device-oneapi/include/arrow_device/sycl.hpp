@@ -54,7 +54,8 @@ struct functions {
   void* (*queue_device)(void* queue);
   bool (*queue_is_in_order)(void* queue);
   void (*queue_delete)(void* queue);
-  void* (*copy)(void* queue, void* to, const void* from, std::size_t bytes);
+  void* (*copy)(void* queue, void* to, const void* from, std::size_t bytes, void* const* events,
+                std::size_t count);
   void* (*barrier)(void* queue);
   void* (*barrier_for)(void* queue, void* const* events, std::size_t count);
   int (*event_status)(void* event);
@@ -234,8 +235,15 @@ inline functions make_functions() {
     return or_else(false, [&] { return at<api::queue>(queue).is_in_order(); });
   };
   table.queue_delete = [](void* queue) { deleted<api::queue>(queue); };
-  table.copy = [](void* queue, void* to, const void* from, std::size_t bytes) {
-    return made([&] { return at<api::queue>(queue).memcpy(to, from, bytes); });
+  table.copy = [](void* queue, void* to, const void* from, std::size_t bytes, void* const* events,
+                  std::size_t count) {
+    return made([&] {
+      std::vector<api::event> before;
+      for (std::size_t index = 0; index < count; ++index) {
+        before.push_back(at<api::event>(events[index]));
+      }
+      return at<api::queue>(queue).memcpy(to, from, bytes, before);
+    });
   };
   table.barrier = [](void* queue) {
     return made([&] { return at<api::queue>(queue).ext_oneapi_submit_barrier(); });

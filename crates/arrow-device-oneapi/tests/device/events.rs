@@ -181,14 +181,17 @@ fn an_adopted_queue_that_is_out_of_order_is_kept_in_order() {
         gate.open();
         event.synchronize().unwrap();
         assert_eq!(bytes, first);
-        // And behind an event of another queue.
+        // The host waits for an event of another queue.
         let (array, mut gate) = gated(&queue);
-        let view = array.on(&loose).unwrap();
-        submit(&loose, Route::Within, view.buffer(1).location().spot(), a);
-        submit(&loose, Route::ToHost, a, host(&bytes));
-        assert!(!loose.is_idle().unwrap());
-        gate.open();
-        loose.synchronize().unwrap();
+        let event = queue.record().unwrap();
+        let waiting = unsafe { device.driver().wait(loose.raw(), event.raw()) }.unwrap();
+        assert_eq!(waiting, Waiting::HostMustWait);
+        let bytes = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| read_on(&loose, &array));
+            assert!(!event.is_complete().unwrap());
+            gate.open();
+            reading.join().unwrap()
+        });
         assert_eq!(bytes, [7; SIZE]);
     }
     drop(loose);

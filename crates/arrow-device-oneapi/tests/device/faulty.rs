@@ -6,8 +6,24 @@ use arrow_device_testkit::process;
 
 use crate::support::{self, runtime};
 
-const DEVICE: &[(Fault, &str)] = &[];
-const MAPPED: &[(Fault, &str)] = &[];
+const PARTS: &str = "a part of its memory is an address with a number added";
+const NO_MAPPING: &str = "the host does not map memory of the device";
+
+const DEVICE: &[(Fault, &str)] = &[
+    (Fault::PartOffset, PARTS),
+    (Fault::PartFreesWhole, PARTS),
+    (Fault::CopyPeer, "there is no other device"),
+    (Fault::MapStale, NO_MAPPING),
+    (Fault::MapOffset, NO_MAPPING),
+    (Fault::UnmapEndsAll, NO_MAPPING),
+    (Fault::FillLost, NO_MAPPING),
+    (Fault::FilledNow, NO_MAPPING),
+];
+const MAPPED: &[(Fault, &str)] = &[
+    (Fault::PartOffset, PARTS),
+    (Fault::PartFreesWhole, PARTS),
+    (Fault::CopyPeer, "there is no other device"),
+];
 
 // Requirement: DRV-23
 #[test]

@@ -34,7 +34,7 @@ fn table(runtime: &Runtime) -> Functions {
         queue_device: runtime.function("DPCTLQueue_GetDevice"),
         queue_is_in_order: runtime.function("DPCTLQueue_IsInOrder"),
         queue_delete: runtime.function("DPCTLQueue_Delete"),
-        copy: runtime.function("DPCTLQueue_Memcpy"),
+        copy: runtime.function("DPCTLQueue_MemcpyWithEvents"),
         barrier: runtime.function("DPCTLQueue_SubmitBarrier"),
         barrier_for: runtime.function("DPCTLQueue_SubmitBarrierForEvents"),
         event_status: runtime.function("DPCTLEvent_GetCommandExecutionStatus"),
