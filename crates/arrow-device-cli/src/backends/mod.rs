@@ -9,6 +9,8 @@ mod cuda;
 #[cfg(any(feature = "cuda", feature = "rocm"))]
 mod gpu;
 mod host;
+#[cfg(feature = "oneapi")]
+mod oneapi;
 #[cfg(feature = "opencl")]
 mod opencl;
 #[cfg(feature = "rocm")]
@@ -52,6 +54,10 @@ const ALL: &[Backend] = &[
     Backend { types: ROCM, list: rocm::list, open: rocm::open },
     #[cfg(not(feature = "rocm"))]
     Backend::left_out(ROCM, || Err(left_out("rocm"))),
+    #[cfg(feature = "oneapi")]
+    Backend { types: &[DeviceType::ONEAPI], list: oneapi::list, open: oneapi::open },
+    #[cfg(not(feature = "oneapi"))]
+    Backend::left_out(&[DeviceType::ONEAPI], || Err(left_out("oneapi"))),
     Backend { types: &[DeviceType::EXT_DEV], list: software::list, open: software::open },
 ];
 
@@ -172,7 +178,13 @@ fn backend_of(device_type: DeviceType) -> Result<&'static Backend> {
         .ok_or_else(|| Error::new(ErrorKind::Unsupported, "no backend of this command provides it"))
 }
 
-#[cfg(not(all(feature = "cuda", feature = "opencl", feature = "rocm", feature = "vulkan")))]
+#[cfg(not(all(
+    feature = "cuda",
+    feature = "oneapi",
+    feature = "opencl",
+    feature = "rocm",
+    feature = "vulkan"
+)))]
 impl Backend {
     const fn left_out(types: &'static [DeviceType], why: fn() -> Result<Vec<Found>>) -> Self {
         Self {
@@ -184,7 +196,13 @@ impl Backend {
     }
 }
 
-#[cfg(not(all(feature = "cuda", feature = "opencl", feature = "rocm", feature = "vulkan")))]
+#[cfg(not(all(
+    feature = "cuda",
+    feature = "oneapi",
+    feature = "opencl",
+    feature = "rocm",
+    feature = "vulkan"
+)))]
 fn left_out(feature: &str) -> Error {
     let message =
         format!("this build of the command leaves it out: build with `--features {feature}`");
