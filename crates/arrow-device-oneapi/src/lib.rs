@@ -53,7 +53,8 @@
 //! use arrow_device::driver::Raw;
 //! use arrow_device_oneapi::{Kind, open_from};
 //!
-//! // SAFETY: `queue` is a `sycl::queue*` of the application's, which outlives all that is made here.
+//! // SAFETY: `queue` is a `sycl::queue*` of the application's, which outlives all that is made
+//! // here.
 //! let device = unsafe { open_from(queue, Kind::Device) }?;
 //! // SAFETY: the same queue.
 //! let queue = unsafe { device.adopt_queue(Raw::from_ptr(queue.as_ptr())) };

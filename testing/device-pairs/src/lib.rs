@@ -6,8 +6,8 @@
 //!
 //! CUDA and ROCm have simulated drivers, one of each for all tests of a process, which are asked
 //! for mistakes whenever a world ends. Where the environment names another library
-//! (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one. oneAPI has a simulated runtime in the
-//! same way (`ARROW_DEVICE_ONEAPI_LIBRARY`).
+//! (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one. oneAPI has a simulated runtime in
+//! the same way (`ARROW_DEVICE_ONEAPI_LIBRARY`).
 
 #![expect(clippy::panic, reason = "it is run by tests, and a test that goes wrong ends there")]
 

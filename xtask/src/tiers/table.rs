@@ -241,7 +241,8 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "oneapi",
         purpose: "the oneAPI devices on Intel's SYCL runtime, and the table that the C++ header fills",
-        // The packages are half a gigabyte. The first tier runs the same tests on the simulated runtime.
+        // The packages are half a gigabyte. The first tier runs the same tests on the simulated
+        // runtime.
         when: When::Everything,
         needs: &[setup::PYTHON, setup::CPP_COMPILER, setup::SYCL],
         gains_from: &[],
