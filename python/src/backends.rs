@@ -59,6 +59,22 @@ pub(crate) const BACKENDS: &[Backend] = &[
         open: |id| arrow_device_opencl::open(index(id)?),
     },
     Backend {
+        name: "oneapi",
+        types: &[DeviceType::ONEAPI],
+        on_request: false,
+        list: || {
+            arrow_device_oneapi::is_available()?;
+            let listed = arrow_device_oneapi::devices()?.into_iter();
+            let usable = listed.filter(|device| !device.kinds.is_empty());
+            let found = usable.map(|device| Found {
+                id: DeviceId::new(DeviceType::ONEAPI, number(device.index)),
+                name: device.name,
+            });
+            Ok(found.collect())
+        },
+        open: |id| arrow_device_oneapi::open(index(id)?),
+    },
+    Backend {
         name: "vulkan",
         types: &[DeviceType::VULKAN],
         on_request: false,

@@ -15,6 +15,7 @@ mod dist;
 mod fuzz;
 mod lint;
 mod miri;
+mod oneapi;
 mod peers;
 mod platforms;
 mod python;
@@ -51,6 +52,9 @@ cargo xtask miri [rest]
 cargo xtask platforms [rest]
     Check and test the library for other targets, in WebAssembly and under emulators, as far as their tools are
     there; with `rest` run those tests that take long, and no others.
+
+cargo xtask oneapi
+    Run the tests of the oneAPI devices on the SYCL runtime in target/oneapi.
 
 cargo xtask python [tensors | ray]
     Build the wheel of the Python package and run its tests with the libraries in target/python/env; with
@@ -100,6 +104,7 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => {
             fuzz_wish(options).and_then(|(target, seconds)| fuzz::fuzz(target, seconds))
         }
+        ["oneapi"] => oneapi::test(),
         ["python"] => python::test(python::Part::Package),
         ["python", "tensors"] => python::test(python::Part::Tensors),
         ["python", "ray"] => python::test(python::Part::Ray),

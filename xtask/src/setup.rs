@@ -3,7 +3,7 @@
 //! Looking never installs anything. Installing happens only for `--setup`, says first what it will
 //! do, and uses the system's package manager, rustup, cargo and, in a folder of its own, pip.
 
-use crate::{peers, python, shell};
+use crate::{oneapi, peers, python, shell};
 
 /// The oldest Rust the project promises to build with; the workspace manifest is the one place that
 /// says it.
@@ -256,6 +256,13 @@ pub(crate) const RAY: Tool = Tool {
     name: "Ray and Dask",
     is_present: python::has_ray,
     source: Source::Python(python::install_ray),
+};
+
+/// Half a gigabyte, in an environment of its own.
+pub(crate) const SYCL: Tool = Tool {
+    name: "dpctl and Intel's SYCL runtime for processors",
+    is_present: oneapi::has_packages,
+    source: Source::Python(oneapi::install_packages),
 };
 
 /// Six gigabytes, CUDA among them: PyPI has no other for Linux on x86-64.

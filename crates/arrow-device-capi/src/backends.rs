@@ -71,6 +71,8 @@ const BACKENDS: &[Backend] = &[
         open_in: Some(opencl::open_in),
         open_for: Some(opencl::open_for),
     },
+    #[cfg(feature = "oneapi")]
+    Backend { device_type: DeviceType::ONEAPI, list: oneapi::list, open: oneapi::open, ..HOST },
     #[cfg(feature = "vulkan")]
     Backend {
         device_type: DeviceType::VULKAN,
@@ -287,6 +289,23 @@ fn mistakes(id: DeviceId) -> Option<String> {
 #[cfg(not(feature = "software"))]
 fn mistakes(_: DeviceId) -> Option<String> {
     None
+}
+
+#[cfg(feature = "oneapi")]
+mod oneapi {
+    use super::*;
+
+    pub(super) fn list() -> Result<Vec<(i64, String)>> {
+        arrow_device_oneapi::is_available()?;
+        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
+        let devices = arrow_device_oneapi::devices()?.into_iter();
+        let usable = devices.filter(|device| !device.kinds.is_empty());
+        Ok(usable.map(|device| (number(device.index), device.name)).collect())
+    }
+
+    pub(super) fn open(id: i64) -> Result<Device> {
+        arrow_device_oneapi::open(usize::try_from(id).unwrap_or(usize::MAX))
+    }
 }
 
 #[cfg(feature = "opencl")]

@@ -6,11 +6,13 @@
 //!
 //! CUDA and ROCm have simulated drivers, one of each for all tests of a process, which are asked
 //! for mistakes whenever a world ends. Where the environment names another library
-//! (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one.
+//! (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one. oneAPI has a simulated runtime in
+//! the same way (`ARROW_DEVICE_ONEAPI_LIBRARY`).
 
 #![expect(clippy::panic, reason = "it is run by tests, and a test that goes wrong ends there")]
 
 mod gpus;
+mod sycl;
 
 use std::any::Any;
 use std::fmt;
@@ -211,6 +213,20 @@ pub const ROWS: &[Row] = &[
         open: |_| gpus::rocm(arrow_device_rocm::Kind::Host),
     },
     Row {
+        name: "oneAPI",
+        required_as: "oneapi",
+        on_request: false,
+        memory: Memory::Own,
+        open: |_| sycl::open(0, arrow_device_oneapi::Kind::Device),
+    },
+    Row {
+        name: "oneAPI, memory of the host",
+        required_as: "oneapi",
+        on_request: false,
+        memory: Memory::Mapped,
+        open: |_| sycl::open(1, arrow_device_oneapi::Kind::Host),
+    },
+    Row {
         name: "OpenCL, another platform",
         // Such as Mesa's for the processor (`mesa-opencl-icd` of Debian), which in release 22.3
         // takes a mapping of one thread for another's now and then: run the tests with
@@ -284,6 +300,7 @@ impl World {
     pub fn new(seed: u64) -> Self {
         prepare();
         gpus::prepare();
+        sycl::prepare();
         let (mut places, mut keep) = (Vec::new(), Vec::new());
         for (row, Row { name, required_as, on_request, open, .. }) in ROWS.iter().enumerate() {
             if *on_request && !is_listed(required_as) {

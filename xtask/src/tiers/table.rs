@@ -244,6 +244,18 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Tests,
     },
     Tier {
+        name: "oneapi",
+        purpose: "the oneAPI devices on Intel's SYCL runtime, and the table that the C++ header fills",
+        // The packages are half a gigabyte. The first tier runs the same tests on the simulated
+        // runtime.
+        when: When::Everything,
+        needs: &[setup::PYTHON, setup::CPP_COMPILER, setup::SYCL],
+        gains_from: &[],
+        variables: &[],
+        command: &["cargo", "xtask", "oneapi"],
+        kind: Kind::Tests,
+    },
+    Tier {
         name: "released packages",
         purpose: "what the checker finds in released Python packages is what docs/peers.md says",
         // The packages are 1.7 GB, and each scenario starts a Python.

@@ -9,6 +9,8 @@ mod cuda;
 #[cfg(any(feature = "cuda", feature = "rocm"))]
 mod gpu;
 mod host;
+#[cfg(feature = "oneapi")]
+mod oneapi;
 #[cfg(feature = "opencl")]
 mod opencl;
 #[cfg(feature = "rocm")]
@@ -58,6 +60,10 @@ const ALL: &[Backend] = &[
     Backend { types: ROCM, list: rocm::list, open: rocm::open },
     #[cfg(not(feature = "rocm"))]
     Backend::left_out(ROCM, || Err(left_out("rocm"))),
+    #[cfg(feature = "oneapi")]
+    Backend { types: &[DeviceType::ONEAPI], list: oneapi::list, open: oneapi::open },
+    #[cfg(not(feature = "oneapi"))]
+    Backend::left_out(&[DeviceType::ONEAPI], || Err(left_out("oneapi"))),
     Backend { types: &[DeviceType::EXT_DEV], list: software::list, open: software::open },
 ];
 
@@ -180,6 +186,7 @@ fn backend_of(device_type: DeviceType) -> Result<&'static Backend> {
 
 #[cfg(not(all(
     feature = "cuda",
+    feature = "oneapi",
     feature = "opencl",
     feature = "rocm",
     feature = "vulkan",
@@ -198,6 +205,7 @@ impl Backend {
 
 #[cfg(not(all(
     feature = "cuda",
+    feature = "oneapi",
     feature = "opencl",
     feature = "rocm",
     feature = "vulkan",

@@ -1,0 +1,227 @@
+//! oneAPI devices for [`arrow_device`]: Arrow data in SYCL's unified shared memory (USM), ordered
+//! by `sycl::event`s.
+//!
+//! Nothing is linked. SYCL has no C interface of its own, so its functions are called through
+//! dpctl's C interface (`libDPCTLSyclInterface.so`), which the first call loads. A machine without
+//! dpctl or without a device gets an error that says what to install. A C++ engine that has a SYCL
+//! runtime and no dpctl [gives](use_functions) the functions of its own runtime instead.
+//!
+//! ```
+//! if let Err(why) = arrow_device_oneapi::is_available() {
+//!     println!("no oneAPI here: {why}");
+//!     return Ok(());
+//! }
+//! let device = arrow_device_oneapi::open(0)?;
+//! let queue = device.open_queue()?;
+//! let array =
+//!     arrow_device::Array::from_values(arrow_device::DataType::Int32, [Some(1), None])?;
+//! let there = array.copy_to(&queue)?;
+//! assert_eq!(there.device(), device.id());
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
+//! # What both sides agree on
+//!
+//! | member of `ArrowDeviceArray` | what it is |
+//! |---|---|
+//! | `device_type` | `ARROW_DEVICE_ONEAPI`, 14 |
+//! | `buffers[i]` | a USM pointer, of the kind device, host or shared |
+//! | `device_id` | the index of the device in the list of root devices, as dpctl's `get_device_id` and DLPack have it |
+//! | `sync_event` | null, or the address of a `sycl::event` object (`sycl::event*`, dpctl's `DPCTLSyclEventRef`), of the same major version of the SYCL runtime |
+//!
+//! Both sides use one `sycl::context`, since USM of another context is unknown to a queue. [`open`]
+//! takes the default context of the device's platform, which `sycl::queue` takes, too, and with it
+//! dpctl, dpnp and PyTorch. [`open_from`] takes the context of the application's queue. Where
+//! several contexts of a device are open, the runtime is asked which of them an address belongs to.
+//! A queue of another context gets [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a
+//! copy to it goes through host memory.
+//!
+//! The exporter keeps the `sycl::event` object until its release callback. A consumer's queue waits
+//! by a barrier behind the event, if it is in order; for a queue out of order the host waits.
+//!
+//! # Kinds of memory
+//!
+//! A device is opened with one [`Kind`] of memory, which is what is allocated; arrays that are
+//! imported may have any kind. One device may be opened with several kinds. The host reads memory
+//! of [`Kind::Host`] in place, and that of [`Kind::Shared`] where host and device may use shared
+//! memory at the same time (`usm_atomic_shared_allocations`).
+//!
+//! # An application's own queue
+//!
+//! ```no_run
+//! # let queue = std::ptr::NonNull::dangling();
+//! use arrow_device::driver::Raw;
+//! use arrow_device_oneapi::{Kind, open_from};
+//!
+//! // SAFETY: `queue` is a `sycl::queue*` of the application's, which outlives all that is made
+//! // here.
+//! let device = unsafe { open_from(queue, Kind::Device) }?;
+//! // SAFETY: the same queue.
+//! let queue = unsafe { device.adopt_queue(Raw::from_ptr(queue.as_ptr())) };
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
+//! Queues that are opened here are in order. A queue that is
+//! [adopted](arrow_device::Device::adopt_queue) may be out of order. Then this crate puts barriers
+//! around the copies that it submits, and the host waits where the queue has to wait for an event:
+//! in DPC++ 2026.2, a command that is submitted behind a barrier may start before the barrier has
+//! passed, where the barrier waits for a task of the host. So the application's own commands name
+//! the events that they wait for, also behind copies of this crate.
+//!
+//! # Work that fails
+//!
+//! dpctl tells of a failed event no more than that its status is unknown. Whoever waits for such an
+//! event gets an error, and memory that waits for it is kept: the work may still run. A table of
+//! [`Functions`] that a C++ engine fills can tell that work has failed
+//! ([`WorkFailed`](arrow_device::ErrorKind::WorkFailed)). Nothing here calls a function of dpctl
+//! that ends the process in such a case, so all waits ask again and again.
+
+mod driver;
+mod error;
+mod events;
+mod flusher;
+mod functions;
+mod library;
+mod objects;
+
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use arrow_device::{Device, Error, ErrorKind, Result};
+
+use driver::SyclDriver;
+use error::no_device;
+use functions::{HAS_DEVICE_MEMORY, HAS_HOST_MEMORY, HAS_SHARED_MEMORY};
+use objects::{Context, SyclDevice};
+
+pub use functions::{Allocate, ErrorHandler, Functions, Object};
+
+/// The kind of memory that a device is opened with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Memory of the device, which the host cannot read.
+    #[default]
+    Device,
+    /// Memory of the host, which the device can read and write.
+    Host,
+    /// Memory that moves between host and device.
+    Shared,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Device, Self::Host, Self::Shared];
+
+    /// The aspect of a device that has this kind.
+    fn aspect(self) -> c_int {
+        match self {
+            Self::Device => HAS_DEVICE_MEMORY,
+            Self::Host => HAS_HOST_MEMORY,
+            Self::Shared => HAS_SHARED_MEMORY,
+        }
+    }
+}
+
+/// A device that can be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// The index for [`open`], which is the device's id.
+    pub index: usize,
+    /// The name of the device, for people.
+    pub name: String,
+    /// The kinds of memory that the device can be opened with. There may be none: SYCL also lists
+    /// devices without USM.
+    pub kinds: Vec<Kind>,
+    /// How many bytes of memory the device has.
+    pub memory: u64,
+    /// The version of the device's driver, in the driver's words.
+    pub driver_version: String,
+}
+
+/// Checks whether there is a device with USM. The error says why there is none and what to install.
+pub fn is_available() -> Result<()> {
+    let has_memory = |listed: &Listed| !listed.kinds.is_empty();
+    if devices()?.iter().any(has_memory) { Ok(()) } else { Err(no_device(0)) }
+}
+
+/// Lists the devices, in the order of their ids.
+pub fn devices() -> Result<Vec<Listed>> {
+    let devices = SyclDevice::all(library::load()?);
+    let list = |(index, device): (usize, SyclDevice)| Listed {
+        index,
+        name: device.name(),
+        kinds: Kind::ALL.into_iter().filter(|kind| device.has(kind.aspect())).collect(),
+        memory: device.memory(),
+        driver_version: device.version(),
+    };
+    Ok(devices.into_iter().enumerate().map(list).collect())
+}
+
+/// Opens a device with memory of its own, in the default context of its platform.
+pub fn open(index: usize) -> Result<Device> {
+    open_with(index, Kind::Device)
+}
+
+/// Opens a device, as [`open`] does, with this kind of memory. It is [`ErrorKind::Unsupported`]
+/// where the device does not have this kind.
+pub fn open_with(index: usize, kind: Kind) -> Result<Device> {
+    let functions = library::load()?;
+    let device = SyclDevice::all(functions).into_iter().nth(index);
+    let device = device.ok_or_else(|| no_device(index))?;
+    let context = device.default_context()?;
+    open_in(functions, context, device, kind)
+}
+
+/// Opens the device of the application's queue, in the context of that queue. The context is kept
+/// as long as the device is open; the queue is not.
+///
+/// A device that is a part of another one (a tile) is [`ErrorKind::InvalidArgument`], since it has
+/// no id.
+///
+/// # Safety
+/// `queue` is a `sycl::queue*` that is alive during the call, of the SYCL runtime that dpctl's
+/// library of this process uses, or of the one whose functions were given (UNS-29).
+pub unsafe fn open_from(queue: NonNull<c_void>, kind: Kind) -> Result<Device> {
+    let functions = library::load()?;
+    // SAFETY: UNS-29, which the caller keeps: the queue is alive.
+    let device = unsafe { (functions.queue_device)(queue.as_ptr()) };
+    // SAFETY: UNS-31: the device was just made.
+    let device = unsafe { SyclDevice::new(functions, device) };
+    // SAFETY: UNS-29, which the caller keeps: the queue is alive.
+    let context = unsafe { (functions.queue_context)(queue.as_ptr()) };
+    // SAFETY: UNS-31: the context was just made.
+    let context = unsafe { Context::known(functions, context) }?;
+    let device = device.ok_or_else(|| {
+        Error::new(ErrorKind::Driver, "SYCL does not tell the device of the queue").during("open")
+    })?;
+    open_in(functions, context, device, kind)
+}
+
+fn open_in(
+    functions: &'static Functions,
+    context: Arc<Context>,
+    device: SyclDevice,
+    kind: Kind,
+) -> Result<Device> {
+    let driver = SyclDriver::new(functions, context, device, kind)?;
+    // The runtime may have registered handlers of the end of the process in its first context.
+    library::used();
+    Ok(Device::new(driver))
+}
+
+/// Takes the functions of a C++ engine's own SYCL runtime in place of dpctl's, for the whole
+/// process. An engine in C++ fills the table by the header `arrow_device/sycl.hpp` of this crate,
+/// which has the same struct.
+///
+/// Has to be called before a device is opened or listed. The same table may be given again. It is
+/// [`ErrorKind::InvalidArgument`] where the process uses another runtime already, or the table has
+/// another size.
+///
+/// # Safety
+/// Each function has the type and the meaning that [`Functions`] says, and stays loaded as long as
+/// the process (UNS-31).
+pub unsafe fn use_functions(functions: Functions) -> Result<()> {
+    // SAFETY: UNS-31, which the caller promises.
+    unsafe { library::give(functions) }
+}
