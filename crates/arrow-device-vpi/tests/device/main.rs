@@ -1,0 +1,19 @@
+//! VPI devices: conformance, memory, events, jobs of the design, and simulators that are missing,
+//! die or lie.
+#![cfg(unix)]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
+
+mod copies;
+mod design;
+mod ends;
+mod events;
+mod examples;
+mod faulty;
+mod suite;
+mod support;
