@@ -155,13 +155,15 @@ fn compile(sources: &[PathBuf], folder: &Path) -> Result<PathBuf> {
 pub(crate) fn version() -> Result<String> {
     let run = |program| {
         let mut command = Command::new(program);
-        command.arg("-V").stdin(Stdio::null()).stderr(Stdio::null());
+        command.arg("-V").stdin(Stdio::null());
         command.output().map_err(|error| missing(program, &error))
     };
     run("iverilog")?;
-    let text = run("vvp")?.stdout;
+    // Some versions write to the one, some to the other.
+    let output = run("vvp")?;
+    let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
-    let line = text.lines().next().unwrap_or_default();
+    let line = text.lines().find(|line| line.contains("version")).unwrap_or_default();
     Ok(line.replace(" runtime", "").trim().to_owned())
 }
 

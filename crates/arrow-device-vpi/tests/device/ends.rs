@@ -49,7 +49,7 @@ fn a_simulator_that_is_killed_is_lost_at_every_step() {
         ("a job is under way", stuck),
         ("work waits", |device, queue| {
             std::mem::forget(support::simulator(device).hold());
-            drop(numbers().copy_to(queue).unwrap());
+            stuck(device, queue);
         }),
     ];
     for (name, step) in steps {
