@@ -1,5 +1,4 @@
-//! The VPI module that a Verilog simulator loads for `arrow-device-vpi`, and the protocol that the
-//! two speak.
+//! The VPI module that a Verilog simulator loads for `arrow-device-vpi`.
 //!
 //! A simulator loads the shared library of this crate (`libarrow_device_vpi_module.so`) as any VPI
 //! module: it finds `vlog_startup_routines`. The module finds the memory and the registers of the
@@ -23,7 +22,6 @@
 mod design;
 #[cfg(unix)]
 mod peer;
-pub mod protocol;
 #[cfg(unix)]
 mod server;
 #[cfg(unix)]

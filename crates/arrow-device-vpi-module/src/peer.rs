@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
-use crate::protocol::{self, Answer, LONGEST, Malformed, Request};
+use arrow_device_vpi_protocol::{Answer, LONGEST, Malformed, Request};
 
 /// Where the host is.
 pub(crate) enum Place {
@@ -56,14 +56,16 @@ pub(crate) struct Peer(UnixStream);
 impl Peer {
     /// Waits for a request. `None` where the host has gone.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Request>> {
-        let Some((kind, body)) = protocol::receive(&mut Patient(&self.0), LONGEST.into())? else {
+        let Some((kind, body)) =
+            arrow_device_vpi_protocol::receive(&mut Patient(&self.0), LONGEST.into())?
+        else {
             return Ok(None);
         };
         Ok(Some(Request::decode(kind, &body)?))
     }
 
     pub(crate) fn send(&mut self, answer: &Answer) -> io::Result<()> {
-        protocol::send(&mut self.0, &answer.encode())
+        arrow_device_vpi_protocol::send(&mut self.0, &answer.encode())
     }
 
     /// Whether the host has closed its end, or has sent something while it was to wait.

@@ -2,23 +2,26 @@
 //!
 //! The module is a state machine with one entrance, [`Server::step`], which the simulator calls at
 //! the end of a moment of simulated time. `step` does what can be done without simulated time:
-//! it waits for a request, reads and writes the memory, and answers. Where a step of a request needs
-//! simulated time, `step` returns, and the simulation goes on until one of these calls it again:
+//! it waits for a request, reads and writes the memory, and answers. Where a step of a request
+//! needs simulated time, `step` returns, and the simulation goes on until one of these calls it
+//! again:
 //!
 //! * The counter of the unit that runs has changed. The change itself only asks for a call at the
 //!   end of the moment, when all that the design writes in that moment is written.
 //! * The time of a `Run` is over.
 //! * A look at the host. Looks are so far apart in simulated time that about [`LOOK`] passes on the
-//!   clock on the wall between two of them. They find out that the host has gone, tell the host that
-//!   the module is alive, and end a job that takes too long.
+//!   clock on the wall between two of them. They find out that the host has gone, tell the host
+//!   that the module is alive, and end a job that takes too long.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::design::{self, Memory, Registers};
 use crate::peer::{Peer, Place, is_malformed};
-use crate::protocol::{Answer, Done, Hello, LONGEST, Outcome, Request, Step, Unit, Welcome};
 use crate::vpi::{Callback, Handle, Vpi, When};
+use arrow_device_vpi_protocol::{
+    Answer, Done, Hello, LONGEST, Outcome, Request, Step, Unit, Welcome,
+};
 
 /// How long it should take from one look at the host to the next.
 const LOOK: Duration = Duration::from_millis(2);

@@ -1,8 +1,8 @@
 //! The module's beginning: what the simulator calls when it loads the module, and the callbacks.
 //!
 //! All of this runs on the simulator's one thread. The server is a value of that thread, which one
-//! callback uses at a time: a callback that comes while the server is at work, as the simulator runs
-//! some callbacks inside `vpi_put_value`, only asks for a call at the end of the moment.
+//! callback uses at a time: a callback that comes while the server is at work, as the simulator
+//! runs some callbacks inside `vpi_put_value`, only asks for a call at the end of the moment.
 
 use std::cell::{Cell, RefCell};
 

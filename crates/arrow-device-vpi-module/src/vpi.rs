@@ -271,8 +271,9 @@ impl Vpi {
             return;
         }
         let count = (self.size(handle).div_ceil(32) as usize).min(chunks.len());
-        // SAFETY: the simulator's vector has a chunk for each 32 bits of the object, and stays until
-        // the next call of the function (27.14); the chunks of the caller are not the simulator's.
+        // SAFETY: the simulator's vector has a chunk for each 32 bits of the object, and stays
+        // until the next call of the function (27.14); the chunks of the caller are not the
+        // simulator's.
         unsafe { ptr::copy_nonoverlapping(vector, chunks.as_mut_ptr(), count) };
     }
 
@@ -283,8 +284,8 @@ impl Vpi {
         }
         let vector = chunks.as_mut_ptr();
         let mut value = Value { format: VECTOR_VAL, value: AnyValue { vector } };
-        // SAFETY: rules V1 to V3: a value of the object's size, without a delay, for which no time is
-        // needed (27.30).
+        // SAFETY: rules V1 to V3: a value of the object's size, without a delay, for which no time
+        // is needed (27.30).
         unsafe { (self.put_value)(handle.0.as_ptr(), &raw mut value, ptr::null_mut(), NO_DELAY) };
     }
 

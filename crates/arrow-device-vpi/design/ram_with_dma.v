@@ -6,7 +6,7 @@
 // 0 when `done` changes, which is before the next edge. Source and destination may lie at any byte,
 // and do not overlap. A copy that leaves the memory is not made, and sets `error`.
 module ram_with_dma #(
-    parameter WORDS = 131072,
+    parameter WORDS = 524288,
     parameter BYTES = 64
 ) (
     input wire clk

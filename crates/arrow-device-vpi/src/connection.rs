@@ -10,14 +10,12 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use arrow_device_vpi_module::protocol::{
-    self, Answer, Done, Hello, Outcome, Request, Step, Welcome,
-};
+use arrow_device_vpi_protocol::{Answer, Done, Hello, Outcome, Request, Step, Welcome};
 
 /// What an answer has beside the data that was asked for.
 const BESIDE: u64 = 8192;
-/// A write to a simulator that is gone is an error, and not the end of a process that leaves SIGPIPE
-/// as it was.
+/// A write to a simulator that is gone is an error, and not the end of a process that leaves
+/// SIGPIPE as it was.
 #[cfg(not(target_vendor = "apple"))]
 const WITHOUT_SIGNAL: libc::c_int = libc::MSG_NOSIGNAL;
 /// Apple's systems have an option of the socket instead, which the standard library sets.
@@ -95,7 +93,8 @@ impl Connection {
     fn send(&mut self, request: &Request) -> Result<(), String> {
         let deadline = Instant::now() + self.patience;
         let mut stream = Deadline { stream: &self.stream, deadline };
-        protocol::send(&mut stream, &request.encode()).map_err(|error| self.why(&error))
+        arrow_device_vpi_protocol::send(&mut stream, &request.encode())
+            .map_err(|error| self.why(&error))
     }
 
     /// Waits for an answer with so many bytes of data.
@@ -105,7 +104,8 @@ impl Connection {
             let silence = Instant::now() + self.patience;
             let deadline = last.map_or(silence, |last| last.min(silence));
             let mut stream = Deadline { stream: &self.stream, deadline };
-            let received = protocol::receive(&mut stream, wanted.saturating_add(BESIDE));
+            let received =
+                arrow_device_vpi_protocol::receive(&mut stream, wanted.saturating_add(BESIDE));
             let (kind, body) = received
                 .map_err(|error| self.why(&error))?
                 .ok_or("the simulator has closed the connection")?;

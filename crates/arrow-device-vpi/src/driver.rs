@@ -14,7 +14,7 @@ use arrow_device::driver::{
     Runtime, Spot, SyncEvent, Waiting,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
-use arrow_device_vpi_module::protocol::Step;
+use arrow_device_vpi_protocol::Step;
 
 use crate::engine::{Engine, Landing, Work};
 use crate::simulator::Kept;
@@ -253,8 +253,9 @@ unsafe impl Driver for VpiDriver {
                     let at = self.address(from, len)?;
                     for (offset, len) in parts(len) {
                         let place = host(to, offset);
-                        // SAFETY: UNS-21, which the caller keeps: the destination holds `region.len`
-                        // bytes, which this copy may write until the queue has passed it.
+                        // SAFETY: UNS-21, which the caller keeps: the destination holds
+                        // `region.len` bytes, which this copy may write until the queue has passed
+                        // it.
                         let landing = unsafe { Landing::new(place, len as usize) };
                         let step = Step::Read { at: at + offset, len };
                         batch.push(step, Some(landing), len);

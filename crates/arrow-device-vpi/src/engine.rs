@@ -1,12 +1,12 @@
 //! The queues of a simulator, and the thread that does their work.
 //!
 //! Operations of the driver put work into lanes, one for each queue, and return. The one thread of
-//! an [`Engine`] takes from each lane in turn what may run, sends it to the simulator, waits for the
-//! answer, and goes on. So a queue is in order, an event passes after everything before it, and no
-//! operation but a wait waits.
+//! an [`Engine`] takes from each lane in turn what may run, sends it to the simulator, waits for
+//! the answer, and goes on. So a queue is in order, an event passes after everything before it, and
+//! no operation but a wait waits.
 //!
-//! * A [`Mark`] is an event: a place in a lane. A wait for a mark is work that may run once the mark
-//!   has its verdict.
+//! * A [`Mark`] is an event: a place in a lane. A wait for a mark is work that may run once the
+//!   mark has its verdict.
 //! * Bytes for the simulator are copied when work is submitted. Bytes from the simulator go to the
 //!   host's memory when the thread has the whole answer.
 //! * Where work fails, its lane has failed: later marks of the lane have the same verdict, and the
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use arrow_device::driver::{EventNotice, LibraryUse};
 use arrow_device::{DeviceId, Error, ErrorKind, Result};
-use arrow_device_vpi_module::protocol::{Done, Outcome, Step};
+use arrow_device_vpi_protocol::{Done, Outcome, Step};
 
 use crate::connection::Connection;
 use crate::memory::Parts;
@@ -78,8 +78,9 @@ impl Landing {
 
     fn fill(&self, bytes: &[u8]) {
         let len = self.len.min(bytes.len());
-        // SAFETY: what `Landing::new` was promised: the place holds `self.len` bytes until the queue
-        // has passed this work, which it has not; the bytes are the engine's own and elsewhere.
+        // SAFETY: what `Landing::new` was promised: the place holds `self.len` bytes until the
+        // queue has passed this work, which it has not; the bytes are the engine's own and
+        // elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.place, len) };
     }
 }

@@ -2,10 +2,11 @@
 //! simulated hardware itself.
 //!
 //! Who designs an accelerator simulates it long before there is silicon. With this crate a program
-//! that uses Arrow data runs on the simulation: arrays lie in a memory of the Verilog design, copies
-//! inside the device are made by the design's own DMA engine, in simulated time, and the design's
-//! units are started on the arrays. The simulator is [Icarus Verilog](Options::verilog), started as
-//! a child process, or [any simulator](Options::socket) that loads VPI modules (IEEE 1364).
+//! that uses Arrow data runs on the simulation: arrays lie in a memory of the Verilog design,
+//! copies inside the device are made by the design's own DMA engine, in simulated time, and the
+//! design's units are started on the arrays. The simulator is [Icarus Verilog](Options::verilog),
+//! started as a child process, or [any simulator](Options::socket) that loads VPI modules (IEEE
+//! 1364).
 //!
 //! Nothing is linked. A machine without Icarus gets an error that says what to install.
 //!
@@ -40,15 +41,15 @@
 //! The design has an array of words, which is the memory, and may have three more things. The
 //! [`Options`] name them by their paths in the design.
 //!
-//! * **An engine that copies** ([`Dma`]), with registers for a source, a destination and a length in
-//!   bytes, one that starts it, and a counter of what it has completed. Without one
+//! * **An engine that copies** ([`Dma`]), with registers for a source, a destination and a length
+//!   in bytes, one that starts it, and a counter of what it has completed. Without one
 //!   ([`Options::without_dma`]) the module copies.
 //! * **Accelerators**, which work on addresses of arrays: see [`Simulator::submit`] and [`Job`].
 //! * **A register for faults** ([`Options::error`]). Work behind which it is not 0 has failed.
 //!
 //! [`RAM_WITH_DMA`] is such a memory with such an engine, to begin with. `examples/accelerator` of
-//! this crate is a whole test of an accelerator that sums a column with nulls: the design in Verilog,
-//! Arrow data, and the comparison with what the host says. It runs with
+//! this crate is a whole test of an accelerator that sums a column with nulls: the design in
+//! Verilog, Arrow data, and the comparison with what the host says. It runs with
 //! `cargo run -p arrow-device-vpi --example accelerator`.
 //!
 //! # Time
@@ -79,9 +80,9 @@
 //!
 //! The simulator loads a VPI module, the shared library of the crate `arrow-device-vpi-module`.
 //! Cargo builds it beside every program that uses this crate, and it is found there. A program that
-//! is installed elsewhere has the library beside it, or names it in `ARROW_DEVICE_VPI_MODULE`. To use
-//! a simulator of your own, load the module there, with `ARROW_DEVICE_VPI_SOCKET` naming a socket
-//! for the module to make, and open the device with [`Options::socket`]:
+//! is installed elsewhere has the library beside it, or names it in `ARROW_DEVICE_VPI_MODULE`. To
+//! use a simulator of your own, load the module there, with `ARROW_DEVICE_VPI_SOCKET` naming a
+//! socket for the module to make, and open the device with [`Options::socket`]:
 //!
 //! ```text
 //! ln -s .../libarrow_device_vpi_module.so arrow_device.vpi
@@ -207,7 +208,7 @@ fn open_on(
     let welcome = connection.greet(options.hello());
     let welcome = welcome.and_then(|welcome| {
         if options.run_first > 0 {
-            let step = arrow_device_vpi_module::protocol::Step::Run { time: options.run_first };
+            let step = arrow_device_vpi_protocol::Step::Run { time: options.run_first };
             connection.run(vec![step])?;
         }
         Ok(welcome)

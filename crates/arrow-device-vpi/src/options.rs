@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use arrow_device_vpi_module::protocol::{Hello, Unit};
+use arrow_device_vpi_protocol::{Hello, Unit};
 
 /// The Verilog of the design that is simulated where no other one is named: a module `ram_with_dma`
 /// with a memory and an engine that copies. Designs of other people can use the module.
@@ -156,15 +156,15 @@ impl Options {
     }
 
     /// Sets the path of a register in which the design reports faults, such as errors of a bus.
-    /// Where the register is not 0 behind a copy or a job, the work has failed. The register is then
-    /// set back to 0. `None` for a design without one.
+    /// Where the register is not 0 behind a copy or a job, the work has failed. The register is
+    /// then set back to 0. `None` for a design without one.
     pub fn error(mut self, path: Option<&str>) -> Self {
         self.error = path.map(str::to_owned);
         self
     }
 
-    /// Sets the unit of the engine's copies in bytes: the engine copies multiples of this number, at
-    /// multiples of this number. 1 unless this is called.
+    /// Sets the unit of the engine's copies in bytes: the engine copies multiples of this number,
+    /// at multiples of this number. 1 unless this is called.
     pub fn copy_unit(mut self, unit: u64) -> Self {
         self.copy_unit = unit.clamp(1, 4096).next_power_of_two();
         self
@@ -178,8 +178,8 @@ impl Options {
     }
 
     /// Sets how much simulated time one copy of the engine, or one job, may take, in units of the
-    /// simulator's precision. What takes longer counts as stuck, and the device as lost. 0, which is
-    /// the usual value, is any time.
+    /// simulator's precision. What takes longer counts as stuck, and the device as lost. 0, which
+    /// is the usual value, is any time.
     pub fn time_limit(mut self, time: u64) -> Self {
         self.time_limit = time;
         self

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arrow_device::driver::PerProcess;
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
-use arrow_device_vpi_module::protocol::{Done, MOST_REGISTERS, Outcome, Step, Unit};
+use arrow_device_vpi_protocol::{Done, MOST_REGISTERS, Outcome, Step, Unit};
 
 use crate::engine::{Engine, Work};
 
@@ -126,7 +126,8 @@ impl Simulator {
         self.ask(Step::Set { name: path.to_owned(), value }).map(drop)
     }
 
-    /// Lets simulated time go on, while nothing else is done. The unit is the simulator's precision.
+    /// Lets simulated time go on, while nothing else is done. The unit is the simulator's
+    /// precision.
     pub fn run(&self, time: u64) -> Result<()> {
         self.ask(Step::Run { time }).map(drop)
     }
@@ -153,8 +154,8 @@ impl Simulator {
         self.0.engine.submit(queue.raw().bits() as u64, [Work::Steps(vec![step], Vec::new())])
     }
 
-    /// Keeps work that has not begun from beginning, so that a test can look at a program whose work
-    /// is pending for as long as the test likes. Waits for such work do not end meanwhile.
+    /// Keeps work that has not begun from beginning, so that a test can look at a program whose
+    /// work is pending for as long as the test likes. Waits for such work do not end meanwhile.
     pub fn hold(&self) -> Hold {
         self.0.engine.hold(true);
         Hold(self.0.engine.clone())

@@ -44,8 +44,8 @@ impl Process {
         self.child.as_ref().map_or(0, Child::id)
     }
 
-    /// Waits until the simulator has ended, whose connection is closed. Returns the reason with what
-    /// is known of the end.
+    /// Waits until the simulator has ended, whose connection is closed. Returns the reason with
+    /// what is known of the end.
     pub(crate) fn end(mut self, reason: &str) -> String {
         let Some(mut child) = self.child.take() else { return reason.to_owned() };
         let deadline = Instant::now() + FAREWELL;
@@ -219,13 +219,14 @@ fn this_library() -> Option<PathBuf> {
     let here = this_library as *const libc::c_void;
     // SAFETY: any address may be asked about, and there is room for the answer (dladdr(3)).
     let is_found = unsafe { libc::dladdr(here, found.as_mut_ptr()) } != 0;
-    // SAFETY: all zeroes are a valid `Dl_info`: its members are pointers and the call fills them in.
+    // SAFETY: all zeroes are a valid `Dl_info`: its members are pointers and the call fills them
+    // in.
     let found = unsafe { found.assume_init() };
     if !is_found || found.dli_fname.is_null() {
         return None;
     }
-    // SAFETY: the loader's name of the file, which ends with a zero and stays as long as the library
-    // is loaded; this code is in the library.
+    // SAFETY: the loader's name of the file, which ends with a zero and stays as long as the
+    // library is loaded; this code is in the library.
     let name = unsafe { std::ffi::CStr::from_ptr(found.dli_fname) };
     std::fs::canonicalize(OsStr::from_bytes(name.to_bytes())).ok()
 }

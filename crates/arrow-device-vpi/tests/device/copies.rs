@@ -103,8 +103,8 @@ fn a_place_outside_of_the_memory_is_refused() {
             (Route::ToHost, there, host),
             (Route::Within, there, there),
         ] {
-            // SAFETY: no such place is read or written: that is what this is about. The bytes of the
-            // host outlive the queue's work.
+            // SAFETY: no such place is read or written: that is what this is about. The bytes of
+            // the host outlive the queue's work.
             let copied = unsafe { queue.copy(route, &[Region { from, to, len: 64 }]) };
             assert_eq!(copied.unwrap_err().kind(), ErrorKind::InvalidArgument, "{at} {route:?}");
         }

@@ -70,7 +70,8 @@ fn a_queue_waits_for_another_one() {
     assert_numbers(&there);
 }
 
-/// Behind work that has failed, nothing of the queue is done, and a queue that waits has failed too.
+/// Behind work that has failed, nothing of the queue is done, and a queue that waits has failed
+/// too.
 // Requirement: DRV-27
 #[test]
 fn what_waits_for_failed_work_has_failed() {
