@@ -14,6 +14,8 @@ mod opencl;
 #[cfg(feature = "rocm")]
 mod rocm;
 mod software;
+#[cfg(feature = "vpi")]
+mod vpi;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
@@ -48,6 +50,10 @@ const ALL: &[Backend] = &[
     Backend { types: &[DeviceType::VULKAN], list: vulkan::list, open: vulkan::open },
     #[cfg(not(feature = "vulkan"))]
     Backend::left_out(&[DeviceType::VULKAN], || Err(left_out("vulkan"))),
+    #[cfg(feature = "vpi")]
+    Backend { types: &[DeviceType::VPI], list: vpi::list, open: vpi::open },
+    #[cfg(not(feature = "vpi"))]
+    Backend::left_out(&[DeviceType::VPI], || Err(left_out("vpi"))),
     #[cfg(feature = "rocm")]
     Backend { types: ROCM, list: rocm::list, open: rocm::open },
     #[cfg(not(feature = "rocm"))]
@@ -172,7 +178,13 @@ fn backend_of(device_type: DeviceType) -> Result<&'static Backend> {
         .ok_or_else(|| Error::new(ErrorKind::Unsupported, "no backend of this command provides it"))
 }
 
-#[cfg(not(all(feature = "cuda", feature = "opencl", feature = "rocm", feature = "vulkan")))]
+#[cfg(not(all(
+    feature = "cuda",
+    feature = "opencl",
+    feature = "rocm",
+    feature = "vpi",
+    feature = "vulkan"
+)))]
 impl Backend {
     const fn left_out(types: &'static [DeviceType], why: fn() -> Result<Vec<Found>>) -> Self {
         Self {
@@ -184,7 +196,13 @@ impl Backend {
     }
 }
 
-#[cfg(not(all(feature = "cuda", feature = "opencl", feature = "rocm", feature = "vulkan")))]
+#[cfg(not(all(
+    feature = "cuda",
+    feature = "opencl",
+    feature = "rocm",
+    feature = "vpi",
+    feature = "vulkan"
+)))]
 fn left_out(feature: &str) -> Error {
     let message =
         format!("this build of the command leaves it out: build with `--features {feature}`");
