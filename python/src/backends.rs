@@ -89,6 +89,20 @@ pub(crate) const BACKENDS: &[Backend] = &[
         open: |id| arrow_device_webgpu::open(index(id)?),
     },
     Backend {
+        name: "vpi",
+        types: &[DeviceType::VPI],
+        on_request: true,
+        list: || {
+            let listed = arrow_device_vpi::devices()?.into_iter();
+            let found = listed.map(|device| Found {
+                id: DeviceId::new(DeviceType::VPI, number(device.index)),
+                name: device.name,
+            });
+            Ok(found.collect())
+        },
+        open: |id| arrow_device_vpi::open(index(id)?),
+    },
+    Backend {
         name: "cuda",
         types: &[DeviceType::CUDA, DeviceType::CUDA_HOST, DeviceType::CUDA_MANAGED],
         on_request: false,

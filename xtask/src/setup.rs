@@ -134,6 +134,16 @@ pub(crate) const DAWN: Tool = Tool {
     source: Source::Python(peers::install_dawn),
 };
 
+/// A Verilog simulator, whose design is a device.
+pub(crate) const ICARUS: Tool = Tool {
+    name: "Icarus Verilog",
+    is_present: || {
+        shell::output_of(&["iverilog", "-V"]).is_some()
+            && shell::output_of(&["vvp", "-V"]).is_some()
+    },
+    source: Source::Debian("iverilog"),
+};
+
 /// The vendor's library. Without a GPU it is only asked whether there is one.
 pub(crate) const ROCM: Tool = Tool {
     name: "HIP's library",

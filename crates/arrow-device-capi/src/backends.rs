@@ -90,6 +90,8 @@ const BACKENDS: &[Backend] = &[
         open_for: Some(webgpu::open_for),
         ..HOST
     },
+    #[cfg(feature = "vpi")]
+    Backend { device_type: DeviceType::VPI, list: vpi::list, open: vpi::open, ..HOST },
     #[cfg(feature = "cuda")]
     Backend {
         device_type: DeviceType::CUDA,
@@ -418,6 +420,22 @@ mod webgpu {
 
     pub(super) unsafe fn open_for(_: *const c_void, id: i64) -> Result<Device> {
         arrow_device_webgpu::open_for(id)
+    }
+}
+
+#[cfg(feature = "vpi")]
+mod vpi {
+    use super::*;
+
+    pub(super) fn list() -> Result<Vec<(i64, String)>> {
+        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
+        let devices = arrow_device_vpi::devices()?.into_iter();
+        Ok(devices.map(|device| (number(device.index), device.name)).collect())
+    }
+
+    /// The one that is open by this number, or a new one.
+    pub(super) fn open(id: i64) -> Result<Device> {
+        arrow_device_vpi::open(usize::try_from(id).unwrap_or(usize::MAX))
     }
 }
 

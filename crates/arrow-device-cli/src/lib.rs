@@ -74,6 +74,9 @@ Environment:
        the path of the driver's library, in the place of the one that the system finds
   ARROW_DEVICE_CUDA_OPTIONS, ARROW_DEVICE_HIP_OPTIONS
        how GPUs are opened, such as `pool=own keep=1048576` or `batched_copies=0`
+  ARROW_DEVICE_VPI_DESIGN, ARROW_DEVICE_VPI_CONNECT, ARROW_DEVICE_VPI_MODULE, ARROW_DEVICE_VPI_SOCKET
+       the Verilog sources of simulated hardware, the socket of a simulator that runs, the path of the VPI module for
+       simulators, and what the module is told of where to listen
   These are of the environment and no flags, because backends read them in every program that has them.
 
 Exit codes:

@@ -114,7 +114,7 @@ pub const ALL: &[Convention] = &[
     },
     Convention {
         device_type: DeviceType::VPI,
-        buffers: "an offset into the memory of the simulation, whose first page is not used",
+        buffers: "an address in the memory of the simulation, where 0 is null",
         device_id: "the number of the simulator",
         event: None,
         waiting: "the exporter waits before it exports",

@@ -178,6 +178,15 @@ pub const ROWS: &[Row] = &[
         },
     },
     Row {
+        name: "VPI",
+        required_as: "vpi",
+        on_request: false,
+        memory: Memory::Own,
+        open: |_| {
+            arrow_device_vpi::open_with(&arrow_device_vpi::Options::built_in()).map(Opened::one)
+        },
+    },
+    Row {
         name: "CUDA",
         required_as: "cuda",
         on_request: false,

@@ -81,6 +81,7 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::WEBGPU,
             setup::NPM,
             setup::DAWN,
+            setup::ICARUS,
             setup::ROCM,
             setup::CUDA_HEADERS,
             setup::HIP_HEADERS,

@@ -16,6 +16,8 @@ mod opencl;
 #[cfg(feature = "rocm")]
 mod rocm;
 mod software;
+#[cfg(feature = "vpi")]
+mod vpi;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 #[cfg(feature = "webgpu")]
@@ -56,6 +58,10 @@ const ALL: &[Backend] = &[
     Backend { types: &[DeviceType::WEBGPU], list: webgpu::list, open: webgpu::open },
     #[cfg(not(feature = "webgpu"))]
     Backend::left_out(&[DeviceType::WEBGPU], || Err(left_out("webgpu"))),
+    #[cfg(feature = "vpi")]
+    Backend { types: &[DeviceType::VPI], list: vpi::list, open: vpi::open },
+    #[cfg(not(feature = "vpi"))]
+    Backend::left_out(&[DeviceType::VPI], || Err(left_out("vpi"))),
     #[cfg(feature = "rocm")]
     Backend { types: ROCM, list: rocm::list, open: rocm::open },
     #[cfg(not(feature = "rocm"))]
@@ -189,6 +195,7 @@ fn backend_of(device_type: DeviceType) -> Result<&'static Backend> {
     feature = "oneapi",
     feature = "opencl",
     feature = "rocm",
+    feature = "vpi",
     feature = "vulkan",
     feature = "webgpu"
 )))]
@@ -208,6 +215,7 @@ impl Backend {
     feature = "oneapi",
     feature = "opencl",
     feature = "rocm",
+    feature = "vpi",
     feature = "vulkan",
     feature = "webgpu"
 )))]

@@ -37,7 +37,7 @@ pub(crate) fn complaint(arguments: &[&str], code: i32) -> String {
     complaint
 }
 
-/// The names of all devices that are here. Without OpenCL or Vulkan that is said, or a failure
+/// The names of all devices that are here. Without OpenCL, Vulkan or a simulator that is said, or a failure
 /// where it is required.
 pub(crate) fn devices() -> Vec<String> {
     let table = output(&["devices"]);
@@ -47,7 +47,7 @@ pub(crate) fn devices() -> Vec<String> {
         match line.as_slice() {
             [name, here, ..] if here == "yes" => devices.push(name.clone()),
             [name, here, why @ ..]
-                if ["opencl", "vulkan"].contains(&name.as_str()) && here == "no" =>
+                if ["opencl", "vpi", "vulkan"].contains(&name.as_str()) && here == "no" =>
             {
                 skip(name, &why.join(" "));
             }

@@ -385,6 +385,7 @@ fn has_addresses(device_type: DeviceType) -> bool {
             | DeviceType::ROCM
             | DeviceType::ROCM_HOST
             | DeviceType::ONEAPI
+            | DeviceType::VPI
             | DeviceType::HEXAGON
     )
 }

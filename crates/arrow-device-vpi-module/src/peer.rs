@@ -1,0 +1,103 @@
+//! The connection to the host program.
+
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use arrow_device_vpi_protocol::{Answer, LONGEST, Malformed, Request};
+
+/// Where the host is.
+pub(crate) enum Place {
+    /// At the other end of the standard input.
+    Input,
+    /// It connects to this socket.
+    Listener(UnixListener, PathBuf),
+}
+
+impl Place {
+    /// The place that the environment names.
+    pub(crate) fn named(name: &std::ffi::OsStr) -> io::Result<Self> {
+        if name == "-" {
+            return Ok(Self::Input);
+        }
+        let path = PathBuf::from(name);
+        UnixListener::bind(&path).map(|listener| Self::Listener(listener, path))
+    }
+
+    /// Waits for the host. `None` where there can be none any more.
+    pub(crate) fn connect(&mut self, is_first: bool) -> io::Result<Option<Peer>> {
+        match self {
+            Self::Input if is_first => {
+                // SAFETY: whoever named this place gave the process a socket as its standard input,
+                // which nobody else uses or closes: the simulator reads it only when somebody asks
+                // for its command line. The first call is the only one that comes here.
+                let stream = unsafe { UnixStream::from_raw_fd(0) };
+                Ok(Some(Peer(stream)))
+            }
+            Self::Input => Ok(None),
+            Self::Listener(listener, _) => listener.accept().map(|(stream, _)| Some(Peer(stream))),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Self::Listener(_, path) = self {
+            // A socket that stays is in the way of the next simulation, which then says so.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The host program.
+pub(crate) struct Peer(UnixStream);
+
+impl Peer {
+    /// Waits for a request. `None` where the host has gone.
+    pub(crate) fn receive(&mut self) -> io::Result<Option<Request>> {
+        let Some((kind, body)) =
+            arrow_device_vpi_protocol::receive(&mut Patient(&self.0), LONGEST.into())?
+        else {
+            return Ok(None);
+        };
+        Ok(Some(Request::decode(kind, &body)?))
+    }
+
+    pub(crate) fn send(&mut self, answer: &Answer) -> io::Result<()> {
+        arrow_device_vpi_protocol::send(&mut self.0, &answer.encode())
+    }
+
+    /// Whether the host has closed its end, or has sent something while it was to wait.
+    pub(crate) fn has_gone(&self) -> bool {
+        let mut byte = 0_u8;
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        let place = (&raw mut byte).cast();
+        // SAFETY: the descriptor is open, and there is room for one byte (POSIX, `recv`).
+        let received = unsafe { libc::recv(self.0.as_raw_fd(), place, 1, flags) };
+        let would_wait = || {
+            let error = io::Error::last_os_error().kind();
+            matches!(error, io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+        };
+        received == 0 || received < 0 && !would_wait()
+    }
+}
+
+/// Reads on after a signal.
+struct Patient<'a>(&'a UnixStream);
+
+impl Read for Patient<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+}
+
+/// Whether an error says that the host has sent what is no request.
+pub(crate) fn is_malformed(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|cause| cause.is::<Malformed>())
+}
