@@ -1,0 +1,14 @@
+//! Metal devices, on a stand-in for Metal: conformance, memory, events, queues of the application,
+//! peers, and what is missing.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
+
+mod faulty;
+mod suite;
+mod support;
