@@ -217,6 +217,7 @@ macro_rules! senders {
                 /// The object is alive and has a method of this selector, whose arguments and
                 /// result are of the types with which this is called; the method throws nothing
                 /// for these arguments.
+                #[allow(clippy::too_many_arguments)]
                 pub(crate) unsafe fn $name<R $(, $kind)*>(
                     &self,
                     object: Id,

@@ -320,9 +320,8 @@ unsafe impl Driver for MetalDriver {
                     return Ok(Waiting::HostMustWait);
                 };
                 // SAFETY: `- (id)device` of an event that is alive (UNS-22).
-                let device: Id = unsafe {
-                    self.home.api.send(event.as_ptr(), self.home.api.selectors.device)
-                };
+                let device: Id =
+                    unsafe { self.home.api.send(event.as_ptr(), self.home.api.selectors.device) };
                 if !ptr::eq(device, self.home.device.id()) {
                     return Ok(Waiting::HostMustWait);
                 }

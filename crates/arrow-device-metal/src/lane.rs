@@ -323,11 +323,8 @@ impl Lane {
                 return Step::Pending;
             }
             let Some(entry) = state.entries.pop_front() else { return Step::Pending };
-            let failure = if status > COMPLETED {
-                Some(self.end_failed(&entry))
-            } else {
-                entry.spoiled
-            };
+            let failure =
+                if status > COMPLETED { Some(self.end_failed(&entry)) } else { entry.spoiled };
             if let Some(code) = failure {
                 state.failed.get_or_insert((entry.number, code));
             }
@@ -457,9 +454,8 @@ pub(crate) fn wait_for(
             let milliseconds = slice.as_millis() as u64;
             // SAFETY: `- (BOOL)waitUntilSignaledValue:(uint64_t)value
             // timeoutMS:(uint64_t)milliseconds` of a shared event that has it.
-            let _: u8 = unsafe {
-                api.send_2(event.id(), api.selectors.wait_until, value, milliseconds)
-            };
+            let _: u8 =
+                unsafe { api.send_2(event.id(), api.selectors.wait_until, value, milliseconds) };
         } else {
             std::thread::sleep(PAUSE.min(slice));
         }

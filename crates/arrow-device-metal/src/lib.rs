@@ -37,7 +37,8 @@
 //! Other libraries export no event, name the default device by -1, and take no array with an
 //! event. What they export is imported as it is: it stands on a device of its own with the id -1,
 //! and queues of the default device use its memory directly. For such a consumer
-//! [`ExportOptions`](arrow_device::ExportOptions) waits before an array is exported.
+//! [`export_settled`](arrow_device::Array::export_settled) waits before it exports, and shows no
+//! event.
 //!
 //! # Memory, and the application's kernels
 //!
@@ -152,10 +153,7 @@ pub fn open(index: usize) -> Result<Device> {
 /// # Errors
 /// `InvalidArgument` where one of the objects is of another protocol, or the queue is of another
 /// device.
-pub unsafe fn open_from(
-    device: NonNull<c_void>,
-    queue: Option<NonNull<c_void>>,
-) -> Result<Device> {
+pub unsafe fn open_from(device: NonNull<c_void>, queue: Option<NonNull<c_void>>) -> Result<Device> {
     let api = api::load()?;
     let _pool = Pool::new(api);
     // SAFETY: UNS-29, which the caller keeps: the device is alive.
@@ -215,9 +213,8 @@ impl NamedBuffer {
         };
         let homes = home::all_devices(api)?.into_iter().map(Home::of);
         let homes: Vec<_> = homes.collect::<Result<_>>()?;
-        let is_it = |home: &&Arc<Home>| {
-            home.id == device.id() || home.is_default && device.id() == DEFAULT
-        };
+        let is_it =
+            |home: &&Arc<Home>| home.id == device.id() || home.is_default && device.id() == DEFAULT;
         let home = homes.iter().find(is_it).ok_or_else(|| refused("the device is not Metal's"))?;
         // SAFETY: UNS-29, which the caller keeps: the buffer is alive.
         let buffer = unsafe { Object::retained(api, buffer) };

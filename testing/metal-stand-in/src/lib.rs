@@ -105,18 +105,18 @@ impl StandIn {
     }
 
     /// How many objects there are beside the devices.
-    pub fn objects(&self) -> i64 {
-        self.ask::<c_long>("stand_in_count_objects").into()
+    pub fn objects(&self) -> c_long {
+        self.ask("stand_in_count_objects")
     }
 
     /// How many copies queues have made.
-    pub fn copies(&self) -> i64 {
-        self.ask::<c_long>("stand_in_count_copies").into()
+    pub fn copies(&self) -> c_long {
+        self.ask("stand_in_count_copies")
     }
 
     /// How often a thread had to wait for a free command buffer.
-    pub fn blocked(&self) -> i64 {
-        self.ask::<c_long>("stand_in_count_blocked").into()
+    pub fn blocked(&self) -> c_long {
+        self.ask("stand_in_count_blocked")
     }
 
     /// The mistakes that were noted since the last call, a line each.

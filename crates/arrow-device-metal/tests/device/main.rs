@@ -9,6 +9,15 @@
     clippy::unwrap_used
 )]
 
+mod application;
+mod copies;
+mod events;
+mod examples;
+mod failures;
 mod faulty;
+mod fork;
+mod memory;
+mod missing;
+mod peers;
 mod suite;
 mod support;
