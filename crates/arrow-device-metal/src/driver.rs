@@ -402,6 +402,21 @@ unsafe impl Driver for MetalDriver {
         Ok(Filled::Now)
     }
 
+    unsafe fn object_of(&self, memory: Raw<Memory>) -> Result<Option<Spot>> {
+        let place = memory::place_of(memory.as_ptr().addr());
+        // The buffer lives as long as the memory, whose owner has named it.
+        Ok(place.map(|Place { buffer, offset }| Spot {
+            base: Raw::from_ptr(buffer.id()),
+            offset: offset as u64,
+        }))
+    }
+
+    unsafe fn memory_of(&self, object: NonNull<c_void>) -> Result<Option<(DeviceId, Raw<Memory>)>> {
+        // SAFETY: UNS-24, which the caller keeps: the object is alive.
+        let found = unsafe { memory::memory_of(self.home.api, object) };
+        found.map(Some).map_err(|error| error.on_device(self.id))
+    }
+
     unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {
         memory::extent_of(base.as_ptr().addr()).map(|_| true)
     }

@@ -143,6 +143,18 @@ pub fn open(index: usize) -> Result<Device> {
     open_home(Home::of(device.ok_or_else(home::no_device)?)?, None)
 }
 
+/// Opens the device that arrays name by this `device_id`: the device with this `registryID`, or the
+/// default device by its other id, -1.
+pub fn open_for(device_id: i64) -> Result<Device> {
+    if device_id == DEFAULT.id {
+        let opened = open(0)?;
+        return Device::find(DEFAULT).ok_or_else(home::no_device).inspect(|_| drop(opened));
+    }
+    let is_it = |device: &Object| home::registry_id(device).id == device_id;
+    let device = home::all_devices(api::load()?)?.into_iter().find(is_it);
+    open_home(Home::of(device.ok_or_else(home::no_device)?)?, None)
+}
+
 /// Opens a device of the application's. Where the application names a queue, that is the queue
 /// which [`open_queue`](Device::open_queue) opens, each time. Both are retained.
 ///

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use arrow_device::driver::Spot;
-use arrow_device::{DeviceId, Error, ErrorKind, Result};
+use arrow_device::driver::{Raw, Spot};
+use arrow_device::{DeviceId, Error, ErrorKind, Memory, Result};
 
-use crate::api::Id;
+use crate::api::{Api, Id};
+use crate::driver::DEFAULT;
 use crate::home::Home;
 use crate::object::Object;
 
@@ -128,17 +129,50 @@ pub(crate) unsafe fn buffer_for(home: &Home, spot: Spot, len: usize) -> Result<P
     }
 }
 
-/// What is wrong with a buffer of the application's, if anything.
+/// The device and the address of a buffer that somebody else made. In DLPack, the default device is
+/// the one that stands by its other id, whatever the device's own id is.
+///
+/// # Safety
+/// The object is alive.
+pub(crate) unsafe fn memory_of(
+    api: &'static Api,
+    buffer: NonNull<c_void>,
+) -> Result<(DeviceId, Raw<Memory>)> {
+    let refused = |problem| Error::new(ErrorKind::Unsupported, problem).during("ask a buffer");
+    // SAFETY: the object is alive, as the caller promises.
+    let buffer = unsafe { Object::retained(api, buffer) };
+    if let Some(problem) = problem_of_any(&buffer) {
+        return Err(refused(problem));
+    }
+    let device = device_of(&buffer).ok_or_else(|| refused("the buffer has no device"))?;
+    let home = Home::of(device)?;
+    let id = if home.is_default { DEFAULT } else { home.id };
+    Ok((id, Raw::from_ptr(contents(&buffer))))
+}
+
+/// The device of a buffer.
+fn device_of(buffer: &Object) -> Option<Object> {
+    let (api, names) = (buffer.api(), &buffer.api().selectors);
+    // SAFETY: `- (id)device` of a buffer.
+    let device: Id = unsafe { api.send(buffer.id(), names.device) };
+    // SAFETY: a buffer keeps its device alive.
+    NonNull::new(device).map(|device| unsafe { Object::retained(api, device) })
+}
+
+/// What is wrong with a buffer for memory of this device, if anything.
 pub(crate) fn problem_of(home: &Home, buffer: &Object) -> Option<&'static str> {
-    let (api, names) = (home.api, &home.api.selectors);
+    problem_of_any(buffer).or_else(|| {
+        let is_its = device_of(buffer).is_some_and(|of| ptr::eq(of.id(), home.device.id()));
+        (!is_its).then_some("the buffer belongs to another MTLDevice")
+    })
+}
+
+/// What is wrong with a buffer for memory of any device, if anything.
+fn problem_of_any(buffer: &Object) -> Option<&'static str> {
+    let (api, names) = (buffer.api(), &buffer.api().selectors);
     // SAFETY: the object is alive.
     if !unsafe { api.conforms(buffer.id(), c"MTLBuffer") } {
         return Some("the object is no MTLBuffer");
-    }
-    // SAFETY: `- (id)device` of a buffer.
-    let device: Id = unsafe { api.send(buffer.id(), names.device) };
-    if !ptr::eq(device, home.device.id()) {
-        return Some("the buffer belongs to another MTLDevice");
     }
     // SAFETY: `- (MTLStorageMode)storageMode` of a buffer, which is a resource.
     let mode = unsafe { api.send::<usize>(buffer.id(), names.storage_mode) };

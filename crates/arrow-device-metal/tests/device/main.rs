@@ -21,3 +21,4 @@ mod missing;
 mod peers;
 mod suite;
 mod support;
+mod tensors;

@@ -3,7 +3,8 @@
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::copy::Way;
-use arrow_device::{Array, DataType, Device, DeviceId, DeviceType};
+use arrow_device::{Array, DataType, Device, DeviceId, DeviceType, ErrorKind};
+use arrow_device_metal::open_for;
 use metal_stand_in::Gate;
 
 use crate::support::Bench;
@@ -19,6 +20,14 @@ fn as_they_export(bench: &Bench, array: &Array) -> Array {
     assert_eq!(c_array.device_id, bench.id().id);
     c_array.device_id = -1;
     unsafe { Array::import(&mut c_array, &there.schema().unwrap()) }.unwrap()
+}
+
+#[test]
+fn the_device_of_an_array_is_found_by_its_id() {
+    let Some(bench) = Bench::new() else { return };
+    assert_eq!(open_for(bench.id().id).unwrap().id(), bench.id());
+    assert_eq!(open_for(-1).unwrap().id(), DEFAULT);
+    assert_eq!(open_for(7).unwrap_err().kind(), ErrorKind::DeviceMissing);
 }
 
 // Requirement: ARR-5

@@ -286,8 +286,8 @@ pub struct Allocation {
 /// * DRV-14: `reaches` succeeds only for devices whose memory work on this device's queues may
 ///   touch, as far as it is of the driver's runtime. `NotReachable` stays the answer as long as the
 ///   driver lives.
-/// * DRV-15: `holds` says yes only for memory of the driver's runtime, and what `locate` says is
-///   true.
+/// * DRV-15: `holds` says yes only for memory of the driver's runtime, and what `locate`,
+///   `object_of` and `memory_of` say is true.
 ///
 /// Queues and events:
 ///
@@ -646,6 +646,28 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// `base` is a `buffers[i]` of an array that claims to be on this device and is alive.
     unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {
         let _ = base;
+        Ok(None)
+    }
+
+    /// The object and the offset by which DLPack names a place in this device's memory, where that
+    /// is not the address: a `MTLBuffer` of Metal. The object stays valid as long as the memory.
+    /// `None` where there is no such object.
+    ///
+    /// # Safety
+    /// UNS-22.
+    unsafe fn object_of(&self, memory: Raw<Memory>) -> Result<Option<Spot>> {
+        let _ = memory;
+        Ok(None)
+    }
+
+    /// The memory that an object of [`object_of`](Driver::object_of) stands for, and the device that
+    /// it lies on. `None`, the usual answer, where DLPack has no objects.
+    ///
+    /// # Safety
+    /// `object` is the `data` of a DLPack tensor that claims to be on this type of device and is
+    /// alive (UNS-24).
+    unsafe fn memory_of(&self, object: NonNull<c_void>) -> Result<Option<(DeviceId, Raw<Memory>)>> {
+        let _ = object;
         Ok(None)
     }
 
