@@ -78,6 +78,7 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::PEER_SOURCES,
             setup::OPENCL,
             setup::VULKAN,
+            setup::OBJECTIVE_C,
             setup::ROCM,
             setup::CUDA_HEADERS,
             setup::HIP_HEADERS,
