@@ -9,6 +9,8 @@ mod cuda;
 #[cfg(any(feature = "cuda", feature = "rocm"))]
 mod gpu;
 mod host;
+#[cfg(feature = "metal")]
+mod metal;
 #[cfg(feature = "opencl")]
 mod opencl;
 #[cfg(feature = "rocm")]
@@ -48,6 +50,10 @@ const ALL: &[Backend] = &[
     Backend { types: &[DeviceType::VULKAN], list: vulkan::list, open: vulkan::open },
     #[cfg(not(feature = "vulkan"))]
     Backend::left_out(&[DeviceType::VULKAN], || Err(left_out("vulkan"))),
+    #[cfg(feature = "metal")]
+    Backend { types: &[DeviceType::METAL], list: metal::list, open: metal::open },
+    #[cfg(not(feature = "metal"))]
+    Backend::left_out(&[DeviceType::METAL], || Err(left_out("metal"))),
     #[cfg(feature = "rocm")]
     Backend { types: ROCM, list: rocm::list, open: rocm::open },
     #[cfg(not(feature = "rocm"))]
@@ -172,7 +178,13 @@ fn backend_of(device_type: DeviceType) -> Result<&'static Backend> {
         .ok_or_else(|| Error::new(ErrorKind::Unsupported, "no backend of this command provides it"))
 }
 
-#[cfg(not(all(feature = "cuda", feature = "opencl", feature = "rocm", feature = "vulkan")))]
+#[cfg(not(all(
+    feature = "cuda",
+    feature = "metal",
+    feature = "opencl",
+    feature = "rocm",
+    feature = "vulkan"
+)))]
 impl Backend {
     const fn left_out(types: &'static [DeviceType], why: fn() -> Result<Vec<Found>>) -> Self {
         Self {
@@ -184,7 +196,13 @@ impl Backend {
     }
 }
 
-#[cfg(not(all(feature = "cuda", feature = "opencl", feature = "rocm", feature = "vulkan")))]
+#[cfg(not(all(
+    feature = "cuda",
+    feature = "metal",
+    feature = "opencl",
+    feature = "rocm",
+    feature = "vulkan"
+)))]
 fn left_out(feature: &str) -> Error {
     let message =
         format!("this build of the command leaves it out: build with `--features {feature}`");
@@ -212,7 +230,7 @@ mod tests {
         for name in ["cpu", "ext_dev:0"] {
             assert!(present.iter().any(|found| found.name.to_string() == name), "{present:?}");
         }
-        assert!(list(DeviceType::METAL).is_err());
+        assert!(list(DeviceType(4711)).is_err());
         assert!(open(Name { device_type: DeviceType::CPU, number: 1 }).is_err());
     }
 }
