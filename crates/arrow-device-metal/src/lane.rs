@@ -425,8 +425,8 @@ pub(crate) fn look(point: &Point) -> Progress {
     }
 }
 
-/// Waits until `is_over` says yes, or the time is over. `event` is one that gets `value` about then,
-/// unless work fails.
+/// Waits until `is_over` says yes, or the time is over. `event` is one that gets `value` about
+/// then, unless work fails.
 pub(crate) fn wait_for(
     event: &Object,
     value: u64,

@@ -67,7 +67,8 @@
 //! `MTLCommandBufferError` for everybody who asks or waits for it in this process, and so is
 //! everything behind it. The shared event of failed work may stay without its signal: a consumer in
 //! another library then waits, because Metal has no way to tell it. A device that was removed is
-//! [`DeviceLost`](arrow_device::ErrorKind::DeviceLost) from the first command buffer on that says so.
+//! [`DeviceLost`](arrow_device::ErrorKind::DeviceLost) from the first command buffer
+//! on that says so.
 //!
 //! Metal reports some mistakes of its caller by exceptions. Nothing is called here that throws for
 //! what it is given: objects of others are asked for their protocol and their device before they

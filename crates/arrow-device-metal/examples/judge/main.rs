@@ -1,5 +1,5 @@
-//! Judges the devices of this machine: the conformance suite on each of them, and copies between all
-//! of them, with a report.
+//! Judges the devices of this machine: the conformance suite on each of them, and copies between
+//! all of them, with a report.
 //!
 //! ```sh
 //! cargo run --release -p arrow-device-metal --example judge

@@ -128,6 +128,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+pub use super::answers::{may_not_wait, not_reachable};
 pub use super::properties::{
     Addressing, DefaultQueues, EventNotices, HostAccess, Properties, Readiness, WaitingCopies,
 };
@@ -660,8 +661,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// The memory that an object of [`object_of`](Driver::object_of) stands for, and the device that
-    /// it lies on. `None`, the usual answer, where DLPack has no objects.
+    /// The memory that an object of [`object_of`](Driver::object_of) stands for, and its device.
+    /// `None`, the usual answer, where DLPack has no objects.
     ///
     /// # Safety
     /// `object` is the `data` of a DLPack tensor that claims to be on this type of device and is
@@ -689,21 +690,4 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         let _ = base;
         None
     }
-}
-
-/// The error of an operation that would have to wait for work on a thread that may not wait: see
-/// the [module](self#drivers-that-may-not-wait).
-pub fn may_not_wait(device: DeviceId) -> Error {
-    let message = "the work is not finished, and this thread may not wait for it; ask later, or \
-                   copy with `copy_polled`";
-    Error::new(ErrorKind::NotReady, message).on_device(device)
-}
-
-/// The error for memory that a device cannot touch.
-pub fn not_reachable(device: DeviceId, memory: DeviceId) -> Error {
-    Error::new(
-        ErrorKind::NotReachable,
-        format!("its queues cannot reach memory on {memory}; copy the data first"),
-    )
-    .on_device(device)
 }
