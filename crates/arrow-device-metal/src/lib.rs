@@ -18,7 +18,13 @@
 //! # Ok::<(), arrow_device::Error>(())
 //! ```
 //!
-//! No test of this crate has run on a machine of Apple's yet: see the last section.
+//! No test of this crate has run on a machine of Apple's yet. On a Mac, in a checkout of the
+//! project, this program judges the Mac's own devices by the conformance suite, and prints a report
+//! for the project:
+//!
+//! ```sh
+//! cargo run --release -p arrow-device-metal --example judge
+//! ```
 //!
 //! # What both sides agree on
 //!
@@ -79,13 +85,7 @@
 //! The tests run on a stand-in for Metal, which is written in Objective-C and runs on GCC's
 //! runtime: its queues do their work late, in a thread of their own, and it reports objects that
 //! are used after their release, encoders that were not ended, and copies that are no whole units.
-//! For macOS the crate is compiled and linted. On a Mac, in a checkout of the project,
-//!
-//! ```sh
-//! cargo run --release -p arrow-device-metal --example judge
-//! ```
-//!
-//! judges the Mac's own devices by the conformance suite, and prints a report.
+//! For macOS the crate is compiled and linted.
 //!
 //! `ARROW_DEVICE_METAL_LIBRARY` names a library to be loaded in Metal's place.
 
