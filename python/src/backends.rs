@@ -103,6 +103,13 @@ pub(crate) const BACKENDS: &[Backend] = &[
         open: |id| arrow_device_vpi::open(index(id)?),
     },
     Backend {
+        name: "metal",
+        types: &[DeviceType::METAL],
+        on_request: false,
+        list: gpus::list_metal,
+        open: gpus::open_metal,
+    },
+    Backend {
         name: "cuda",
         types: &[DeviceType::CUDA, DeviceType::CUDA_HOST, DeviceType::CUDA_MANAGED],
         on_request: false,
@@ -202,7 +209,7 @@ pub(crate) fn called(id: DeviceId) -> DeviceId {
     match id.device_type {
         DeviceType::CPU => DeviceId::CPU,
         DeviceType::EXT_DEV => software::called(id),
-        DeviceType::VULKAN | DeviceType::WEBGPU => {
+        DeviceType::VULKAN | DeviceType::WEBGPU | DeviceType::METAL => {
             opened().iter().find(|known| known.device.id() == id).map_or(id, |known| known.asked)
         }
         _ => id,

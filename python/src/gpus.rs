@@ -1,6 +1,6 @@
 //! What the rows of GPUs need: how their devices are listed and numbered.
 
-use arrow_device::{DeviceId, DeviceType, Result};
+use arrow_device::{Device, DeviceId, DeviceType, Result};
 use arrow_device_cuda::Kind;
 
 use crate::found::{Found, index, number};
@@ -25,6 +25,24 @@ pub(crate) fn list_webgpu() -> Result<Vec<Found>> {
         name: device.name,
     });
     Ok(found.collect())
+}
+
+/// By the place in the list, as Vulkan's.
+pub(crate) fn list_metal() -> Result<Vec<Found>> {
+    arrow_device_metal::is_available()?;
+    let found = arrow_device_metal::devices()?.into_iter().map(|device| Found {
+        id: DeviceId::new(DeviceType::METAL, number(device.index)),
+        name: device.name,
+    });
+    Ok(found.collect())
+}
+
+/// By the place in the list, or by what arrays carry.
+pub(crate) fn open_metal(id: DeviceId) -> Result<Device> {
+    match index(id).and_then(arrow_device_metal::open) {
+        Ok(device) => Ok(device),
+        Err(_) => arrow_device_metal::open_for(id.id),
+    }
 }
 
 /// Each device with its own memory, then the memory that it shares with the host.

@@ -144,6 +144,16 @@ pub(crate) const ICARUS: Tool = Tool {
     source: Source::Debian("iverilog"),
 };
 
+/// The compiler of the library that stands for Metal.
+pub(crate) const OBJECTIVE_C: Tool = Tool {
+    name: "a compiler for Objective-C",
+    is_present: || {
+        shell::output_of(&["gcc", "-print-prog-name=cc1obj"])
+            .is_some_and(|path| std::path::Path::new(path.trim()).is_absolute())
+    },
+    source: Source::Debian("gobjc"),
+};
+
 /// The vendor's library. Without a GPU it is only asked whether there is one.
 pub(crate) const ROCM: Tool = Tool {
     name: "HIP's library",

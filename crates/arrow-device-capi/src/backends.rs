@@ -92,6 +92,14 @@ const BACKENDS: &[Backend] = &[
     },
     #[cfg(feature = "vpi")]
     Backend { device_type: DeviceType::VPI, list: vpi::list, open: vpi::open, ..HOST },
+    #[cfg(feature = "metal")]
+    Backend {
+        device_type: DeviceType::METAL,
+        list: metal::list,
+        open: metal::open,
+        open_for: Some(metal::open_for),
+        ..HOST
+    },
     #[cfg(feature = "cuda")]
     Backend {
         device_type: DeviceType::CUDA,
@@ -354,6 +362,29 @@ mod opencl {
             ARDEV_MEMORY_SVM => Ok(Kind::Svm),
             other => Err(no_such_memory(DeviceType::OPENCL, other)),
         }
+    }
+}
+
+#[cfg(feature = "metal")]
+mod metal {
+    use super::*;
+
+    pub(super) fn list() -> Result<Vec<(i64, String)>> {
+        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
+        let devices = arrow_device_metal::devices()?.into_iter();
+        Ok(devices.map(|device| (number(device.index), device.name)).collect())
+    }
+
+    /// The one in this place of the list, or the one that arrays name so.
+    pub(super) fn open(id: i64) -> Result<Device> {
+        match usize::try_from(id).ok().map(arrow_device_metal::open) {
+            Some(Ok(device)) => Ok(device),
+            _ => arrow_device_metal::open_for(id),
+        }
+    }
+
+    pub(super) unsafe fn open_for(_: *const c_void, id: i64) -> Result<Device> {
+        arrow_device_metal::open_for(id)
     }
 }
 

@@ -105,11 +105,11 @@ pub const ALL: &[Convention] = &[
     Convention {
         device_type: DeviceType::METAL,
         buffers: "a page-aligned host address of shared storage",
-        device_id: "the registryID",
+        device_id: "the registryID; -1 is accepted for the default device",
         event: Some(
             "an MTLSharedEvent object, signalled at the value 1 (sync_event is the object itself)",
         ),
-        waiting: "an encoded wait, or a listener on the host",
+        waiting: "an encoded wait, or on the host; another kind of MTLEvent is an error",
         shared: "nothing",
     },
     Convention {

@@ -106,7 +106,7 @@
 //!
 //! | crate | what it adds |
 //! |---|---|
-//! | `arrow-device-opencl`, `arrow-device-vulkan`, `arrow-device-cuda`, `arrow-device-rocm` | backends: devices of that kind, by a function `open`. The vendor's library is loaded at run time |
+//! | `arrow-device-opencl`, `arrow-device-vulkan`, `arrow-device-metal`, `arrow-device-cuda`, `arrow-device-rocm` | backends: devices of that kind, by a function `open`. The vendor's library is loaded at run time |
 //! | `arrow-device-sim` | a device made of software, which finds in tests the mistakes that a GPU shows only by chance |
 //! | `arrow-device-arrow` | arrays, batches, readers and streams of arrow-rs |
 //! | `arrow-device-datafusion` | tables and plans of DataFusion over data on devices |

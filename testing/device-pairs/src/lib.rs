@@ -7,7 +7,7 @@
 //! CUDA and ROCm have simulated drivers, one of each for all tests of a process, which are asked
 //! for mistakes whenever a world ends. Where the environment names another library
 //! (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one. oneAPI has a simulated runtime in
-//! the same way (`ARROW_DEVICE_ONEAPI_LIBRARY`).
+//! the same way (`ARROW_DEVICE_ONEAPI_LIBRARY`). Metal has a stand-in, but on a Mac.
 
 #![expect(clippy::panic, reason = "it is run by tests, and a test that goes wrong ends there")]
 
@@ -21,6 +21,7 @@ use std::sync::Once;
 use arrow_device::{Device, Error, ErrorKind, Queue, Result};
 use arrow_device_sim::{Builder, Kind, Sim};
 use arrow_device_testkit::required::{is_listed, is_required};
+use metal_stand_in::StandIn;
 
 /// One kind of device.
 #[derive(Debug)]
@@ -185,6 +186,13 @@ pub const ROWS: &[Row] = &[
         open: |_| {
             arrow_device_vpi::open_with(&arrow_device_vpi::Options::built_in()).map(Opened::one)
         },
+    },
+    Row {
+        name: "Metal",
+        required_as: "gobjc",
+        on_request: false,
+        memory: Memory::Mapped,
+        open: |_| metal(),
     },
     Row {
         name: "CUDA",
@@ -365,6 +373,22 @@ fn prepare() {
             }
         }
     });
+}
+
+/// The default device: that of a Mac, and elsewhere that of the stand-in, which notes mistakes.
+fn metal() -> Result<Opened> {
+    struct Watched(&'static StandIn);
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            let mistakes = self.0.mistakes();
+            assert!(mistakes.is_empty() || std::thread::panicking(), "{mistakes}");
+        }
+    }
+
+    let stand_in = if cfg!(target_vendor = "apple") { None } else { StandIn::load() };
+    let devices = vec![arrow_device_metal::open(0)?];
+    Ok(Opened { devices, keep: stand_in.map(|it| Box::new(Watched(it)) as Box<dyn Any>) })
 }
 
 fn simulated(count: usize, builder: Builder, seed: u64) -> Opened {

@@ -9,6 +9,8 @@ mod cuda;
 #[cfg(any(feature = "cuda", feature = "rocm"))]
 mod gpu;
 mod host;
+#[cfg(feature = "metal")]
+mod metal;
 #[cfg(feature = "oneapi")]
 mod oneapi;
 #[cfg(feature = "opencl")]
@@ -62,6 +64,10 @@ const ALL: &[Backend] = &[
     Backend { types: &[DeviceType::VPI], list: vpi::list, open: vpi::open },
     #[cfg(not(feature = "vpi"))]
     Backend::left_out(&[DeviceType::VPI], || Err(left_out("vpi"))),
+    #[cfg(feature = "metal")]
+    Backend { types: &[DeviceType::METAL], list: metal::list, open: metal::open },
+    #[cfg(not(feature = "metal"))]
+    Backend::left_out(&[DeviceType::METAL], || Err(left_out("metal"))),
     #[cfg(feature = "rocm")]
     Backend { types: ROCM, list: rocm::list, open: rocm::open },
     #[cfg(not(feature = "rocm"))]
@@ -192,6 +198,7 @@ fn backend_of(device_type: DeviceType) -> Result<&'static Backend> {
 
 #[cfg(not(all(
     feature = "cuda",
+    feature = "metal",
     feature = "oneapi",
     feature = "opencl",
     feature = "rocm",
@@ -212,6 +219,7 @@ impl Backend {
 
 #[cfg(not(all(
     feature = "cuda",
+    feature = "metal",
     feature = "oneapi",
     feature = "opencl",
     feature = "rocm",
@@ -246,7 +254,7 @@ mod tests {
         for name in ["cpu", "ext_dev:0"] {
             assert!(present.iter().any(|found| found.name.to_string() == name), "{present:?}");
         }
-        assert!(list(DeviceType::METAL).is_err());
+        assert!(list(DeviceType(4711)).is_err());
         assert!(open(Name { device_type: DeviceType::CPU, number: 1 }).is_err());
     }
 }

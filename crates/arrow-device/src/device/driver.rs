@@ -128,6 +128,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+pub use super::answers::{may_not_wait, not_reachable};
 pub use super::properties::{
     Addressing, DefaultQueues, EventNotices, HostAccess, Properties, Readiness, WaitingCopies,
 };
@@ -286,8 +287,8 @@ pub struct Allocation {
 /// * DRV-14: `reaches` succeeds only for devices whose memory work on this device's queues may
 ///   touch, as far as it is of the driver's runtime. `NotReachable` stays the answer as long as the
 ///   driver lives.
-/// * DRV-15: `holds` says yes only for memory of the driver's runtime, and what `locate` says is
-///   true.
+/// * DRV-15: `holds` says yes only for memory of the driver's runtime, and what `locate`,
+///   `object_of` and `memory_of` say is true.
 ///
 /// Queues and events:
 ///
@@ -649,6 +650,28 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
+    /// The object and the offset by which DLPack names a place in this device's memory, where that
+    /// is not the address: a `MTLBuffer` of Metal. The object stays valid as long as the memory.
+    /// `None` where there is no such object.
+    ///
+    /// # Safety
+    /// UNS-22.
+    unsafe fn object_of(&self, memory: Raw<Memory>) -> Result<Option<Spot>> {
+        let _ = memory;
+        Ok(None)
+    }
+
+    /// The memory that an object of [`object_of`](Driver::object_of) stands for, and its device.
+    /// `None`, the usual answer, where DLPack has no objects.
+    ///
+    /// # Safety
+    /// `object` is the `data` of a DLPack tensor that claims to be on this type of device and is
+    /// alive (UNS-24).
+    unsafe fn memory_of(&self, object: NonNull<c_void>) -> Result<Option<(DeviceId, Raw<Memory>)>> {
+        let _ = object;
+        Ok(None)
+    }
+
     /// Whether this memory belongs to what the driver opened. `None`, the usual answer, where the
     /// driver cannot tell. Asked in two cases: devices of several runtimes are open by one id, as
     /// contexts of one OpenCL device are; or the memory is on another device that this one
@@ -667,21 +690,4 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         let _ = base;
         None
     }
-}
-
-/// The error of an operation that would have to wait for work on a thread that may not wait: see
-/// the [module](self#drivers-that-may-not-wait).
-pub fn may_not_wait(device: DeviceId) -> Error {
-    let message = "the work is not finished, and this thread may not wait for it; ask later, or \
-                   copy with `copy_polled`";
-    Error::new(ErrorKind::NotReady, message).on_device(device)
-}
-
-/// The error for memory that a device cannot touch.
-pub fn not_reachable(device: DeviceId, memory: DeviceId) -> Error {
-    Error::new(
-        ErrorKind::NotReachable,
-        format!("its queues cannot reach memory on {memory}; copy the data first"),
-    )
-    .on_device(device)
 }

@@ -302,6 +302,16 @@ unsafe impl<D: Driver> Driver for Guarded<D> {
         self.ask("locate", |driver| unsafe { driver.locate(base) })
     }
 
+    unsafe fn object_of(&self, memory: Raw<Memory>) -> Result<Option<Spot>> {
+        // SAFETY: UNS-22, which the caller keeps.
+        self.ask("name an object", |driver| unsafe { driver.object_of(memory) })
+    }
+
+    unsafe fn memory_of(&self, object: NonNull<c_void>) -> Result<Option<(DeviceId, Raw<Memory>)>> {
+        // SAFETY: the caller keeps what `memory_of` asks of the object.
+        self.ask("ask an object", |driver| unsafe { driver.memory_of(object) })
+    }
+
     unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {
         let mut answer = Some(false);
         // SAFETY: UNS-22, which the caller keeps.

@@ -7,6 +7,7 @@ pub mod driver;
 
 pub(crate) mod account;
 mod allocator;
+mod answers;
 mod arrival;
 mod awaited;
 mod buffer;

@@ -3,12 +3,15 @@
 //! The types have the same numbers. The ids differ: DLPack has 32 bits, and 0 for all host memory.
 //! Arrow has 64 bits, -1 for the CPU, and on some types a handle or a tag in place of a number.
 
+use std::ffi::c_void;
+use std::ptr::NonNull;
 use std::sync::Mutex;
 
 use crate::abi::dlpack::{DLDevice, DLDeviceType};
+use crate::driver::Raw;
 use crate::process::PerProcess;
 use crate::sync::lock;
-use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
+use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Result};
 
 /// The id in Arrow of the device that a tensor names.
 ///
@@ -32,15 +35,16 @@ fn other_id(device: DLDevice) -> Result<DeviceId> {
             let message = format!("there is no {device_type} with the number {id}");
             Err(Error::new(ErrorKind::Malformed, message))
         }
-        DeviceType::METAL => Err(no_metal(named)),
+        DeviceType::METAL => given_away(named).map_or_else(|| default_metal(named), Ok),
         _ => Ok(given_away(named).unwrap_or(named)),
     }
 }
 
 /// The id in DLPack of a device of Arrow, as `__dlpack_device__` returns it.
 ///
-/// Where Arrow's number is a handle or a tag (Vulkan, WebGPU, extension devices) and needs more
-/// than 32 bits, the device gets a number that is valid in this process, from 2^30 on. On other
+/// Metal's default device is number 0, once a device of Metal is open. Where Arrow's number is a
+/// handle or a tag (Vulkan, WebGPU, extension devices, other devices of Metal) and needs more than
+/// 32 bits, the device gets a number that is valid in this process, from 2^30 on. On other
 /// types of device such a number is refused.
 ///
 /// ```
@@ -63,7 +67,8 @@ fn other_dl_device(device: DeviceId) -> Result<DLDevice> {
     let fits = i32::try_from(device.id).ok().filter(|id| *id >= 0);
     let id = match device.device_type {
         DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED | DeviceType::ROCM_HOST => 0,
-        DeviceType::METAL => return Err(no_metal(device)),
+        DeviceType::METAL if is_default_metal(device)? => 0,
+        DeviceType::METAL => number_of(device)?,
         DeviceType::VULKAN | DeviceType::WEBGPU | DeviceType::EXT_DEV => match fits {
             Some(id) if id < FIRST_NUMBER => id,
             _ => number_of(device)?,
@@ -74,6 +79,58 @@ fn other_dl_device(device: DeviceId) -> Result<DLDevice> {
         })?,
     };
     Ok(DLDevice { device_type: DLDeviceType(device.device_type.0), device_id: id })
+}
+
+/// The id of Metal's default device that every backend of Metal knows.
+const DEFAULT_METAL: DeviceId = DeviceId::new(DeviceType::METAL, -1);
+
+/// The open driver of Metal's default device, which translates between addresses and objects.
+fn metal(device: DeviceId) -> Result<Device> {
+    Device::find(DEFAULT_METAL).ok_or_else(|| no_metal(device))
+}
+
+fn default_metal(named: DeviceId) -> Result<DeviceId> {
+    metal(named)?;
+    if named.id == 0 { Ok(DEFAULT_METAL) } else { Err(no_metal(named)) }
+}
+
+fn is_default_metal(device: DeviceId) -> Result<bool> {
+    Ok(metal(device)?.driver().reaches(device).is_ok())
+}
+
+/// The device and the address of the `MTLBuffer` that a tensor names.
+///
+/// # Safety
+/// UNS-24: the object is the `data` of a tensor on Metal that is alive.
+#[cold]
+pub(super) unsafe fn metal_memory(
+    device: DeviceId,
+    data: *mut c_void,
+) -> Result<(DeviceId, *mut c_void)> {
+    let Some(object) = NonNull::new(data) else { return Ok((device, data)) };
+    let opened = metal(device)?;
+    // SAFETY: the object is the `data` of a tensor that is alive, as the caller promises.
+    let found = unsafe { opened.driver().memory_of(object) }?;
+    let (device, memory) = found.ok_or_else(|| no_metal(device))?;
+    Ok((device, memory.as_ptr()))
+}
+
+/// The `MTLBuffer` and the offset for an address in the memory of a device of Metal.
+///
+/// # Safety
+/// UNS-22: the memory is the device's, and alive.
+#[cold]
+pub(super) unsafe fn metal_object(
+    device: &Device,
+    address: *mut c_void,
+) -> Result<(*mut c_void, u64)> {
+    // SAFETY: the memory is the device's, as the caller promises.
+    let found = unsafe { device.driver().object_of(Raw::from_ptr(address)) }?;
+    let spot = found.ok_or_else(|| {
+        let message = "no MTLBuffer is known for this memory, and DLPack asks for one; copy it";
+        Error::new(ErrorKind::Unsupported, message).on_device(device.id())
+    })?;
+    Ok((spot.base.as_ptr(), spot.offset))
 }
 
 fn no_metal(device: DeviceId) -> Error {

@@ -189,6 +189,13 @@ impl Tensor {
         let base = self.base().as_ptr();
         let (data, byte_offset) = match self.addressing() {
             _ if self.is_empty() || base.is_null() => (ptr::null_mut(), 0),
+            _ if device.device_type == DeviceType::METAL => {
+                let start = usize::try_from(self.start()).unwrap_or(usize::MAX);
+                let opened = self.memory().open_device().map_err(during)?;
+                // SAFETY: UNS-22: the memory is the device's, and this tensor keeps it.
+                unsafe { device::metal_object(&opened, base.wrapping_byte_add(start)) }
+                    .map_err(during)?
+            }
             Addressing::Handle => (base, self.start()),
             Addressing::Address => {
                 let start = usize::try_from(self.start()).unwrap_or(usize::MAX);

@@ -463,23 +463,28 @@ impl Checked {
             }
         };
         let (Some(before), Some(behind)) = (before, behind) else { return Err(too_large()) };
+        let (mut device, mut data) = (device, raw.data);
+        if device.device_type == DeviceType::METAL {
+            // SAFETY: UNS-24, which the caller promises.
+            (device, data) = unsafe { device::metal_memory(device, data) }?;
+        }
         let holder = || {
-            let claimed = ClaimedMemory { memory: Raw::from_ptr(raw.data), came: came() };
+            let claimed = ClaimedMemory { memory: Raw::from_ptr(data), came: came() };
             // SAFETY: UNS-24, which the caller promises: the tensor is alive and names memory of
             // this device as a `buffers[i]` of an array does.
             unsafe { Device::find_holding(device, claimed) }
         };
         let addressing = Device::addressing_of(device, holder);
         let (base, start) = match addressing {
-            Addressing::Handle => (raw.data, raw.byte_offset),
+            Addressing::Handle => (data, raw.byte_offset),
             Addressing::Address => {
                 let low = i128::from(raw.byte_offset) - i128::from(before);
-                let lowest = raw.data.addr() as i128 + low;
+                let lowest = data.addr() as i128 + low;
                 let Ok(step) = isize::try_from(low) else { return Err(too_large()) };
                 if lowest < 0 {
                     return Err(too_large());
                 }
-                (raw.data.wrapping_byte_offset(step), before)
+                (data.wrapping_byte_offset(step), before)
             }
         };
         if start < before {

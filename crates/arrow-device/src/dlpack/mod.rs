@@ -93,8 +93,10 @@
 //! # What the module does not do
 //!
 //! The module computes nothing: types are not converted, and there is no arithmetic on elements.
-//! Metal is refused, because DLPack's `data` is an object there, and Arrow's is an address. A
-//! packed tensor, whose elements take less than a byte, is carried as a whole and not sliced.
+//! On Metal, DLPack's `data` is an object and Arrow's an address: a driver of Metal that is open
+//! translates ([`object_of`](crate::driver::Driver::object_of)), and without one tensors on Metal
+//! are refused. A packed tensor, whose elements take less than a byte, is carried as a whole and
+//! not sliced.
 
 mod conversion;
 mod copy;

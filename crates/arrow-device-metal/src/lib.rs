@@ -1,0 +1,265 @@
+//! Metal devices for [`arrow_device`]: Arrow data in `MTLBuffer`s of shared storage, ordered by
+//! `MTLSharedEvent`s.
+//!
+//! Nothing is linked. Metal and the Objective-C runtime are loaded by the first call. On a system
+//! that has no Metal, every call gets an error that says so.
+//!
+//! ```
+//! if let Err(why) = arrow_device_metal::is_available() {
+//!     println!("no Metal here: {why}");
+//!     return Ok(());
+//! }
+//! let device = arrow_device_metal::open(0)?;
+//! let queue = device.open_queue()?;
+//! let array =
+//!     arrow_device::Array::from_values(arrow_device::DataType::Int32, [Some(1), None])?;
+//! let there = array.copy_to(&queue)?;
+//! assert_eq!(there.device(), device.id());
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
+//! No test of this crate has run on a machine of Apple's yet. On a Mac, in a checkout of the
+//! project, this program judges the Mac's own devices by the conformance suite, and prints a report
+//! for the project:
+//!
+//! ```sh
+//! cargo run --release -p arrow-device-metal --example judge
+//! ```
+//!
+//! # What both sides agree on
+//!
+//! | member of `ArrowDeviceArray` | what it is |
+//! |---|---|
+//! | `device_type` | `ARROW_DEVICE_METAL`, 8 |
+//! | `buffers[i]` | an address in the `contents` of a `MTLBuffer` with shared storage. The memory begins at a page |
+//! | `device_id` | the `registryID` of the `MTLDevice`. -1 is accepted, for the default device |
+//! | `sync_event` | null, or a `MTLSharedEvent`: the object itself, not a pointer to a variable. It has passed when its value is 1 or more |
+//!
+//! The specification names a `MTLEvent`. Only a `MTLSharedEvent`, which is a `MTLEvent`, can be
+//! asked by the host, so another event is refused
+//! ([`Unsupported`](arrow_device::ErrorKind::Unsupported)). The exporter keeps a reference to the
+//! event until its release callback.
+//!
+//! Other libraries export no event, name the default device by -1, and take no array with an
+//! event. What they export is imported as it is: it stands on a device of its own with the id -1,
+//! and queues of the default device use its memory directly. For such a consumer
+//! [`export_settled`](arrow_device::Array::export_settled) waits before it exports, and shows no
+//! event.
+//!
+//! # Memory, and the application's kernels
+//!
+//! Metal's commands take a buffer and an offset. [`buffer_of`] returns both for an address that a
+//! view or a memory told. A [`NamedBuffer`] is a buffer of the application's whose bytes are to be
+//! used as memory of this device. Memory that is not known, because it came in an array, is used
+//! through a buffer that Metal makes around its pages (`newBufferWithBytesNoCopy`).
+//!
+//! The host reads and fills all memory in place.
+//!
+//! # Queues
+//!
+//! A queue is a `MTLCommandQueue`. The application's own can be
+//! [adopted](arrow_device::Device::adopt_queue), or given to [`open_from`]. Metal executes the
+//! command buffers of a queue in the order of their commits, and lets those overlap which use
+//! different buffers. What this crate submits waits for what it submitted before. The application's
+//! kernels are ordered by Metal where they use buffers with hazard tracking, which those of this
+//! crate have; other kernels need a fence or an event of the application's.
+//!
+//! A queue of this crate has at most 4096 command buffers that are not finished, and one of the
+//! application's usually 64. Beyond that, Metal lets the thread wait that submits more.
+//!
+//! # Failures
+//!
+//! A command buffer that fails is an [`ErrorKind::WorkFailed`] with the code of
+//! `MTLCommandBufferError` for everybody who asks or waits for it in this process, and so is
+//! everything behind it. The shared event of failed work may stay without its signal: a consumer in
+//! another library then waits, because Metal has no way to tell it. A device that was removed is
+//! [`DeviceLost`](arrow_device::ErrorKind::DeviceLost) from the first command buffer
+//! on that says so.
+//!
+//! Metal reports some mistakes of its caller by exceptions. Nothing is called here that throws for
+//! what it is given: objects of others are asked for their protocol and their device before they
+//! are used, and all lengths and offsets are checked.
+//!
+//! # What was tested where
+//!
+//! The tests run on a stand-in for Metal, which is written in Objective-C and runs on GCC's
+//! runtime: its queues do their work late, in a thread of their own, and it reports objects that
+//! are used after their release, encoders that were not ended, and copies that are no whole units.
+//! For macOS the crate is compiled and linted.
+//!
+//! `ARROW_DEVICE_METAL_LIBRARY` names a library to be loaded in Metal's place.
+
+mod api;
+mod driver;
+mod error;
+mod events;
+mod home;
+mod lane;
+mod memory;
+mod object;
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+
+use arrow_device::{Device, DeviceId, Error, ErrorKind, Result};
+
+use crate::driver::{DEFAULT, MetalDriver};
+use crate::home::Home;
+use crate::object::{Object, Pool};
+
+/// A device that can be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// The index for [`open`].
+    pub index: usize,
+    /// The name of the device, for people.
+    pub name: String,
+    /// The id of the device in arrays.
+    pub id: DeviceId,
+    /// About how many bytes of memory one program should use. 0 where Metal does not say.
+    pub memory: u64,
+}
+
+/// Checks whether there is a device. The error says why there is none.
+pub fn is_available() -> Result<()> {
+    home::default_device(api::load()?).map(drop)
+}
+
+/// Lists the devices. The default device is the first one.
+pub fn devices() -> Result<Vec<Listed>> {
+    let listed = home::all_devices(api::load()?)?.into_iter().enumerate().map(|(index, device)| {
+        let memory = home::memory_of(&device);
+        let home = Home::of(device)?;
+        Ok(Listed { index, name: home.name.clone(), id: home.id, memory })
+    });
+    listed.collect()
+}
+
+/// Opens a device. Every queue that is opened of it is a new `MTLCommandQueue`.
+pub fn open(index: usize) -> Result<Device> {
+    let device = home::all_devices(api::load()?)?.into_iter().nth(index);
+    open_home(Home::of(device.ok_or_else(home::no_device)?)?, None)
+}
+
+/// Opens the device that arrays name by this `device_id`: the device with this `registryID`, or the
+/// default device by its other id, -1.
+pub fn open_for(device_id: i64) -> Result<Device> {
+    if device_id == DEFAULT.id {
+        let opened = open(0)?;
+        return Device::find(DEFAULT).ok_or_else(home::no_device).inspect(|_| drop(opened));
+    }
+    let is_it = |device: &Object| home::registry_id(device).id == device_id;
+    let device = home::all_devices(api::load()?)?.into_iter().find(is_it);
+    open_home(Home::of(device.ok_or_else(home::no_device)?)?, None)
+}
+
+/// Opens a device of the application's. Where the application names a queue, that is the queue
+/// which [`open_queue`](Device::open_queue) opens, each time. Both are retained.
+///
+/// # Safety
+/// `device` is a `MTLDevice` that is alive, and `queue` a `MTLCommandQueue` of that device
+/// (UNS-29).
+///
+/// # Errors
+/// `InvalidArgument` where one of the objects is of another protocol, or the queue is of another
+/// device.
+pub unsafe fn open_from(device: NonNull<c_void>, queue: Option<NonNull<c_void>>) -> Result<Device> {
+    let api = api::load()?;
+    let _pool = Pool::new(api);
+    // SAFETY: UNS-29, which the caller keeps: the device is alive.
+    let home = unsafe { Home::of_pointer(api, device) }?;
+    let queue = match queue {
+        // SAFETY: UNS-29, which the caller keeps: the queue is alive.
+        Some(queue) => Some(unsafe { lane::queue_of(&home, Some(queue)) }?),
+        None => None,
+    };
+    open_home(home, queue)
+}
+
+fn open_home(home: Arc<Home>, queue: Option<Object>) -> Result<Device> {
+    home.check()?;
+    if home.is_default {
+        // Arrays of other libraries name the default device by another id. What finds them has to
+        // be open as long as the device may be used, which is as long as the process.
+        static BY_DEFAULT: OnceLock<Device> = OnceLock::new();
+        let open = || Device::new(MetalDriver::new(home.clone(), DEFAULT, None));
+        BY_DEFAULT.get_or_init(open);
+    }
+    let id = home.id;
+    Ok(Device::new(MetalDriver::new(home, id, queue)))
+}
+
+/// Returns the `MTLBuffer` that an address lies in, and the offset of the address there: for a
+/// command of the application's that uses memory of this crate, or of a [`NamedBuffer`].
+///
+/// The buffer is alive as long as the memory at the address is. `None` for memory that is not known
+/// here.
+pub fn buffer_of(address: *const c_void) -> Option<(NonNull<c_void>, u64)> {
+    api::enter().ok()?;
+    let place = memory::place_of(address.addr())?;
+    Some((place.buffer.pointer(), place.offset as u64))
+}
+
+/// A buffer of the application's whose bytes are used as memory of a device: by the address that
+/// [`address`](Self::address) returns, it becomes a buffer of arrays or a memory, with this value
+/// as its owner. The buffer is retained.
+pub struct NamedBuffer {
+    buffer: Object,
+}
+
+impl NamedBuffer {
+    /// Names a buffer of a device that this crate opened.
+    ///
+    /// # Safety
+    /// The pointer is a `MTLBuffer` that is alive (UNS-29).
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the object is no buffer, its storage is private, or it or `device`
+    /// is not of the same device of Metal.
+    pub unsafe fn new(device: &Device, buffer: NonNull<c_void>) -> Result<Self> {
+        let api = api::load()?;
+        let refused = |message| {
+            Error::new(ErrorKind::InvalidArgument, message).during("name").on_device(device.id())
+        };
+        let homes = home::all_devices(api)?.into_iter().map(Home::of);
+        let homes: Vec<_> = homes.collect::<Result<_>>()?;
+        let is_it =
+            |home: &&Arc<Home>| home.id == device.id() || home.is_default && device.id() == DEFAULT;
+        let home = homes.iter().find(is_it).ok_or_else(|| refused("the device is not Metal's"))?;
+        // SAFETY: UNS-29, which the caller keeps: the buffer is alive.
+        let buffer = unsafe { Object::retained(api, buffer) };
+        if let Some(problem) = memory::problem_of(home, &buffer) {
+            return Err(refused(problem));
+        }
+        memory::add(buffer.clone(), memory::length_of(&buffer), home.id);
+        Ok(Self { buffer })
+    }
+
+    /// The address of the bytes: the `contents` of the buffer.
+    pub fn address(&self) -> *mut c_void {
+        memory::contents(&self.buffer)
+    }
+
+    /// The number of bytes.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> u64 {
+        memory::length_of(&self.buffer) as u64
+    }
+}
+
+impl Drop for NamedBuffer {
+    fn drop(&mut self) {
+        if api::enter().is_ok() {
+            memory::remove(self.address().addr());
+        }
+    }
+}
+
+impl fmt::Debug for NamedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NamedBuffer({:?})", self.buffer.id())
+    }
+}
