@@ -5,7 +5,7 @@
 //! hold the driver to it.
 //!
 //! CUDA and ROCm have simulated drivers, one of each for all tests of a process, which are asked
-//! for mistakes whenever a world ends. Where the environment names another library
+//! for mistakes whenever a world ends. The memory of a Hexagon DSP is that of a stand-in. Where the environment names another library
 //! (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one.
 
 #![expect(clippy::panic, reason = "it is run by tests, and a test that goes wrong ends there")]
@@ -160,6 +160,13 @@ pub const ROWS: &[Row] = &[
         on_request: false,
         memory: Memory::Mapped,
         open: |_| arrow_device_vulkan::open(0).map(Opened::one),
+    },
+    Row {
+        name: "Hexagon, without a ring",
+        required_as: "hexagon",
+        on_request: false,
+        memory: Memory::Mapped,
+        open: |_| hexagon(),
     },
     Row {
         name: "CUDA",
@@ -325,6 +332,15 @@ fn prepare() {
             }
         }
     });
+}
+
+/// Memory of the stand-in for Qualcomm's library.
+fn hexagon() -> Result<Opened> {
+    use arrow_device_hexagon::{Opening, domain, open_with};
+    let opening = Opening::new(domain::CDSP);
+    // SAFETY: UNS-29, UNS-31: the functions are those of the stand-in, which is linked.
+    let opening = unsafe { opening.with_functions(simulated_hexagon::memory::functions()) };
+    open_with(opening).map(Opened::one)
 }
 
 fn simulated(count: usize, builder: Builder, seed: u64) -> Opened {
