@@ -8,6 +8,8 @@
 mod cuda;
 #[cfg(any(feature = "cuda", feature = "rocm"))]
 mod gpu;
+#[cfg(feature = "hexagon")]
+mod hexagon;
 mod host;
 #[cfg(feature = "opencl")]
 mod opencl;
@@ -52,6 +54,10 @@ const ALL: &[Backend] = &[
     Backend { types: ROCM, list: rocm::list, open: rocm::open },
     #[cfg(not(feature = "rocm"))]
     Backend::left_out(ROCM, || Err(left_out("rocm"))),
+    #[cfg(feature = "hexagon")]
+    Backend { types: &[DeviceType::HEXAGON], list: hexagon::list, open: hexagon::open },
+    #[cfg(not(feature = "hexagon"))]
+    Backend::left_out(&[DeviceType::HEXAGON], || Err(left_out("hexagon"))),
     Backend { types: &[DeviceType::EXT_DEV], list: software::list, open: software::open },
 ];
 
