@@ -143,7 +143,7 @@ impl HexagonDriver {
         if descriptor < 0 {
             return Err(failed("the library has no file descriptor for memory that it allocated"));
         }
-        if address.as_ptr().addr() % ALIGNMENT != 0 {
+        if !address.as_ptr().addr().is_multiple_of(ALIGNMENT) {
             return Err(failed("the library allocated memory that does not begin at a page"));
         }
         let Some((map, _)) = self.mapping else { return Ok(descriptor) };
