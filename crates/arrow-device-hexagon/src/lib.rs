@@ -31,9 +31,10 @@
 //!
 //! A DSP knows memory by the file descriptor of an allocation. `rpcmem_to_fd` finds the descriptor
 //! by the address at which the allocation begins, and by no other address. So each buffer of an
-//! array is an allocation of its own ([`separate`](arrow_device::driver::Properties::separate)), and
-//! a consumer that was handed a `buffers[i]` gets the descriptor without this crate. [`place_of`]
-//! finds the descriptor and the offset also for addresses inside an allocation of this crate's.
+//! array is an allocation of its own ([`separate`](arrow_device::driver::Properties::separate)),
+//! and a consumer that was handed a `buffers[i]` gets the descriptor without this crate.
+//! [`place_of`] finds the descriptor and the offset also for addresses inside an allocation of this
+//! crate's.
 //!
 //! An allocation of `rpcmem` takes whole pages and a file descriptor. Where many small arrays come
 //! and go, give the device an [allocator](arrow_device::Device::with_allocator), such as
@@ -90,7 +91,8 @@
 //! All queues of a device stand for its one ring, in which commands are done one after the other.
 //! An event stands for the commands that were submitted before it was recorded. A device without a
 //! ring has queues without work: everything that this crate does has happened when the call
-//! returns, and work of the DSP is waited for by the engine before it makes an array of the results.
+//! returns, and work of the DSP is waited for by the engine before it makes an array of the
+//! results.
 //!
 //! Copies are made by the processor. On a device with a ring they wait for the ring first
 //! ([`WaitingCopies::All`](arrow_device::driver::WaitingCopies::All)), because the ring is not told
@@ -123,8 +125,8 @@
 //! # Android
 //!
 //! An application may load `libcdsprpc.so` only if its manifest names the library
-//! (`<uses-native-library android:name="libcdsprpc.so" android:required="false"/>`), from Android 12
-//! on.
+//! (`<uses-native-library android:name="libcdsprpc.so" android:required="false"/>`), from Android
+//! 12 on.
 //!
 //! # What was tested
 //!

@@ -5,8 +5,8 @@
 //! hold the driver to it.
 //!
 //! CUDA and ROCm have simulated drivers, one of each for all tests of a process, which are asked
-//! for mistakes whenever a world ends. The memory of a Hexagon DSP is that of a stand-in. Where the environment names another library
-//! (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one.
+//! for mistakes whenever a world ends. The memory of a Hexagon DSP is that of a stand-in. Where the
+//! environment names another library (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one.
 
 #![expect(clippy::panic, reason = "it is run by tests, and a test that goes wrong ends there")]
 

@@ -3,8 +3,8 @@
 //! * The shared library exports `rpcmem_alloc`, `rpcmem_alloc2`, `rpcmem_free`, `rpcmem_to_fd`,
 //!   `fastrpc_mmap` and `fastrpc_munmap`. An allocation is a file of memory (`memfd_create`), where
 //!   that of a phone is a `dma-buf`. [`library`] names the file.
-//! * [`Dsp`] is the DSP: another process, whose program (`dsp/dsp.c`) does the commands of a ring in
-//!   shared memory. The program is compiled for this machine, or with
+//! * [`Dsp`] is the DSP: another process, whose program (`dsp/dsp.c`) does the commands of a ring
+//!   in shared memory. The program is compiled for this machine, or with
 //!   `ARROW_DEVICE_HEXAGON_DSP=qemu` for a Hexagon DSP, and then runs under `qemu-hexagon`.
 //! * [`memory`] names the functions, counts allocations and mappings, and makes them fail.
 //!

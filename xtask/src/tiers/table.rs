@@ -383,8 +383,9 @@ pub(crate) const TIERS: &[Tier] = &[
             "--test=device",
             "--no-fail-fast",
             "--",
-            // These have no command for a DSP, or only such as keep it busy.
+            // These have no commands for a DSP but such as keep it busy.
             "--skip=faulty::",
+            "--skip=suite::",
         ],
         kind: Kind::Tests,
     },

@@ -1,5 +1,5 @@
-//! Memory that the compute DSP of a Qualcomm chip shares. Whether there are more DSPs shows only when
-//! an application opens a session, so one is listed.
+//! Memory that the compute DSP of a Qualcomm chip shares. Whether there are more DSPs shows only
+//! when an application opens a session, so one is listed.
 
 use arrow_device::{DeviceType, Result};
 use arrow_device_hexagon::{domain, is_available};

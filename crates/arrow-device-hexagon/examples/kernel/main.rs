@@ -5,8 +5,8 @@
 //! above a limit, and hands the result on as an array, in memory that the DSP has written. The
 //! order of the engine's commands and of Arrow data is that of the engine's ring.
 //!
-//! The DSP is a stand-in: another process, with a program that does the commands of a ring in shared
-//! memory. On a phone the ring is a `dspqueue` of Qualcomm's library.
+//! The DSP is a stand-in: another process, with a program that does the commands of a ring in
+//! shared memory. On a phone the ring is a `dspqueue` of Qualcomm's library.
 //!
 //! `cargo run -p arrow-device-hexagon --example kernel`
 #![cfg(target_os = "linux")]
