@@ -110,6 +110,16 @@ pub(crate) const BACKENDS: &[Backend] = &[
         open: gpus::open_metal,
     },
     Backend {
+        name: "hexagon",
+        types: &[DeviceType::HEXAGON],
+        on_request: false,
+        list: gpus::list_hexagon,
+        open: |id| {
+            let domain = u32::try_from(id.id).unwrap_or(u32::MAX);
+            arrow_device_hexagon::open(domain)
+        },
+    },
+    Backend {
         name: "cuda",
         types: &[DeviceType::CUDA, DeviceType::CUDA_HOST, DeviceType::CUDA_MANAGED],
         on_request: false,

@@ -45,6 +45,13 @@ pub(crate) fn open_metal(id: DeviceId) -> Result<Device> {
     }
 }
 
+/// The compute DSP. Whether there are more DSPs shows when an application opens a session.
+pub(crate) fn list_hexagon() -> Result<Vec<Found>> {
+    arrow_device_hexagon::is_available()?;
+    let id = DeviceId::new(DeviceType::HEXAGON, arrow_device_hexagon::domain::CDSP.into());
+    Ok(vec![Found { id, name: "memory of the compute DSP".into() }])
+}
+
 /// Each device with its own memory, then the memory that it shares with the host.
 pub(crate) fn list_cuda() -> Result<Vec<Found>> {
     let of = |device: arrow_device_cuda::Listed| {

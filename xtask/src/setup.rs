@@ -381,6 +381,17 @@ pub(crate) const QEMU: Tool = Tool {
     source: Source::Debian("qemu-user"),
 };
 
+/// Compiles and runs programs for a Hexagon DSP.
+pub(crate) const HEXAGON_TOOLS: Tool = Tool {
+    name: "clang, lld and qemu for Hexagon DSPs",
+    is_present: || {
+        ["clang-14", "ld.lld-14", "qemu-hexagon"]
+            .iter()
+            .all(|program| shell::output_of(&[program, "--version"]).is_some())
+    },
+    source: Source::Debian("clang-14 lld-14 qemu-user"),
+};
+
 pub(crate) const AARCH64_TOOLS: Tool = Tool {
     name: "C and C++ compilers for aarch64",
     is_present: || {

@@ -135,6 +135,8 @@ const BACKENDS: &[Backend] = &[
         open: |id| rocm::open(id, arrow_device_rocm::Kind::Host),
         ..HOST
     },
+    #[cfg(feature = "hexagon")]
+    Backend { device_type: DeviceType::HEXAGON, list: hexagon::list, open: hexagon::open, ..HOST },
     #[cfg(feature = "software")]
     Backend {
         device_type: DeviceType::EXT_DEV,
@@ -510,6 +512,22 @@ mod rocm {
 fn ordinal(id: i64, is_of_one: bool) -> usize {
     let id = if id == -1 && !is_of_one { 0 } else { id };
     usize::try_from(id).unwrap_or(usize::MAX)
+}
+
+#[cfg(feature = "hexagon")]
+mod hexagon {
+    use super::*;
+    use arrow_device_hexagon::{domain, is_available};
+
+    /// The compute DSP. Whether there are more DSPs shows when an application opens a session.
+    pub(super) fn list() -> Result<Vec<(i64, String)>> {
+        is_available()?;
+        Ok(vec![(domain::CDSP.into(), "memory of the compute DSP".to_owned())])
+    }
+
+    pub(super) fn open(id: i64) -> Result<Device> {
+        arrow_device_hexagon::open(u32::try_from(id).unwrap_or(u32::MAX))
+    }
 }
 
 #[cfg(feature = "software")]

@@ -7,7 +7,8 @@
 //! CUDA and ROCm have simulated drivers, one of each for all tests of a process, which are asked
 //! for mistakes whenever a world ends. Where the environment names another library
 //! (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one. oneAPI has a simulated runtime in
-//! the same way (`ARROW_DEVICE_ONEAPI_LIBRARY`). Metal has a stand-in, but on a Mac.
+//! the same way (`ARROW_DEVICE_ONEAPI_LIBRARY`). The memory of a Hexagon DSP is that of a stand-in.
+//! Metal has a stand-in, but on a Mac.
 
 #![expect(clippy::panic, reason = "it is run by tests, and a test that goes wrong ends there")]
 
@@ -193,6 +194,13 @@ pub const ROWS: &[Row] = &[
         on_request: false,
         memory: Memory::Mapped,
         open: |_| metal(),
+    },
+    Row {
+        name: "Hexagon, without a ring",
+        required_as: "hexagon",
+        on_request: false,
+        memory: Memory::Mapped,
+        open: |_| hexagon(),
     },
     Row {
         name: "CUDA",
@@ -389,6 +397,15 @@ fn metal() -> Result<Opened> {
     let stand_in = if cfg!(target_vendor = "apple") { None } else { StandIn::load() };
     let devices = vec![arrow_device_metal::open(0)?];
     Ok(Opened { devices, keep: stand_in.map(|it| Box::new(Watched(it)) as Box<dyn Any>) })
+}
+
+/// Memory of the stand-in for Qualcomm's library.
+fn hexagon() -> Result<Opened> {
+    use arrow_device_hexagon::{Opening, domain, open_with};
+    let opening = Opening::new(domain::CDSP);
+    // SAFETY: UNS-29, UNS-31: the functions are those of the stand-in, which is linked.
+    let opening = unsafe { opening.with_functions(simulated_hexagon::memory::functions()) };
+    open_with(opening).map(Opened::one)
 }
 
 fn simulated(count: usize, builder: Builder, seed: u64) -> Opened {

@@ -399,6 +399,27 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Tests,
     },
     Tier {
+        name: "hexagon",
+        purpose: "the devices of Hexagon DSPs, whose commands an emulated DSP does",
+        // The first tier has the same tests with a DSP that is a program of this machine.
+        when: When::Everything,
+        needs: &[setup::HEXAGON_TOOLS],
+        gains_from: &[],
+        variables: &[("ARROW_DEVICE_HEXAGON_DSP", "qemu")],
+        command: &[
+            "cargo",
+            "test",
+            "--package=arrow-device-hexagon",
+            "--test=device",
+            "--no-fail-fast",
+            "--",
+            // These have no commands for a DSP but such as keep it busy.
+            "--skip=faulty::",
+            "--skip=suite::",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
         name: "packages",
         purpose: "all that is released is packed, and used from the packages alone",
         // Each package is built anew, some of them for other processors.

@@ -8,6 +8,8 @@
 mod cuda;
 #[cfg(any(feature = "cuda", feature = "rocm"))]
 mod gpu;
+#[cfg(feature = "hexagon")]
+mod hexagon;
 mod host;
 #[cfg(feature = "metal")]
 mod metal;
@@ -76,6 +78,10 @@ const ALL: &[Backend] = &[
     Backend { types: &[DeviceType::ONEAPI], list: oneapi::list, open: oneapi::open },
     #[cfg(not(feature = "oneapi"))]
     Backend::left_out(&[DeviceType::ONEAPI], || Err(left_out("oneapi"))),
+    #[cfg(feature = "hexagon")]
+    Backend { types: &[DeviceType::HEXAGON], list: hexagon::list, open: hexagon::open },
+    #[cfg(not(feature = "hexagon"))]
+    Backend::left_out(&[DeviceType::HEXAGON], || Err(left_out("hexagon"))),
     Backend { types: &[DeviceType::EXT_DEV], list: software::list, open: software::open },
 ];
 

@@ -5,8 +5,8 @@ use std::ptr;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::{
-    Array, Batch, Buffer, DataType, DeviceId, DeviceType, ErrorKind, Field, IndexType, Result,
-    Schema,
+    Array, Batch, Buffer, DataType, DeviceId, DeviceType, ErrorKind, Field, IndexType, Queue,
+    Result, Schema,
 };
 use arrow_device_testkit::consumer::{self, Order, Seen};
 use arrow_device_testkit::kinds::{Kind, kinds};
@@ -252,6 +252,31 @@ fn check_events(relay: &dyn Relay) -> Verdict {
         require(complaint.contains("`sync_event`"), || complaint)?;
     }
     Ok(())
+}
+
+// Requirement: ARR-1
+#[test]
+fn an_array_of_a_type_that_nobody_lists_is_carried_unread_and_its_use_names_the_type() {
+    for (device_type, name) in [(17, "maia:7"), (18, "trainium:7"), (4711, "device_type(4711):7")] {
+        let (plan, ledger) = (poisoned(number(), &mut dangling()), Ledger::new());
+        let mut schema = producer::schema(&plan, &Ledger::new());
+        let schema = unsafe { Schema::import(&mut schema) }.unwrap();
+        let mut c_array = producer::on_device(producer::array(&plan, &ledger), device_type, 7);
+        let array = unsafe { Array::import(&mut c_array, &schema) }.unwrap();
+        for error in [
+            array.host().unwrap_err(),
+            array.on(&Queue::host()).unwrap_err(),
+            array.copy_to(&Queue::host()).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        let mut out = ArrowDeviceArray::empty();
+        array.export(&mut out).unwrap();
+        drop(array);
+        assert_eq!((out.device_type, out.device_id), (device_type, 7));
+        consumer::release(consumer::move_out(&mut out.array)).unwrap();
+        ledger.settle(1).unwrap();
+    }
 }
 
 // Requirement: ARR-5, ARR-7

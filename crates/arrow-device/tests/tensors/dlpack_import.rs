@@ -166,24 +166,35 @@ fn memory_that_its_producer_may_write_to_is_not_shared_as_immutable() {
 // Requirement: DLP-9
 #[test]
 fn a_tensor_on_a_device_that_is_not_there_is_carried_and_its_use_is_an_error_that_names_it() {
+    // The Arrow specification does not list the last three.
+    for (device_type, name) in
+        [(2, "cuda:7"), (17, "maia:7"), (18, "trainium:7"), (4711, "device_type(4711):7")]
+    {
+        carry(device_type, name);
+    }
+}
+
+fn carry(device_type: i32, name: &str) {
     let mut recipe = Recipe { bytes: None, ..Recipe::default() };
-    recipe.device.device_type = DLDeviceType(2);
+    recipe.device.device_type = DLDeviceType(device_type);
     recipe.device.device_id = 7;
     recipe.data = Some(std::ptr::without_provenance_mut(1 << 12));
     let (made, deletions) = recipe.make::<DLManagedTensorVersioned>();
     let tensor = unsafe { Tensor::import(made, Order::Host) }.unwrap();
-    assert_eq!(tensor.device(), DeviceId::new(DeviceType::CUDA, 7));
+    assert_eq!(tensor.device(), DeviceId::new(DeviceType(device_type), 7));
     let error = tensor.host().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeviceMissing);
-    assert!(error.to_string().contains("cuda:7"), "{error}");
+    assert!(error.to_string().contains(name), "{error}");
     let error = tensor.on(&Queue::host()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotReachable);
+    assert!(error.to_string().contains(name), "{error}");
 
     let managed: Managed<DLManagedTensorVersioned> =
         tensor.export(Order::Host, CopyPolicy::Never).unwrap();
     let whole = unsafe { managed.as_ptr().read() };
     assert_eq!(whole.dl_tensor.data.addr(), 1 << 12);
-    assert_eq!((whole.dl_tensor.device.device_id, whole.flags), (7, 1));
+    let device = whole.dl_tensor.device;
+    assert_eq!((device.device_type.0, device.device_id, whole.flags), (device_type, 7, 1));
     drop(managed);
     assert!(deletions.reaches(1));
 

@@ -1,0 +1,9 @@
+//! The example runs to its end.
+
+#[path = "../../examples/kernel/main.rs"]
+mod kernel;
+
+#[test]
+fn the_kernel_runs() {
+    kernel::main().unwrap();
+}
