@@ -75,7 +75,7 @@ impl SyclDriver {
             Kind::Shared => device.has(SHARES_AT_ONCE),
         };
         let is_cpu = device.has(IS_CPU);
-        let stages = !is_cpu && kind != Kind::Host && device.has(HAS_HOST_MEMORY);
+        let stages = !is_cpu && device.has(HAS_HOST_MEMORY);
         let no_queue = || refused("open", id);
         let own = make_queue(functions, &context, &device, true).ok_or_else(no_queue)?;
         let flusher = match !is_cpu && device.backend() == OPENCL {
