@@ -37,8 +37,8 @@ pub(crate) fn complaint(arguments: &[&str], code: i32) -> String {
     complaint
 }
 
-/// The names of all devices that are here. Without OpenCL, Vulkan or a simulator that is said, or a failure
-/// where it is required.
+/// The names of all devices that are here. Without OpenCL, Vulkan or a simulator that is said, or a
+/// failure where it is required.
 pub(crate) fn devices() -> Vec<String> {
     let table = output(&["devices"]);
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<String>>();

@@ -41,7 +41,8 @@ fn start() -> (Started, PathBuf) {
     simulator.arg("-n").arg("-M").arg(&folder).args(["-m", "module"]).arg(&design);
     simulator.env("ARROW_DEVICE_VPI_SOCKET", &socket).stdin(Stdio::null());
     let started = Started(simulator.spawn().unwrap(), folder);
-    while !socket.exists() {
+    // The file is there a moment before somebody listens. This host hangs up at once.
+    while std::os::unix::net::UnixStream::connect(&socket).is_err() {
         std::thread::yield_now();
     }
     (started, socket)
