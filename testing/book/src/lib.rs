@@ -3,7 +3,7 @@
 //! Each chapter in `book/src` with a program in Rust has a line here, but for the chapter on
 //! engines, whose programs are tests of `arrow-device-datafusion`, because they need DataFusion. The
 //! programs of the other languages are tests of `arrow-device-capi` and of the Python package.
-//! `tests/chapters` sees to it that no program is left out.
+//! `cargo xtask lint book` sees to it that no chapter is left out.
 
 /// A chapter, whose programs become tests.
 macro_rules! chapter {

@@ -33,6 +33,11 @@ const SITE: &str = "target/book";
 const RUST: &str = "rust";
 /// The folder of the reference pages in the book.
 const REFERENCE: &str = "reference";
+/// Reference pages outside of `docs`: the path, the name in the book, the title in its list.
+const OTHER_PAGES: [(&str, &str, &str); 2] = [
+    ("python/README.md", "python-package.md", "The Python package"),
+    ("benchmarks/results/results.md", "results.md", "Results of the benchmarks"),
+];
 /// The part of the list that the reference pages stand before.
 const LAST: &str = "[Glossary]";
 
@@ -91,9 +96,7 @@ fn reference_pages() -> Result<BTreeMap<String, String>, String> {
             pages.insert(path.clone(), format!("{REFERENCE}/{name}"));
         }
     }
-    for (path, name) in
-        [("python/README.md", "python-package.md"), ("benchmarks/results/results.md", "results.md")]
-    {
+    for (path, name, _) in OTHER_PAGES {
         pages.insert(path.to_owned(), format!("{REFERENCE}/{name}"));
     }
     Ok(pages)
@@ -129,7 +132,9 @@ fn stage() -> Result<(), String> {
     let mut list = String::from("# Reference pages\n\n");
     for (path, name) in &reference {
         let text = shell::read(path)?;
-        let title = markdown::title(&text).ok_or_else(|| format!("{path} has no title"))?;
+        let own = OTHER_PAGES.iter().find(|(other, ..)| other == path).map(|(_, _, title)| *title);
+        let title = own.or_else(|| markdown::title(&text));
+        let title = title.ok_or_else(|| format!("{path} has no title"))?;
         list += &format!("- [{title}]({name})\n");
     }
     list += "\n# Interfaces\n\n";
