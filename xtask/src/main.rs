@@ -7,7 +7,8 @@
 //! other targets, [`setup`] finds and installs the tools they use, [`peers`] those that are other
 //! implementations of Arrow, [`released`] checks what released packages make of the interface,
 //! [`requirements`] and [`lint`] look at the tree, [`bench`] measures, [`bundle`] packs what runs
-//! on a machine with a GPU, [`book`] builds the book, and [`shell`] runs the commands of all of them.
+//! on a machine with a GPU, [`book`] builds the book, and [`shell`] runs the commands of all of
+//! them.
 
 mod bench;
 mod book;

@@ -22,6 +22,45 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
+/// A part of a text.
+#[derive(Debug)]
+struct Piece<'a> {
+    /// The number of its first line.
+    line: usize,
+    text: &'a str,
+    is_code: bool,
+}
+
+/// A text in pieces: fenced blocks, and what stands between blank lines. Together the pieces are the
+/// whole text.
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces: Vec<Piece<'_>> = Vec::new();
+    let (mut begin, mut first, mut at, mut inside) = (0, 1, 0, false);
+    let mut end_piece = |begin: &mut usize, first: &mut usize, end: usize, line, is_code| {
+        if end > *begin {
+            let text = text.get(*begin..end).unwrap_or("");
+            pieces.push(Piece { line: *first, text, is_code });
+        }
+        (*begin, *first) = (end, line);
+    };
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        let number = index + 1;
+        let is_fence = line.trim_start().starts_with("```");
+        if is_fence && !inside {
+            end_piece(&mut begin, &mut first, at, number, false);
+        }
+        at += line.len();
+        if is_fence && inside {
+            end_piece(&mut begin, &mut first, at, number + 1, true);
+        } else if !inside && !is_fence && line.trim().is_empty() {
+            end_piece(&mut begin, &mut first, at, number + 1, false);
+        }
+        inside ^= is_fence;
+    }
+    end_piece(&mut begin, &mut first, at, 0, inside);
+    pieces
+}
+
 /// All fenced blocks.
 pub(super) fn fences(text: &str) -> Vec<Fence<'_>> {
     let fences = text.lines().enumerate().filter_map(|(index, line)| {
@@ -47,30 +86,32 @@ pub(super) fn anchors(text: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
-/// A link in prose: the number of its line, the text with its brackets, and the target.
+/// A link in prose: the number of the line in which it ends, the text with its brackets, and the
+/// target.
 pub(super) fn links(text: &str) -> Vec<(usize, &str, &str)> {
     let mut links = Vec::new();
-    for (number, line) in prose(text) {
-        for (_, label, target) in links_of(line) {
-            links.push((number, label, target));
+    for piece in pieces(text).iter().filter(|piece| !piece.is_code) {
+        for (begin, label, target) in links_of(piece.text) {
+            let before = piece.text.get(..begin + label.len()).unwrap_or("");
+            links.push((piece.line + before.matches('\n').count(), label, target));
         }
     }
     links
 }
 
-/// The links of one line: where each begins, the text with its brackets, the target.
-fn links_of(line: &str) -> Vec<(usize, &str, &str)> {
+/// The links of a piece of prose: where each begins, the text with its brackets, the target.
+fn links_of(text: &str) -> Vec<(usize, &str, &str)> {
     let mut links = Vec::new();
     let mut at = 0;
-    while let Some(middle) = line.get(at..).and_then(|rest| rest.find("](")).map(|i| at + i) {
+    while let Some(middle) = text.get(at..).and_then(|rest| rest.find("](")).map(|i| at + i) {
         at = middle + 2;
-        let (before, after) = (line.get(..middle).unwrap_or(""), line.get(at..).unwrap_or(""));
+        let (before, after) = (text.get(..middle).unwrap_or(""), text.get(at..).unwrap_or(""));
         let (Some(begin), Some(end)) = (opening(before), after.find(')')) else { continue };
         // What stands between an odd and an even backtick is code.
         if before.get(..begin).unwrap_or("").matches('`').count() % 2 == 1 {
             continue;
         }
-        links.push((begin, line.get(begin..=middle).unwrap_or(""), after.get(..end).unwrap_or("")));
+        links.push((begin, text.get(begin..=middle).unwrap_or(""), after.get(..end).unwrap_or("")));
     }
     links
 }
@@ -121,13 +162,9 @@ pub(super) fn relinked(
     pages: &BTreeMap<String, String>,
 ) -> String {
     let up = "../".repeat(name.matches('/').count());
-    let mut inside = false;
     let mut out = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        if line.trim_start().starts_with("```") {
-            inside = !inside;
-        }
-        let links = if inside { Vec::new() } else { links_of(line) };
+    for piece in pieces(text) {
+        let links = if piece.is_code { Vec::new() } else { links_of(piece.text) };
         let mut done = 0;
         for (begin, label, target) in links {
             let end = begin + label.len() + target.len() + 2;
@@ -135,15 +172,18 @@ pub(super) fn relinked(
             if begin < done || is_foreign(target) || file.is_empty() {
                 continue;
             }
-            out += line.get(done..begin).unwrap_or("");
+            out += piece.text.get(done..begin).unwrap_or("");
             done = end;
             let anchor = if anchor.is_empty() { String::new() } else { format!("#{anchor}") };
             match resolved(path, file).and_then(|file| pages.get(&file)) {
                 Some(page) => out += &format!("{label}({up}{page}{anchor})"),
-                None => out += label.trim_start_matches('[').trim_end_matches(']'),
+                None => {
+                    out +=
+                        label.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(label)
+                }
             }
         }
-        out += line.get(done..).unwrap_or("");
+        out += piece.text.get(done..).unwrap_or("");
     }
     out
 }
@@ -171,6 +211,12 @@ mod tests {
             "[c](../../docs/c.md#build), [one](first.md), [code](../../crates/a/lib.rs).\n";
         let relinked_chapter = relinked(chapter, "book/src/why.md", "why.md", &pages);
         assert_eq!(relinked_chapter, "[c](reference/c.md#build), [one](first.md), code.\n");
+        let broken = "see ([the\ndecision](e.md)) and\n[c](c.md).\n\n```text\n[c](c.md)\n```\n";
+        assert_eq!(
+            relinked(broken, "docs/d.md", "reference/d.md", &pages),
+            "see (the\ndecision) and\n[c](../reference/c.md).\n\n```text\n[c](c.md)\n```\n"
+        );
+        assert_eq!(links(broken), [(2, "[the\ndecision]", "e.md"), (3, "[c]", "c.md")]);
         let page = "[c](c.md) [here](#part) [out](https://example.org/a.md) [`x[i]`](../a.rs)\n";
         let relinked_page = relinked(page, "docs/d.md", "reference/d.md", &pages);
         assert_eq!(

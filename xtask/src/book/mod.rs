@@ -183,7 +183,8 @@ fn rust() -> Result<String, String> {
     Ok(text)
 }
 
-/// What the pages of the site would load from elsewhere. A link that a reader follows loads nothing.
+/// What the pages of the site would load from elsewhere. A link that a reader follows loads
+/// nothing.
 fn foreign_loads(site: &Path) -> Result<Vec<String>, String> {
     let mut problems = Vec::new();
     for file in files_below(site)? {
