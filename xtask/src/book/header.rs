@@ -92,8 +92,8 @@ fn part(line: &str) -> Option<&str> {
     (!words.is_empty()).then_some(words)
 }
 
-/// Whether a declaration ends here: its brackets are closed and a semicolon follows, or it is a line
-/// of the preprocessor that the next line does not continue.
+/// Whether a declaration ends here: its brackets are closed and a semicolon follows, or it is a
+/// line of the preprocessor that the next line does not continue.
 fn is_complete(declaration: &[&str]) -> bool {
     let text = declaration.join("\n");
     if text.starts_with('#') || text.starts_with("extern \"C\"") || text == "}" {

@@ -31,8 +31,8 @@ struct Piece<'a> {
     is_code: bool,
 }
 
-/// A text in pieces: fenced blocks, and what stands between blank lines. Together the pieces are the
-/// whole text.
+/// A text in pieces: fenced blocks, and what stands between blank lines. Together the pieces are
+/// the whole text.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces: Vec<Piece<'_>> = Vec::new();
     let (mut begin, mut first, mut at, mut inside) = (0, 1, 0, false);
