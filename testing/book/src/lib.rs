@@ -1,8 +1,8 @@
 //! The Rust programs of the book, run as documentation tests.
 //!
 //! Each chapter in `book/src` with a program in Rust has a line here, but for the chapter on
-//! engines, whose programs are tests of `arrow-device-datafusion`, because they need DataFusion. The
-//! programs of the other languages are tests of `arrow-device-capi` and of the Python package.
+//! engines, whose programs are tests of `arrow-device-datafusion`, because they need DataFusion.
+//! The programs of the other languages are tests of `arrow-device-capi` and of the Python package.
 //! `cargo xtask lint book` sees to it that no chapter is left out.
 
 /// A chapter, whose programs become tests.
