@@ -18,7 +18,9 @@ PACKAGE = os.path.dirname(ad.__file__)
 
 def snippets():
     """The Python of all pages."""
-    pages = ["README.md", "python/README.md", *(f"docs/{name}" for name in sorted(os.listdir(f"{ROOT}/docs")) if name.endswith(".md"))]
+    pages = ["README.md", "python/README.md"]
+    for folder in ("docs", "book/src"):
+        pages += (f"{folder}/{name}" for name in sorted(os.listdir(f"{ROOT}/{folder}")) if name.endswith(".md"))
     for page in pages:
         with open(os.path.join(ROOT, page)) as file:
             for number, part in enumerate(file.read().split("```python\n")[1:]):

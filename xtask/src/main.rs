@@ -1,15 +1,17 @@
 //! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask miri`, `cargo
 //! xtask python`, `cargo xtask peers`, `cargo xtask platforms`, `cargo xtask requirements`, `cargo
-//! xtask lint`, `cargo xtask bench`, `cargo xtask gpu-bundle`.
+//! xtask lint`, `cargo xtask bench`, `cargo xtask book`, `cargo xtask gpu-bundle`.
 //!
 //! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets,
 //! [`miri`] those under Miri, [`python`] the tests of the Python package, [`platforms`] those on
 //! other targets, [`setup`] finds and installs the tools they use, [`peers`] those that are other
 //! implementations of Arrow, [`released`] checks what released packages make of the interface,
 //! [`requirements`] and [`lint`] look at the tree, [`bench`] measures, [`bundle`] packs what runs
-//! on a machine with a GPU, and [`shell`] runs the commands of all of them.
+//! on a machine with a GPU, [`book`] builds the book, and [`shell`] runs the commands of all of
+//! them.
 
 mod bench;
+mod book;
 mod bundle;
 mod dist;
 mod fuzz;
@@ -74,6 +76,10 @@ cargo xtask gpu-bundle [test]
     machine's devices, exchanges data with PyTorch, CuPy, JAX and pyarrow where its Python has them, measures copies,
     and writes one report as JSON. With `test`, run a copy of it on the simulated driver.
 
+cargo xtask book [pages]
+    Build the book, with the references of the interfaces in Rust, C and Python, into target/book: a folder of pages
+    that need no network. With `pages`, without what rustdoc writes. Needs mdbook.
+
 cargo xtask dist [rust | c | python]
     Make all that is released into target/dist, with checksums, and prove the packages from nothing but that folder;
     with a word, the crates, the library for C, or the Python package alone.
@@ -88,8 +94,8 @@ cargo xtask bench --gate
 
 cargo xtask lint [STEP]
     Check format, clippy, documentation, dependencies, requirements, housekeeping, the width of comments, that
-    proofs stand alone, that a type name has one definition in a package, and the list of decisions; with STEP,
-    that alone.
+    proofs stand alone, that a type name has one definition in a package, the list of decisions, and the sources of
+    the book; with STEP, that alone.
 ";
 
 fn main() -> ExitCode {
@@ -118,6 +124,8 @@ fn main() -> ExitCode {
         ["lint"] => lint::lint(None),
         ["lint", step] => lint::lint(Some(step)),
         ["bench", options @ ..] => bench::Wish::parse(options).and_then(|wish| bench::bench(&wish)),
+        ["book"] => book::build(book::Extent::All),
+        ["book", "pages"] => book::build(book::Extent::Pages),
         ["dist"] => dist::dist(dist::Packages::All),
         ["dist", "c"] => dist::dist(dist::Packages::C),
         ["dist", "python"] => dist::dist(dist::Packages::Python),

@@ -138,6 +138,12 @@ pub(crate) fn build() -> Result<String, String> {
     built.map(|wheel| wheel.display().to_string()).ok_or_else(|| "maturin built no wheel".into())
 }
 
+/// What a script prints that describes the installed package; `None` where the package is not
+/// installed.
+pub(crate) fn reference(script: &str) -> Option<String> {
+    shell::output_of(&[&program("python"), script])
+}
+
 fn wheels(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_wheel = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "whl");

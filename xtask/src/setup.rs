@@ -292,6 +292,13 @@ pub(crate) const TORCH: Tool = Tool {
     source: Source::ByHand("target/python/env/bin/pip install torch"),
 };
 
+/// Builds the book. Installing compiles mdBook, which takes minutes.
+pub(crate) const MDBOOK: Tool = Tool {
+    name: "mdbook",
+    is_present: || shell::output_of(&["mdbook", "--version"]).is_some(),
+    source: Source::Crate("mdbook"),
+};
+
 pub(crate) const CARGO_FUZZ: Tool = Tool {
     name: "cargo-fuzz",
     is_present: || shell::output_of(&["cargo", "fuzz", "--version"]).is_some(),

@@ -55,6 +55,11 @@ pub mod v54;
 #[cfg(feature = "datafusion-55")]
 pub mod v55;
 
+/// Runs the programs of a chapter of the book as tests.
+#[cfg(all(doctest, feature = "datafusion-55", feature = "sql"))]
+#[doc = include_str!("../../../book/src/engines.md")]
+struct Chapter;
+
 /// Runs the snippets of a page as tests.
 #[cfg(all(doctest, feature = "datafusion-55", feature = "sql"))]
 #[doc = include_str!("../../../docs/engines.md")]

@@ -11,7 +11,7 @@ mod source;
 use std::time::Instant;
 
 use crate::dist::readme;
-use crate::{requirements, setup, shell, tiers};
+use crate::{book, requirements, setup, shell, tiers};
 
 /// A source file longer than this is not read in one sitting.
 const MOST_LINES: usize = 700;
@@ -41,6 +41,7 @@ const STEPS: &[Step] = &[
     ("names", names),
     ("rooms", rooms),
     ("decisions", decisions),
+    ("book", book::check),
     ("oldest Rust", oldest_rust),
 ];
 
@@ -94,7 +95,7 @@ fn python_package() -> Result<(), String> {
 
 /// The libraries only: the command `arrow-device` and the library `arrow_device` would be written
 /// to one place.
-fn documentation() -> Result<(), String> {
+pub(crate) fn documentation() -> Result<(), String> {
     PACKAGES.iter().try_for_each(|packages| {
         let words = [&["cargo", "doc", "--lib", "--no-deps"], *packages];
         shell::run(&words.concat(), &[("RUSTDOCFLAGS", "-D warnings")])

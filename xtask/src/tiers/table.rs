@@ -269,6 +269,18 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Check,
     },
     Tier {
+        name: "book",
+        purpose: "the book is built without a warning, and loads nothing from a network",
+        // Its programs are tests of `unit and integration`, `datafusion` and `python`, and `cargo
+        // xtask lint` checks its links. Compiling mdBook takes minutes.
+        when: When::Everything,
+        needs: &[setup::MDBOOK],
+        gains_from: &[setup::PYTHON_PACKAGES],
+        variables: &[],
+        command: &["cargo", "xtask", "book"],
+        kind: Kind::Check,
+    },
+    Tier {
         name: "gpu bundle",
         purpose: "the folder for machines with a GPU runs from wherever it was copied, on the simulated driver",
         when: When::All,

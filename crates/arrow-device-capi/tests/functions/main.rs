@@ -14,6 +14,8 @@
 mod abi;
 mod answers;
 #[cfg(target_os = "linux")]
+mod book;
+#[cfg(target_os = "linux")]
 mod builds;
 mod conformance;
 #[cfg(target_os = "linux")]
