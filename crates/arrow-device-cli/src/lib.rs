@@ -69,8 +69,8 @@ Examples:
   arrow-device check --producer ./libmine.so:produce  whether a library of yours keeps to the interface
 
 Environment:
-  ARROW_DEVICE_CUDA_LIBRARY, ARROW_DEVICE_HIP_LIBRARY, ARROW_DEVICE_METAL_LIBRARY, ARROW_DEVICE_OPENCL_LIBRARY,
-  ARROW_DEVICE_VULKAN_LIBRARY, ARROW_DEVICE_WEBGPU_LIBRARY
+  ARROW_DEVICE_CUDA_LIBRARY, ARROW_DEVICE_HEXAGON_LIBRARY, ARROW_DEVICE_HIP_LIBRARY, ARROW_DEVICE_METAL_LIBRARY,
+  ARROW_DEVICE_ONEAPI_LIBRARY, ARROW_DEVICE_OPENCL_LIBRARY, ARROW_DEVICE_VULKAN_LIBRARY, ARROW_DEVICE_WEBGPU_LIBRARY
        the path of the driver's library, in the place of the one that the system finds
   ARROW_DEVICE_CUDA_OPTIONS, ARROW_DEVICE_HIP_OPTIONS
        how GPUs are opened, such as `pool=own keep=1048576` or `batched_copies=0`

@@ -237,7 +237,9 @@ fn help_and_version_are_printed() {
 fn the_help_names_every_variable_that_a_backend_reads() {
     let help = output(&["--help"]);
     let mut seen = 0;
-    for backend in ["cuda", "rocm", "opencl", "vpi", "vulkan", "webgpu", "metal", "oneapi"] {
+    let backends =
+        ["cuda", "hexagon", "metal", "oneapi", "opencl", "rocm", "vpi", "vulkan", "webgpu"];
+    for backend in backends {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         for file in std::fs::read_dir(crates.join(format!("arrow-device-{backend}/src"))).unwrap() {
             let file = file.unwrap().path();
