@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
 
+use arrow_device::convention::{self, Convention};
 use arrow_device::driver::{Addressing, HostAccess, Readiness};
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Result};
 
@@ -201,7 +202,7 @@ pub(crate) fn no_such_memory(device_type: DeviceType, memory: i32) -> Error {
     Error::new(ErrorKind::Unsupported, message).during("open")
 }
 
-/// All rows of the list: of each backend, and one of the types that there is no backend for.
+/// All rows of the list: of each backend, and one of the types whose backends are not in the build.
 fn rows() -> Vec<ArdevDeviceInfo> {
     let of_backend = |backend: &Backend| match (backend.list)() {
         Err(error) => vec![ArdevDeviceInfo::missing(backend.device_type, &error)],
@@ -211,7 +212,7 @@ fn rows() -> Vec<ArdevDeviceInfo> {
     };
     let mut rows = Vec::new();
     let mut others = Vec::new();
-    for (device_type, _) in DeviceType::KNOWN {
+    for Convention { device_type, .. } in convention::ALL {
         match backend(*device_type) {
             Some(backend) => rows.extend(of_backend(backend)),
             None => others.push(device_type.to_string()),

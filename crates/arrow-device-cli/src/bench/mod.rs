@@ -34,7 +34,7 @@ pub(crate) fn command() -> Command {
         .after_help(EXAMPLES)
         .arg(
             Arg::new("devices").long("devices").value_name("DEVICE,...").value_delimiter(',').help(
-                "The devices, as `arrow-device devices` names them; all that are here without this",
+                "The devices, as `arrow-device devices` names them; without this all but simulated hardware",
             ),
         )
         .arg(

@@ -4,7 +4,9 @@ use crate::support::{Folder, complaint, devices, output, text};
 
 #[test]
 fn every_pair_of_devices_is_measured_and_drawn() {
-    let devices = devices();
+    let mut devices = devices();
+    // Simulated hardware is measured on request alone.
+    devices.retain(|device| !device.starts_with("vpi"));
     let folder = Folder::new();
     let picture = folder.path("bandwidth.svg");
     let table =

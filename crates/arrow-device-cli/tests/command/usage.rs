@@ -114,7 +114,8 @@ fn devices_lists_all_fourteen_types_and_why_some_are_not_here() {
     let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default();
     assert!(line("ext_dev:0").contains("the host copies"), "{text}");
     assert!(line("cpu").contains("yes") && line("cpu").contains("iB"), "{text}");
-    assert!(line("metal").contains("no    no backend"), "{text}");
+    let of_metal = line("metal").split_whitespace().nth(1);
+    assert!(cfg!(target_vendor = "apple") || of_metal == Some("no"), "{text}");
     assert!(text.trim_end().ends_with("14 types of device"), "{text}");
 }
 
@@ -174,6 +175,8 @@ fn the_demonstration_runs_on_webgpu() {
     };
     let with_library = |arguments: &[&str]| {
         let mut command = support::arrow_device();
+        // Libraries below wgpu-native complain on their own where the variable is missing.
+        command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
         let output = command.env("ARROW_DEVICE_WEBGPU_LIBRARY", &library).args(arguments).output();
         output.unwrap()
     };
