@@ -11,7 +11,8 @@ Installs the headers, the shared and the static library, a pkg-config file and a
 
   --prefix FOLDER   where to; /usr/local unless named
   --libdir FOLDER   the folder of the libraries below the prefix; lib unless named
-  --features LIST   the devices that the library is built with beside the host and OpenCL: vulkan, webgpu, cuda, rocm, software
+  --features LIST   the devices that the library is built with beside the host and OpenCL: vulkan, webgpu, metal, cuda, rocm,
+                    oneapi, hexagon, vpi, software
   --from FOLDER     take the libraries from there instead of building them
   --no-strip        leave the tables for debuggers in the libraries
 
