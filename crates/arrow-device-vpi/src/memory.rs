@@ -2,8 +2,9 @@
 //!
 //! The free parts are kept by their addresses. An allocation takes the first one that is large
 //! enough, and a part that is given back is joined with its free neighbours. All parts begin and
-//! end at multiples of the alignment, so two allocations have no word in common. The first part of
-//! the memory is never given out: 0 is no address.
+//! end at multiples of the alignment. So two allocations have no word in common where the number of
+//! bytes in a word is a power of two. The first part of the memory is never given out: 0 is no
+//! address.
 
 use std::collections::BTreeMap;
 

@@ -128,6 +128,10 @@ impl Simulator {
 
     /// Lets simulated time go on, while nothing else is done. The unit is the simulator's
     /// precision.
+    ///
+    /// A run that takes longer on the clock on the wall than
+    /// [`Options::wall_limit`](crate::Options::wall_limit) and
+    /// [`Options::patience`](crate::Options::patience) together counts as the loss of the simulator.
     pub fn run(&self, time: u64) -> Result<()> {
         self.ask(Step::Run { time }).map(drop)
     }
@@ -192,7 +196,8 @@ impl Simulator {
         self.0.engine.check_is_there().is_err()
     }
 
-    /// The number of the simulator's process, if the driver has started it.
+    /// The number of the simulator's process, if the driver has started it. The number stays the
+    /// same after the process has ended, and may then be that of another process.
     pub fn process(&self) -> Option<u32> {
         self.0.process
     }

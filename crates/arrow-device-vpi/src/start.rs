@@ -3,7 +3,8 @@
 //! `vvp` looks for a module by its name with `.vpi` behind, in a folder that it is told. So each
 //! simulator gets a folder of its own, with a link to the module and, where the design has to be
 //! compiled, with the compiled design. The child's standard input is its end of the connection:
-//! nobody else can connect, and the simulator ends when this process does.
+//! nobody else can connect, and the simulator ends when this process does, or with the last child
+//! of `fork` that has the descriptor of this process's end, too.
 
 use std::ffi::OsStr;
 use std::fs::DirBuilder;
