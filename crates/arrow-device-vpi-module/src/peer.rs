@@ -44,8 +44,8 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Self::Listener(_, path) = self {
-            // Where the file cannot be removed, the next simulation with this path finds the path taken,
-            // and prints that.
+            // Where the file cannot be removed, the next simulation with this path finds the path
+            // taken, and prints that.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -69,8 +69,8 @@ impl Peer {
         arrow_device_vpi_protocol::send(&mut self.0, &answer.encode())
     }
 
-    /// Whether the host has closed its end. A host that has sent something, although it was to wait,
-    /// counts as there: the bytes are read with the next request.
+    /// Whether the host has closed its end. A host that has sent something, although it was to
+    /// wait, counts as there: the bytes are read with the next request.
     pub(crate) fn has_gone(&self) -> bool {
         let mut byte = 0_u8;
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;

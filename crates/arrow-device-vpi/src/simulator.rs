@@ -131,7 +131,8 @@ impl Simulator {
     ///
     /// A run that takes longer on the clock on the wall than
     /// [`Options::wall_limit`](crate::Options::wall_limit) and
-    /// [`Options::patience`](crate::Options::patience) together counts as the loss of the simulator.
+    /// [`Options::patience`](crate::Options::patience) together counts as the loss of the
+    /// simulator.
     pub fn run(&self, time: u64) -> Result<()> {
         self.ask(Step::Run { time }).map(drop)
     }
