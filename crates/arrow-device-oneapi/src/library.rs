@@ -76,8 +76,8 @@ pub(crate) unsafe fn give(functions: Functions) -> Result<()> {
 }
 
 /// Has the runtime initialise itself, which the runtime does when it is first asked for its
-/// devices. Handlers of the end of the process that the runtime registers then run after those of
-/// `arrow_device`.
+/// devices. The handlers of the end of the process that the runtime registers meanwhile run after
+/// those of `arrow_device`, which are registered later.
 fn begin(loaded: Loaded) -> Loaded {
     let functions = &loaded.functions;
     // SAFETY: UNS-31: the function is that of the table; the number asks for all devices.
