@@ -9,7 +9,8 @@
 //!   barrier behind the event. For a queue out of order the host waits.
 //! * Memory is named by addresses, so a part is an address, too. The host reads memory of the
 //!   kinds [`Kind::Host`] and [`Kind::Shared`] where it lies.
-//! * On GPUs that SYCL drives by OpenCL, queues are flushed behind each event ([`Flusher`]).
+//! * On devices that SYCL drives by OpenCL, other than processors, queues are flushed behind each
+//!   event ([`Flusher`]).
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -44,7 +45,7 @@ pub(crate) struct SyclDriver {
     /// The queue that memory is allocated by, and that copies of foreign memory to be mapped go
     /// through. Dropped before its context.
     own: Owned,
-    /// Has queues flushed, where SYCL does not do that by itself.
+    /// Has queues flushed, on devices where SYCL does not do that by itself.
     flusher: Option<Flusher>,
     device: SyclDevice,
     context: Arc<Context>,
@@ -337,8 +338,8 @@ unsafe impl Driver for SyclDriver {
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
         const OPERATION: &str = "ask a queue";
-        // dpctl has no such question. A barrier on a queue without work passes as soon as the
-        // runtime gets to it.
+        // dpctl cannot be asked whether a queue is idle. A barrier on a queue without work passes
+        // as soon as the runtime gets to the barrier.
         // SAFETY: UNS-22, which the caller keeps.
         let event = unsafe { self.event_behind(queue, OPERATION) }?;
         for _ in 0..LOOKS {
@@ -372,7 +373,8 @@ unsafe impl Driver for SyclDriver {
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
         const OPERATION: &str = "wait for an event";
         let event = event.as_ptr();
-        // Of failed work the runtime tells nobody who waits behind the barrier.
+        // If the work has failed already, the caller is told here: the runtime would tell nobody
+        // who waits behind the barrier.
         // SAFETY: UNS-22, which the caller keeps: the event is alive.
         if unsafe { is_over(self.functions, event, OPERATION, self.id) }? {
             return Ok(Waiting::Queued);
@@ -400,7 +402,7 @@ unsafe impl Driver for SyclDriver {
         if unsafe { is_over(self.functions, event, OPERATION, self.id) }? {
             return Ok(true);
         }
-        // The event may be foreign, and its maker may have left this out.
+        // The event may be foreign, and its maker may have left out the flush.
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.flush(event) }?;
         // SAFETY: UNS-22, which the caller keeps.

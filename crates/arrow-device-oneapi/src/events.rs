@@ -1,7 +1,8 @@
 //! Asks about `sycl::event`s and waits for them, whoever made them.
 //!
-//! Every wait asks again and again: dpctl's own wait ends the process where the work has failed.
-//! A short wait asks without a pause; after that each pause is longer, up to a bound.
+//! Every wait asks again and again, because dpctl's own wait ends the process where the work has
+//! failed. A wait asks without a pause at first. After that there is a pause before each question,
+//! and each pause is longer than the one before, up to a bound.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};

@@ -1,10 +1,11 @@
-//! Has queues of OpenCL flushed, which SYCL's functions do not offer.
+//! Has queues of OpenCL flushed. SYCL has no function for that.
 //!
-//! OpenCL may keep work that was submitted until somebody flushes its queue. SYCL flushes a queue
-//! when another queue is told to wait for its work. So a barrier behind an event, on a queue of
-//! this crate's, flushes the event's queue. What waits on the queue of this crate would then be
-//! kept by OpenCL itself. Therefore there are two such queues, which take turns: the barrier on one
-//! waits for the newest barrier on the other, too, so that at most one barrier is kept.
+//! OpenCL may keep submitted work from the device until somebody flushes the queue. SYCL flushes a
+//! queue when another queue is told to wait for work of that queue. So a barrier behind an event,
+//! on a queue of this crate, flushes the queue of the event. OpenCL may then keep the barrier
+//! itself. Therefore this crate has two queues for barriers, which take turns. Each barrier also
+//! waits for the newest barrier on the other queue, and so has the other queue flushed: of all
+//! barriers, only the newest one may be kept.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,7 +18,7 @@ pub(crate) struct Flusher {
 }
 
 struct Newest {
-    /// The queue of the next barrier, and then the other one. Dropped after the event.
+    /// The queue of the next barrier, and then the other one.
     queues: [Owned; 2],
     barrier: Option<Owned>,
 }

@@ -5,10 +5,11 @@
 //! `arrow_device/sycl.hpp` of this crate has the same struct, and fills it.
 //!
 //! None of the functions may throw. In dpctl, an exception of the runtime becomes a null pointer or
-//! the status [`UNKNOWN`] in all of these functions but two: the allocation of host memory throws
-//! where the device has no such memory, so the device is asked first; and memory is freed only if
-//! the same runtime has allocated it. Functions of dpctl that wait (`DPCTLQueue_Wait`,
-//! `DPCTLEvent_Wait`) end the process where the work has failed, so they are not in the table.
+//! the status [`UNKNOWN`] in all of these functions but two. The allocation of host memory throws
+//! if the device has no such memory, so the device is asked first. The function that frees memory
+//! may throw, so this crate frees only memory that the same runtime has allocated. Functions of
+//! dpctl that wait (`DPCTLQueue_Wait`, `DPCTLEvent_Wait`) end the process if the work has failed,
+//! so these functions are not in the table.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -23,7 +24,7 @@ pub type Allocate = unsafe extern "C" fn(usize, usize, Object) -> Object;
 pub(crate) const ALL_DEVICES: c_int = (31 << 16) | 63;
 /// The backend OpenCL.
 pub(crate) const OPENCL: c_int = 1 << 18;
-/// The property of a queue that is in order.
+/// The property that makes a queue one in order.
 pub(crate) const IN_ORDER: c_int = 1 << 1;
 
 /// The device is a processor.
@@ -44,7 +45,7 @@ pub(crate) const COMPLETE: c_int = 3;
 /// The work is over and has failed. Only tables of C++ engines say so.
 pub(crate) const FAILED: c_int = -1;
 
-/// Memory that no runtime of the context knows.
+/// Memory that the context does not know.
 pub(crate) const NO_USM: c_int = 0;
 /// Memory of a device, which the host cannot read.
 pub(crate) const DEVICE_MEMORY: c_int = 1;

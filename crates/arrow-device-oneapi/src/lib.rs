@@ -29,15 +29,17 @@
 //! | `device_id` | the index of the device in the list of root devices, as dpctl's `get_device_id` and DLPack have it |
 //! | `sync_event` | null, or the address of a `sycl::event` object (`sycl::event*`, dpctl's `DPCTLSyclEventRef`), of the same major version of the SYCL runtime |
 //!
-//! Both sides use one `sycl::context`, since USM of another context is unknown to a queue. [`open`]
-//! takes the default context of the device's platform, which `sycl::queue` takes, too, and with it
-//! dpctl, dpnp and PyTorch. [`open_from`] takes the context of the application's queue. Where
-//! several contexts of a device are open, the runtime is asked which of them an address belongs to.
-//! A queue of another context gets [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a
-//! copy to it goes through host memory.
+//! Both sides use one `sycl::context`, because a queue does not know USM of another context.
+//! [`open`] takes the default context of the device's platform. A `sycl::queue` that is made
+//! without a context has the same one, and so have the queues of dpctl, dpnp and PyTorch.
+//! [`open_from`] takes the context of the application's queue. Where several contexts of a device
+//! are open, the runtime is asked which of them an address belongs to. For a queue of another
+//! context the memory is [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to
+//! such a queue goes through host memory.
 //!
-//! The exporter keeps the `sycl::event` object until its release callback. A consumer's queue waits
-//! by a barrier behind the event, if it is in order; for a queue out of order the host waits.
+//! The exporter keeps the `sycl::event` object until the release callback is called. Where a queue
+//! of this crate has to wait for the event, a queue in order waits by a barrier behind the event;
+//! for a queue out of order the host waits.
 //!
 //! # Kinds of memory
 //!
@@ -62,19 +64,22 @@
 //! ```
 //!
 //! Queues that are opened here are in order. A queue that is
-//! [adopted](arrow_device::Device::adopt_queue) may be out of order. Then this crate puts barriers
-//! around the copies that it submits, and the host waits where the queue has to wait for an event:
-//! in DPC++ 2026.2, a command that is submitted behind a barrier may start before the barrier has
-//! passed, where the barrier waits for a task of the host. So the application's own commands name
-//! the events that they wait for, also behind copies of this crate.
+//! [adopted](arrow_device::Device::adopt_queue) may be out of order. This crate puts barriers
+//! around the copies that it submits to such a queue. Where such a queue has to wait for an event,
+//! the host waits instead. The reason is that in DPC++ 2026.2 a command that is submitted behind a
+//! barrier may start before the barrier has passed, if the barrier waits for a task of the host.
+//! For the same reason the application's own commands have to name the events that they wait for,
+//! also the commands behind copies of this crate.
 //!
 //! # Work that fails
 //!
 //! dpctl tells of a failed event no more than that its status is unknown. Whoever waits for such an
-//! event gets an error, and memory that waits for it is kept: the work may still run. A table of
-//! [`Functions`] that a C++ engine fills can tell that work has failed
-//! ([`WorkFailed`](arrow_device::ErrorKind::WorkFailed)). Nothing here calls a function of dpctl
-//! that ends the process in such a case, so all waits ask again and again.
+//! event gets an error, and memory that waits for the event is kept, because the work may still
+//! run. A table of [`Functions`] that a C++ engine fills can tell that work has failed
+//! ([`WorkFailed`](arrow_device::ErrorKind::WorkFailed)). Whether work behind failed work fails as
+//! well is up to the runtime: this crate asks about the events alone. dpctl's functions that wait
+//! end the process where work has failed. This crate calls none of them: every wait asks about the
+//! event again and again.
 
 mod driver;
 mod error;
@@ -112,7 +117,7 @@ pub enum Kind {
 impl Kind {
     const ALL: [Self; 3] = [Self::Device, Self::Host, Self::Shared];
 
-    /// The aspect of a device that has this kind.
+    /// The aspect of a device that has this kind of memory.
     fn aspect(self) -> c_int {
         match self {
             Self::Device => HAS_DEVICE_MEMORY,
@@ -130,8 +135,8 @@ pub struct Listed {
     pub index: usize,
     /// The name of the device, for people.
     pub name: String,
-    /// The kinds of memory that the device can be opened with. There may be none: SYCL also lists
-    /// devices without USM.
+    /// The kinds of memory that the device can be opened with. The list may be empty, because SYCL
+    /// also lists devices without USM.
     pub kinds: Vec<Kind>,
     /// How many bytes of memory the device has.
     pub memory: u64,
@@ -163,8 +168,8 @@ pub fn open(index: usize) -> Result<Device> {
     open_with(index, Kind::Device)
 }
 
-/// Opens a device, as [`open`] does, with this kind of memory. It is [`ErrorKind::Unsupported`]
-/// where the device does not have this kind.
+/// Opens a device, as [`open`] does, with this kind of memory. The result is an error of the kind
+/// [`ErrorKind::Unsupported`] if the device does not have this kind of memory.
 pub fn open_with(index: usize, kind: Kind) -> Result<Device> {
     let functions = library::load()?;
     let device = SyclDevice::all(functions).into_iter().nth(index);
@@ -173,11 +178,11 @@ pub fn open_with(index: usize, kind: Kind) -> Result<Device> {
     open_in(functions, context, device, kind)
 }
 
-/// Opens the device of the application's queue, in the context of that queue. The context is kept
-/// as long as the device is open; the queue is not.
+/// Opens the device of the application's queue, in the context of that queue, with this kind of
+/// memory. The context is kept as long as the device is open. The queue is not kept.
 ///
-/// A device that is a part of another one (a tile) is [`ErrorKind::InvalidArgument`], since it has
-/// no id.
+/// A device that is a part of another device (a tile) has no id. For a queue of such a part, the
+/// result is an error of the kind [`ErrorKind::InvalidArgument`].
 ///
 /// # Safety
 /// `queue` is a `sycl::queue*` that is alive during the call, of the SYCL runtime that dpctl's
@@ -214,9 +219,10 @@ fn open_in(
 /// process. An engine in C++ fills the table by the header `arrow_device/sycl.hpp` of this crate,
 /// which has the same struct.
 ///
-/// Has to be called before a device is opened or listed. The same table may be given again. It is
-/// [`ErrorKind::InvalidArgument`] where the process uses another runtime already, or the table has
-/// another size.
+/// This function has to be called before a device is opened or listed, also where the listing finds
+/// no library. The same table may be given again. The result is an error of the kind
+/// [`ErrorKind::InvalidArgument`] if the process has looked for another runtime already, or if the
+/// table has another size.
 ///
 /// # Safety
 /// Each function has the type and the meaning that [`Functions`] says, and stays loaded as long as

@@ -1,8 +1,8 @@
-//! Finds dpctl's library, and the functions in it; or takes the table of a C++ engine.
+//! Finds dpctl's library and the functions in it, or takes the table of a C++ engine.
 //!
-//! A process has one table, the first one, which stays until the process ends, because memory that
-//! was handed out is released through it. `ARROW_DEVICE_ONEAPI_LIBRARY` names another library to
-//! load.
+//! A process has one table. The first table stays until the process ends, because memory that was
+//! handed out is released through the table. The environment variable `ARROW_DEVICE_ONEAPI_LIBRARY`
+//! names another library to load.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
@@ -23,7 +23,8 @@ static LOADED: OnceLock<Result<Loaded, String>> = OnceLock::new();
 /// The table of the process, and what keeps its functions loaded.
 struct Loaded {
     functions: Functions,
-    /// Kept here so that tools which look for leaks find the library. Null for an engine's table.
+    /// Kept here so that tools which look for leaks find the library. `None` for the table of an
+    /// engine.
     _library: Option<&'static Library>,
 }
 
@@ -74,8 +75,9 @@ pub(crate) unsafe fn give(functions: Functions) -> Result<()> {
     )
 }
 
-/// Has the runtime initialise itself, which it does when it is first asked for its devices. The
-/// library then sees the end of the process before the runtime's own handlers.
+/// Has the runtime initialise itself, which the runtime does when it is first asked for its
+/// devices. The handlers of the end of the process that the runtime registers meanwhile run after
+/// those of `arrow_device`, which are registered later.
 fn begin(loaded: Loaded) -> Loaded {
     let functions = &loaded.functions;
     // SAFETY: UNS-31: the function is that of the table; the number asks for all devices.

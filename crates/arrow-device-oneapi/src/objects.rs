@@ -1,8 +1,9 @@
 //! Owners of SYCL's objects: devices, contexts and queues.
 //!
-//! A [`Context`] has a number, which stays the number of the `sycl::context` as long as anybody
-//! has the context open: it is the instance of the [`Runtime`](arrow_device::driver::Runtime).
-//! Two `sycl::context`s that compare equal are one, whoever made the copies.
+//! A [`Context`] has a number, which is the instance of the
+//! [`Runtime`](arrow_device::driver::Runtime). The number stays that of the `sycl::context` as long
+//! as anybody has the context open. Two `sycl::context`s that compare equal are one context,
+//! whoever made the copies.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_int};
@@ -144,8 +145,9 @@ impl SyclDevice {
         owned
     }
 
-    /// The default context of the device's platform, which dpctl, dpnp and torch use as well. It is
-    /// kept as long as the process: a context that is opened again is the same runtime.
+    /// The default context of the device's platform, which dpctl, dpnp and PyTorch use as well. The
+    /// context is kept until the process ends, so that whoever opens it again gets the same
+    /// runtime.
     pub(crate) fn default_context(&self) -> Result<Arc<Context>> {
         // SAFETY: UNS-31: the device is alive in its owner.
         let context = unsafe { (self.functions.device_context)(self.object()) };
@@ -190,7 +192,7 @@ struct Contexts {
     open: Vec<Weak<Context>>,
     /// Those that stay open.
     kept: Vec<Arc<Context>>,
-    /// How many there were.
+    /// How many contexts there were.
     count: usize,
 }
 
@@ -240,7 +242,7 @@ impl Context {
         self.number
     }
 
-    /// The kind of memory at an address, by the table's numbers. For 0 there is none.
+    /// The kind of memory at an address, by the table's numbers. The address 0 has no memory.
     pub(crate) fn kind_at(&self, address: usize) -> c_int {
         if address == 0 {
             return crate::functions::NO_USM;

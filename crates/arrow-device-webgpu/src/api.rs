@@ -1,9 +1,9 @@
 //! The functions of `webgpu.h` that this crate calls, and the structs that they take.
 //!
-//! The declarations are those of the header as wgpu-native 29 and Dawn have it in common. Only
-//! structs and members are used that both have in the same places. The limits are written by the
-//! library into a struct that is longer than any known version of it, and are given back as they
-//! came.
+//! The declarations are those that the headers of wgpu-native 29 and of Dawn have in common: this
+//! crate uses only structs and members that both headers have in the same places. A library writes
+//! its limits into a struct that is longer than any known version of that struct, and gets the
+//! limits back as they came.
 //!
 //! A library is never unloaded, because memory that was handed out is released through it.
 
@@ -44,7 +44,7 @@ pub(crate) mod error_type {
 pub(crate) mod filter {
     pub(crate) const VALIDATION: u32 = 1;
     pub(crate) const OUT_OF_MEMORY: u32 = 2;
-    /// wgpu-native ends the process where it is given this one.
+    /// wgpu-native ends the process where it is given this filter.
     pub(crate) const INTERNAL: u32 = 3;
 }
 
@@ -303,8 +303,8 @@ pub(crate) unsafe fn of_library(name: &OsStr) -> Result<Api, String> {
     unsafe { find(&lookup) }.map_err(|error| format!("{}: {error}", name.to_string_lossy()))
 }
 
-/// Finds all functions. An error where one is missing, and where the library is known to have other
-/// declarations than those here.
+/// Finds all functions. The result is an error if a function is missing, or if the library is known
+/// to have other declarations than this file.
 ///
 /// # Safety
 /// Each address that is found is that of the function of this name (UNS-31).

@@ -1,6 +1,6 @@
 //! The [`Driver`] of a WebGPU device: translates operations on raw handles to calls of `webgpu.h`.
 //!
-//! * A copy from the host is a list of writes; one within the device, or to the host, is one
+//! * A copy from the host is a list of writes. A copy within the device, or to the host, is one
 //!   submission.
 //! * An event is a [`Point`], which the handle points to.
 //! * All queues are the device's one queue, so a queue waits for no event of its own.

@@ -1,9 +1,11 @@
 //! Errors of WebGPU: scopes that catch them, and what they become.
 //!
-//! An error of WebGPU is not the result of a call. It goes to the innermost error scope of the
-//! device that asks for errors of its type. Without such a scope it goes to the callback that the
-//! device was made with, which in wgpu-native ends the process if the application named none. So
-//! each call of this crate that can be refused stands in scopes of all types.
+//! An error of WebGPU is not the result of a call. The error goes to the innermost error scope of
+//! the device that asks for errors of this type. Without such a scope the error goes to the
+//! callback that the device was made with; if the application named none, wgpu-native ends the
+//! process. So the calls of this crate that can be refused stand in scopes of all types that the
+//! WebGPU library knows. Submissions do not: they may run callbacks of the application, and their
+//! commands were accepted before.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -14,16 +14,16 @@ pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 /// Finds a function by its name.
 type Find = dyn Fn(&CStr) -> Option<NonNull<c_void>> + Send + Sync;
 
-/// The library that made an application's handles.
+/// The WebGPU library that made an application's handles.
 #[derive(Clone)]
 pub(crate) enum Functions {
-    /// The one that this crate loads by itself.
+    /// The library that this crate loads by itself.
     OfThisCrate,
     OfLibrary(OsString),
     ByName(Arc<Find>),
 }
 
-/// A device of the application's with its queue, and the library that they are of.
+/// A device of the application with its queue, and the WebGPU library that made both.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -51,15 +51,15 @@ pub struct Handles {
     pub(crate) owner: Option<Owner>,
 }
 
-// SAFETY: handles, which `Handles::new` says may be used on any thread, or under the lock that was
-// given.
+// SAFETY: the handles may be used on any thread, or under the lock that was given: `with_lock` says
+// which devices need the lock.
 unsafe impl Send for Handles {}
 // SAFETY: the members do not change, and the handles may be used on several threads at once, or
 // under the lock that was given.
 unsafe impl Sync for Handles {}
 
 impl Handles {
-    /// A `WGPUDevice` and its `WGPUQueue`, of the library that this crate loads.
+    /// A `WGPUDevice` and its `WGPUQueue`, made by the library that this crate loads.
     pub fn new(device: NonNull<c_void>, queue: NonNull<c_void>) -> Self {
         Self {
             device,
@@ -73,15 +73,15 @@ impl Handles {
         }
     }
 
-    /// Sets the library that made the handles, by its path or by a name that the system finds. A
-    /// library that is loaded already is not loaded again.
+    /// Sets the WebGPU library that made the handles, by its path or by a name that the system
+    /// finds. A library that is loaded already is not loaded a second time.
     pub fn with_library(mut self, library: impl AsRef<Path>) -> Self {
         self.functions = Functions::OfLibrary(library.as_ref().as_os_str().to_owned());
         self
     }
 
-    /// Sets how the functions of the library are found, such as one that is linked into the
-    /// application. `lookup` returns the function of this name, or `None`.
+    /// Sets how the functions of the WebGPU library are found, for a library that is linked into
+    /// the application, for example. `lookup` returns the function of this name, or `None`.
     pub fn with_lookup(
         mut self,
         lookup: impl Fn(&CStr) -> Option<NonNull<c_void>> + Send + Sync + 'static,
@@ -90,24 +90,25 @@ impl Handles {
         self
     }
 
-    /// Sets the `WGPUInstance` of the device. A library that is neither wgpu-native nor Dawn needs
-    /// the instance: its events are processed by `wgpuInstanceProcessEvents`.
+    /// Sets the `WGPUInstance` of the device. This is required for a library that is neither
+    /// wgpu-native nor Dawn: such a device is polled by `wgpuInstanceProcessEvents`.
     pub fn with_instance(mut self, instance: NonNull<c_void>) -> Self {
         self.instance = Some(instance);
         self
     }
 
-    /// Sets the flag that tells of the loss of the device. A lost device is told by the callback
-    /// that the device was made with, and the application sets the flag there.
+    /// Sets the flag that tells of the loss of the device. The application sets the flag in the
+    /// `WGPUDeviceLostCallback` that the device was made with. This crate sets the same flag where
+    /// the device refuses everything, as lost devices of wgpu-native do.
     pub fn with_loss(mut self, is_lost: Arc<AtomicBool>) -> Self {
         self.is_lost = Some(is_lost);
         self
     }
 
-    /// Sets the lock that everybody holds while calling the library with the device or what was
-    /// made of it. wgpu-native needs none, and neither do devices of Dawn with the feature
-    /// `ImplicitDeviceSynchronization`. A thread that holds the lock must not call `arrow_device`,
-    /// and neither must a callback of the runtime.
+    /// Sets the lock that everybody holds while calling the WebGPU library with the device or what
+    /// was made of the device. wgpu-native needs no lock, and neither do devices of Dawn with the
+    /// feature `ImplicitDeviceSynchronization`. A thread that holds the lock must not call
+    /// `arrow_device`, and neither must a callback of WebGPU, which may run under the lock.
     pub fn with_lock(mut self, lock: Arc<Mutex<()>>) -> Self {
         self.lock = Some(lock);
         self
@@ -119,8 +120,9 @@ impl Handles {
         self
     }
 
-    /// Sets an owner that is kept as long as anything of the device that is opened with these
-    /// handles. The owner may release the device when it is dropped.
+    /// Sets an owner, which is kept as long as anything of the device that is opened with these
+    /// handles is there. The owner may release the application's references to the device and the
+    /// queue when the owner is dropped.
     pub fn kept_by(mut self, owner: impl Any + Send + Sync) -> Self {
         self.owner = Some(Arc::new(owner));
         self

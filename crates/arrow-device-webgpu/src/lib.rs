@@ -29,9 +29,10 @@
 //! | `sync_event` | null: the interface has no event for WebGPU |
 //!
 //! Both sides use one `WGPUDevice` and its queue. The struct tells neither the queue nor the
-//! library, so the application gives them to all libraries: [`open_from`] takes them, and
-//! afterwards [`open_for`] finds the device of an array by its number. An application without a
-//! device of its own gets one from [`open`], and passes on the result of [`handles_of`].
+//! implementation of WebGPU, so the application gives both to every library that exchanges arrays
+//! on the device. Here [`open_from`] takes them, and afterwards [`open_for`] finds the device of an
+//! array by its number. An application without a device of its own gets a device from [`open`], and
+//! passes on the result of [`handles_of`].
 //!
 //! A consumer that submits work to the queue waits for nothing: its work comes after all that the
 //! producer submitted before the export. Whoever reads on the host waits for the queue.
@@ -67,11 +68,11 @@
 //!
 //! # Sizes
 //!
-//! WebGPU copies four bytes at a time, at multiples of four, and never inside one buffer. The
-//! library does all other copies, of any bytes, by way of fresh memory or the host
+//! WebGPU copies units of four bytes, at multiples of four, and never from a buffer to the same
+//! buffer. [`arrow_device`] does all other copies, of any bytes, by way of fresh memory or the host
 //! ([`Properties::copy_unit`](arrow_device::driver::Properties::copy_unit)). Buffers that are
-//! allocated here have whole units. The last bytes of another's buffer whose size is not a multiple
-//! of four cannot be copied.
+//! allocated here have whole units. Where the size of another party's buffer is not a multiple of
+//! four, the last bytes of that buffer cannot be copied.
 //!
 //! A buffer has at most [`Limits::max_buffer`] bytes. A kernel binds at most
 //! [`Limits::max_binding`] bytes of a buffer at once, so a column that is larger is bound in parts,
@@ -81,39 +82,45 @@
 //! # The queue
 //!
 //! [`Queue::raw`](arrow_device::Queue::raw) is the `WGPUQueue`. All queues that are opened on a
-//! device are this one. Copies from the host are handed to the library by `wgpuQueueWriteBuffer`
-//! and submitted with the next commands: the application's, or those of the next question or wait.
-//! The copies of all columns of
-//! a batch are one submission.
+//! device are this one. Copies from the host are handed to the WebGPU library by
+//! `wgpuQueueWriteBuffer`. They are submitted with the next commands: those of the application, or
+//! those that this crate submits when somebody next asks about the queue or waits for it. The
+//! copies of all columns of a batch are one submission.
 //!
 //! # Waiting and callbacks
 //!
-//! WebGPU tells by callbacks what is done, and calls back only while it is polled. This crate polls
-//! (`wgpuDevicePoll`, `wgpuInstanceProcessEvents`) while the library asks or waits for the queue,
-//! and never calls `wgpuInstanceWaitAny`, which ends the process in wgpu-native. Polling also runs
-//! callbacks of the application, which may use this library then. wgpu-native polls inside
+//! WebGPU tells by callbacks what is done, and needs to be polled for that. This crate polls
+//! (`wgpuDevicePoll`, `wgpuInstanceProcessEvents`) when [`arrow_device`] asks about the queue or
+//! waits for it, and never calls `wgpuInstanceWaitAny`, which ends the process in wgpu-native. A
+//! poll also runs callbacks of the application. These may call [`arrow_device`], except on a device
+//! that was opened with a lock ([`Handles::with_lock`]). wgpu-native polls inside
 //! `wgpuQueueSubmit`, too.
 //!
-//! Every call that WebGPU can refuse stands in error scopes, so that errors of this crate do not
-//! reach the application's callback. Scopes of the application on another thread may catch them,
-//! where a library has one stack of scopes for all threads.
+//! Calls that WebGPU can refuse are made in error scopes, so that errors of this crate do not reach
+//! the application's callback. A submission is made outside of scopes: WebGPU has accepted the
+//! commands by then, and refuses them only if the device was lost, or somebody destroyed or mapped
+//! a buffer, in the meantime. Where a WebGPU library has one stack of scopes for all threads,
+//! scopes of the application on another thread may catch errors of this crate.
 //!
 //! # Threads
 //!
-//! wgpu-native may be called on all threads at once. So may devices of Dawn with the feature
-//! `ImplicitDeviceSynchronization`, with which [`open`] makes them. Any other device needs a lock
-//! that everybody takes: [`Handles::with_lock`].
+//! wgpu-native may be called on all threads at once. So may Dawn for a device with the feature
+//! `ImplicitDeviceSynchronization`, which [`open`] asks for. Any other device needs a lock that
+//! everybody takes: [`Handles::with_lock`].
 //!
 //! # A device that is lost
 //!
 //! WebGPU tells of the loss by a callback that is named when the device is made, and accepts calls
-//! silently afterwards. Each operation looks at the flag that the callback sets: that of [`open`],
-//! or of [`Handles::with_loss`]. wgpu-native tells by errors of calls instead, which are understood
-//! as well. A lost device stays lost: copies, waits and questions are an
-//! [`ErrorKind::DeviceLost`], and everything that was kept for its queue is released.
+//! silently afterwards. The callback sets a flag, which each operation looks at: the flag is that
+//! of [`open`], or the one that was given to [`Handles::with_loss`]. wgpu-native tells of the loss
+//! by errors of calls instead: a device that refuses even a buffer of four bytes counts as lost. A
+//! lost device stays lost, also for whoever opens the same device again. Copies, waits and
+//! questions are an [`ErrorKind::DeviceLost`], and everything that was kept for the queue is
+//! released.
 //!
-//! Work that fails, by what a callback says, is an [`ErrorKind::WorkFailed`] for whoever waits for
-//! it and for all later work of the queue. Opening the device again begins anew.
+//! Where a callback says that work has failed, whoever waits for that work, or for later work of
+//! the queue, gets an [`ErrorKind::WorkFailed`]. [`open_from`] opens such a device anew; [`open`]
+//! gives the failed device again.
 
 mod api;
 mod driver;
@@ -161,11 +168,11 @@ pub struct Limits {
     pub max_binding: u64,
 }
 
-/// Names the file of the library to load, in place of `ARROW_DEVICE_WEBGPU_LIBRARY` and of the
-/// names that are looked for. Loads nothing.
+/// Names the file of the WebGPU library to load, in place of the file that
+/// `ARROW_DEVICE_WEBGPU_LIBRARY` names, and of the usual names. Loads nothing.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] if another library was named before, or one is loaded already.
+/// [`ErrorKind::InvalidArgument`] if another library was named before, or was looked for already.
 ///
 /// # Safety
 /// The file's initialisers are sound, and its functions are those of `webgpu.h` that have their
@@ -190,8 +197,8 @@ pub fn devices() -> Result<Vec<Listed>> {
     own::list()
 }
 
-/// Opens a device with all that its adapter allows. All who open a device in this process share one
-/// `WGPUDevice`, which is kept.
+/// Opens a device with the largest limits that its adapter allows. All who open the device of one
+/// index in this process share one `WGPUDevice`, which is kept until the process ends.
 pub fn open(index: usize) -> Result<Device> {
     own::open(index).map(|logical| Device::new(WebGpuDriver::new(logical, None)))
 }
@@ -220,8 +227,8 @@ pub unsafe fn open_from(handles: Handles) -> Result<Device> {
 /// Finds the open device of an `ArrowDeviceArray`'s `device_id`, which is the value of a
 /// `WGPUDevice`.
 ///
-/// The struct does not tell the queue and the library. So the device has to be open in this process
-/// already. Otherwise this is [`ErrorKind::DeviceMissing`].
+/// The struct tells neither the queue nor the WebGPU library, so the device has to be open in this
+/// process already. Otherwise the result is an error of the kind [`ErrorKind::DeviceMissing`].
 pub fn open_for(device_id: i64) -> Result<Device> {
     let id = DeviceId::new(DeviceType::WEBGPU, device_id);
     Device::find(id).ok_or_else(|| {

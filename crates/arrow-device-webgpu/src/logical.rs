@@ -10,10 +10,10 @@
 //! * **Points** are made of callbacks: see [`marker`](crate::marker).
 //! * **Reads** pass through staging buffers: see [`reads`](crate::reads).
 //!
-//! What must stay true: no lock of this crate is held while the runtime may run callbacks of the
-//! application, which are polls and submissions (wgpu-native polls inside `wgpuQueueSubmit`). Locks
-//! are taken in this order: the application's, that of the scopes or of the reads. Nothing is
-//! called under the lock of the state.
+//! What must stay true: no lock of a [`Logical`] is held in calls in which the runtime may run
+//! callbacks of the application. These are polls and submissions (wgpu-native polls inside
+//! `wgpuQueueSubmit`). Locks are taken in this order: the application's lock, then the lock of the
+//! scopes or that of the reads. Nothing is called under the lock of the state.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -199,7 +199,7 @@ impl Logical {
         })
     }
 
-    /// The device that was opened last by this id.
+    /// The device with this id that was opened last.
     pub(crate) fn find(id: DeviceId) -> Option<Arc<Self>> {
         let open = lock(OPEN.get());
         // Shares are dropped only after the lock is given back: the last one closes a device.
@@ -234,8 +234,8 @@ impl Logical {
 
     // ---- errors
 
-    /// Makes calls under error scopes. Returns what a scope caught. The calls run no callback of
-    /// the application.
+    /// Makes calls under error scopes. Returns what a scope caught. `call` makes no call in which
+    /// the runtime may run a callback of the application.
     pub(crate) fn scoped<R>(&self, call: impl FnOnce(&Api) -> R) -> (R, Option<Caught>) {
         const ALL: [u32; 3] = [filter::INTERNAL, filter::OUT_OF_MEMORY, filter::VALIDATION];
         // wgpu-native ends the process for a filter that it does not know.
@@ -276,7 +276,7 @@ impl Logical {
     }
 
     /// The error for what a scope caught. A device that refuses a buffer of four bytes is lost:
-    /// wgpu-native tells that by the errors of calls, and by no callback.
+    /// wgpu-native tells of the loss by errors of calls, and by no callback.
     pub(crate) fn refused(&self, caught: &Caught, operation: &'static str) -> Error {
         if caught.error_type == error_type::VALIDATION && self.refuses_all() {
             self.is_lost.store(true, Ordering::Release);
@@ -479,7 +479,7 @@ impl Logical {
         point.marker.has_passed() && !lock(&self.reads).has_before(point.reads)
     }
 
-    /// The error of work that failed, which the loss of the device may be the reason of.
+    /// The error of work that failed: that the device is lost, if the loss is the reason.
     fn work_failed(&self) -> Error {
         if self.refuses_all() {
             self.is_lost.store(true, Ordering::Release);
@@ -534,8 +534,8 @@ impl Logical {
         is_idle
     }
 
-    /// Lets the runtime find out what is done, and call back. Runs callbacks of the application,
-    /// too.
+    /// Lets the runtime find out what is done, and call back. This also runs callbacks of the
+    /// application.
     pub(crate) fn poll(&self) {
         let _calling = self.calling();
         match self.api.native {
@@ -548,7 +548,7 @@ impl Logical {
         }
     }
 
-    /// Takes the bytes of reads that are there to host memory.
+    /// Moves the bytes of reads whose buffers are mapped to host memory.
     pub(crate) fn finish_reads(&self) {
         let _calling = self.calling();
         lock(&self.reads).finish(&self.api, &self.failure);

@@ -18,7 +18,7 @@ use crate::handles::Handles;
 use crate::loader;
 use crate::logical::{Logical, lock, unusable};
 
-/// How often an answer that does not come at once is waited for, with a millisecond in between.
+/// How often an answer that does not come at once is looked for, with a millisecond in between.
 const LOOKS: u32 = 10_000;
 
 /// An instance and its adapters, all of which are kept.
@@ -188,7 +188,7 @@ pub(crate) fn list() -> Result<Vec<Listed>> {
     Ok(instance.adapters.iter().enumerate().map(describe).collect())
 }
 
-/// Returns the device of this number. All callers get the same device.
+/// Returns the device of this index. All callers get the same device.
 pub(crate) fn open(index: usize) -> Result<Arc<Logical>> {
     let api = loader::load()?;
     let mut own = lock(OWN.get());
@@ -218,8 +218,8 @@ pub(crate) fn open(index: usize) -> Result<Arc<Logical>> {
     Ok(logical)
 }
 
-/// Makes a device with all that the adapter allows, and a flag that its callback sets when the
-/// device is lost.
+/// Makes a device with the largest limits that the adapter allows, and a flag that the callback of
+/// the device sets when the device is lost.
 fn create_device(
     api: &Api,
     instance: Handle,

@@ -3,11 +3,11 @@
 //! A read copies on the queue to a buffer that the host can map, and asks for the mapping at once.
 //! The runtime calls back when the copy is done and the buffer is mapped. The callback sets a flag
 //! and does nothing more, because a callback may not call the runtime. Whoever asks about the queue
-//! next takes the bytes to where they belong ([`Reads::finish`]), under a lock, so that nobody
-//! takes them for being there sooner.
+//! next moves the bytes to where they belong ([`Reads::finish`]), under a lock, so that nobody is
+//! told sooner that the bytes are there.
 //!
-//! The size of a staging buffer is a power of two, so that buffers fit later reads. They are kept
-//! for their next use, up to a bound.
+//! The size of a staging buffer is a power of two, or the most that the device allows, so that
+//! later reads can use the buffer. Staging buffers are kept for their next use, up to a bound.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -124,7 +124,7 @@ impl Reads {
         }
     }
 
-    /// Takes the bytes of all reads that are mapped to where they belong.
+    /// Moves the bytes of all reads whose buffers are mapped to where the bytes belong.
     pub(crate) fn finish(&mut self, api: &Api, failure: &Failure) {
         let mut index = 0;
         while let Some(read) = self.under_way.get(index) {
@@ -148,8 +148,8 @@ impl Reads {
         }
     }
 
-    /// Gives up all reads, on a device that is lost. Their buffers are released, and what their
-    /// callbacks say later is not looked at.
+    /// Gives up all reads of a lost device. The staging buffers are released, and what callbacks
+    /// say of the reads later is ignored.
     pub(crate) fn give_up(&mut self, api: &Api) {
         for read in std::mem::take(&mut self.under_way) {
             release(api, &read.staging);

@@ -150,7 +150,7 @@ extern "C" fn DPCTLDevice_HasAspect(device: Handle, aspect: i32) -> bool {
     find::<Device>(device).is_some_and(|device| device.aspects().has(aspect))
 }
 
-/// All of them are driven by OpenCL.
+/// All devices are driven by OpenCL.
 #[unsafe(no_mangle)]
 extern "C" fn DPCTLDevice_GetBackend(_device: Handle) -> i32 {
     1 << 18

@@ -3,22 +3,22 @@
 //!
 //! The shared library that this crate builds exports the functions of dpctl's C interface that the
 //! backend calls, by dpctl's names. It is a test artefact: nobody ships it. [`path`] says where
-//! cargo has left the library. The differences between a kind and an unkind runtime are decided
-//! against the caller:
+//! cargo has left the library. Where SYCL leaves a choice to the runtime, this runtime chooses what
+//! shows mistakes of the caller:
 //!
 //! * Work is done late, by a thread of the runtime's own, when somebody asks about an event. Bytes
 //!   are copied when the work ends. Of all work that may run, the newest runs first, so an order
 //!   that nobody asked for is wrong.
 //! * On a queue that is out of order, a barrier comes after earlier work, and nothing else is in
-//!   order: later work comes after a barrier only where it is told to. DPC++ 2026.2 does so where
-//!   the barrier waits for a task of the host.
+//!   order: later work comes after a barrier only where the work names the barrier's event. DPC++
+//!   2026.2 behaves like this if the barrier waits for a task of the host.
 //! * The memory of a device has addresses that the host can neither read nor write.
 //! * Device 0 is a processor. Device 1 is a GPU that is driven by OpenCL: its queues start nothing
 //!   before somebody flushes them, and a queue is flushed when another queue waits for its work.
-//!   Device 2 has no USM; the allocation of memory on the host ends the process there, as an
-//!   exception does that leaves dpctl. `SIMULATED_SYCL=none` in the environment is a machine
-//!   without devices.
-//! * Memory of another context, and places behind the end of an allocation, are refused by a copy.
+//!   Device 2 has no USM. On device 2 the allocation of memory on the host ends the process, as an
+//!   exception does that leaves dpctl. With `SIMULATED_SYCL=none` in the environment there are no
+//!   devices.
+//! * A copy refuses memory of another context, and places behind the end of an allocation.
 //! * Objects that are used after their end, and memory that is freed while work uses it, are
 //!   counted as mistakes and printed.
 //!

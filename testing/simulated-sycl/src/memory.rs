@@ -1,5 +1,5 @@
-//! Unified shared memory. What lies in the memory of a device is kept elsewhere: the addresses of
-//! that memory are pages that nobody can read.
+//! Unified shared memory. The addresses of a device's memory are pages that nobody can read. The
+//! bytes of that memory are kept elsewhere.
 
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ struct Allocation {
     context: usize,
     len: usize,
     layout: Layout,
-    /// Where the bytes are: at the address itself, but for memory of a device.
+    /// Where the bytes are: for memory of a device elsewhere, otherwise at the address itself.
     bytes: usize,
 }
 
@@ -45,7 +45,7 @@ fn with<R>(address: usize, look: impl FnOnce(usize, &Allocation) -> R) -> Option
 }
 
 /// Whether a copy in this context may use these bytes: all of them lie in one allocation of the
-/// context, or none in any.
+/// context, or the first one lies in no allocation.
 pub(crate) fn may_use(context: usize, address: usize, len: usize) -> bool {
     with(address, |offset, allocation| {
         allocation.context == context && len <= allocation.len - offset
@@ -86,7 +86,7 @@ fn allocate(kind: Kind, alignment: usize, len: usize, queue: Handle) -> Handle {
     if bytes.is_null() {
         return ptr::null_mut();
     }
-    // Bytes that nobody has written are no zeros.
+    // Bytes that nobody has written are not zeros.
     // SAFETY: so many bytes were just allocated.
     unsafe { bytes.write_bytes(0xa5, len) };
     let bytes_at = bytes.expose_provenance();

@@ -18,15 +18,15 @@ const SUBMITTED: i32 = 1;
 const RUNNING: i32 = 2;
 const COMPLETE: i32 = 3;
 
-/// How long a question waits for the thread, where there is something to do: whoever asks in a loop
-/// would otherwise take the processor from the thread.
+/// How long a question waits for the thread at most, if there is something to do. Without the wait,
+/// whoever asks in a loop would take the processor from the thread.
 const TURN: Duration = Duration::from_millis(1);
 
 /// The end of a piece of work: what an event stands for.
 #[derive(Debug)]
 pub(crate) struct Signal {
     status: AtomicI32,
-    /// Whether the queue of the work was flushed since.
+    /// Whether the queue of the work was flushed after the work was submitted.
     is_flushed: AtomicBool,
     /// Whether somebody has asked.
     was_asked: AtomicBool,
@@ -107,7 +107,7 @@ impl Work {
                 COMPLETE
             }
         };
-        // Before the end is told: whoever is told may free the memory.
+        // Comes before the end is told, because whoever is told may free the memory.
         lock(&engine().state).places.clear();
         self.end.status.store(status, Ordering::SeqCst);
     }

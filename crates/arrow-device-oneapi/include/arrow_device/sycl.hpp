@@ -106,7 +106,7 @@ void deleted(void* object) noexcept {
   });
 }
 
-/// Root devices in the order of their ids: those that the default selector would choose from.
+/// Root devices in the order of their ids: all devices that the default selector does not reject.
 inline std::vector<api::device> devices() {
   std::vector<api::device> chosen;
   for (const api::device& device : api::device::get_devices()) {
@@ -248,8 +248,8 @@ inline functions make_functions() {
   table.barrier = [](void* queue) {
     return made([&] { return at<api::queue>(queue).ext_oneapi_submit_barrier(); });
   };
-  // A barrier behind all earlier work and these events. The queue's own function for events waits
-  // for the events alone.
+  // A barrier behind all earlier work and these events. The queue's function
+  // ext_oneapi_submit_barrier with events makes a barrier that waits for the events alone.
   table.barrier_for = [](void* queue, void* const* events, std::size_t count) {
     return made([&] {
       return at<api::queue>(queue).submit([&](api::handler& handler) {
