@@ -1,7 +1,7 @@
 //! VPI devices for [`arrow_device`]: Arrow data in the memory of simulated hardware, moved by the
 //! simulated hardware itself.
 //!
-//! Who designs an accelerator simulates it long before there is silicon. With this crate a program
+//! An accelerator is simulated long before there is silicon. With this crate a program
 //! that uses Arrow data runs on the simulation: arrays lie in a memory of the Verilog design,
 //! copies inside the device are made by the design's own DMA engine, in simulated time, and the
 //! design's units are started on the arrays. The simulator is [Icarus Verilog](Options::verilog),
@@ -67,6 +67,7 @@
 //! | what | what the program gets |
 //! |---|---|
 //! | the design reports a fault behind a copy or a job | the queue has failed ([`WorkFailed`]), with the design's number of the fault |
+//! | a job names what the design does not have, or a value does not fit a register | the queue has failed ([`WorkFailed`]), and no register was set |
 //! | a job does not end within [`Options::time_limit`] or [`Options::wall_limit`] | [`DeviceLost`], because the job may go on writing |
 //! | the simulation ends (`$finish`), the simulator crashes, is killed or says nothing for [`Options::patience`] | [`DeviceLost`]; waits that are under way end |
 //! | the simulator sends what does not belong to the protocol | [`DeviceLost`]; nothing that it says is relied on |
@@ -88,6 +89,9 @@
 //! ln -s .../libarrow_device_vpi_module.so arrow_device.vpi
 //! ARROW_DEVICE_VPI_SOCKET=/tmp/simulator vvp -M. -marrow_device design.vvp
 //! ```
+//!
+//! Whoever can open the socket can use the simulator, one host after the other; a folder that only
+//! its owner can enter keeps others out.
 //!
 //! `ARROW_DEVICE_VPI_CONNECT=/tmp/simulator` has [`open`] use that simulator, and
 //! `ARROW_DEVICE_VPI_DESIGN=a.v:b.v` these sources, for programs that only name a device's number.
