@@ -30,8 +30,8 @@ use crate::error::refused;
 use crate::events::{await_event, is_over};
 use crate::flusher::Flusher;
 use crate::functions::{
-    Allocate, DEVICE_MEMORY, Functions, HAS_HOST_MEMORY, IS_CPU, NO_USM, OPENCL, Object,
-    SHARES_AT_ONCE,
+    Allocate, Functions, HAS_HOST_MEMORY, HOST_MEMORY, IS_CPU, NO_USM, OPENCL, Object,
+    SHARED_MEMORY, SHARES_AT_ONCE,
 };
 use crate::objects::{Context, OwnAllocation, Owned, SyclDevice, make_queue};
 
@@ -53,6 +53,8 @@ pub(crate) struct SyclDriver {
     kind: Kind,
     /// Whether memory of the host is allocated for copies.
     stages: bool,
+    /// Whether the host may read shared memory while the device uses any part of it.
+    shares_at_once: bool,
     properties: Properties,
 }
 
@@ -69,11 +71,11 @@ impl SyclDriver {
                 format!("it has no USM of the kind {kind:?}; `devices()` says what it has");
             return Err(Error::new(ErrorKind::Unsupported, message).during("open").on_device(id));
         }
+        let shares_at_once = device.has(SHARES_AT_ONCE);
         let is_mapped = match kind {
             Kind::Device => false,
             Kind::Host => true,
-            // Otherwise the host may not touch an allocation while the device uses any part of it.
-            Kind::Shared => device.has(SHARES_AT_ONCE),
+            Kind::Shared => shares_at_once,
         };
         let is_cpu = device.has(IS_CPU);
         let stages = !is_cpu && device.has(HAS_HOST_MEMORY);
@@ -89,7 +91,18 @@ impl SyclDriver {
             .with_alignment(ALIGNMENT)
             .with_waiting_copies(waiting)
             .with_host_access(if is_mapped { HostAccess::Mapped } else { HostAccess::None });
-        Ok(Self { functions, own, flusher, device, context, id, kind, stages, properties })
+        Ok(Self {
+            functions,
+            own,
+            flusher,
+            device,
+            context,
+            id,
+            kind,
+            stages,
+            shares_at_once,
+            properties,
+        })
     }
 
     fn check(&self, event: Object, operation: &'static str) -> Result<Owned> {
@@ -219,12 +232,14 @@ impl SyclDriver {
         // The copy is fresh memory of the host.
         let submitted =
             unsafe { self.copy_bytes(self.own.object(), copy.as_ptr().cast(), at, len, None) };
-        let copied = submitted.and_then(|event| {
-            let event = event.object();
+        let event = submitted.inspect_err(|_| {
+            // SAFETY: the copy was allocated above with this layout, and no work uses it.
+            unsafe { std::alloc::dealloc(copy.as_ptr(), layout) };
+        })?;
+        // SAFETY: the event is alive in its owner.
+        let copied = unsafe { self.flush(event.object()) }.and_then(|()| {
             // SAFETY: the event is alive in its owner.
-            unsafe { self.flush(event) }?;
-            // SAFETY: the event is alive in its owner.
-            unsafe { await_event(self.functions, event, None, "map", self.id) }
+            unsafe { await_event(self.functions, event.object(), None, "map", self.id) }
         });
         copied.map(|_| copy).inspect_err(|error| {
             // Where nobody tells whether the copy is over, its memory stays.
@@ -454,7 +469,12 @@ unsafe impl Driver for SyclDriver {
         let at = address(spot);
         // A device with memory that the host can read is also given memory that others have
         // allocated, of whatever kind.
-        if self.maps_in_place(spot.base) || self.context.kind_at(at.addr()) != DEVICE_MEMORY {
+        let is_readable = || match self.context.kind_at(at.addr()) {
+            HOST_MEMORY => true,
+            SHARED_MEMORY => self.shares_at_once,
+            _ => false,
+        };
+        if self.maps_in_place(spot.base) || is_readable() {
             let no_address = || refused("map", self.id);
             return NonNull::new(at.cast()).ok_or_else(no_address);
         }
@@ -482,7 +502,7 @@ unsafe impl Driver for SyclDriver {
         spot: Spot,
         _len: u64,
     ) -> Result<Option<NonNull<u8>>> {
-        if self.properties.host_access == HostAccess::None {
+        if !self.maps_in_place(spot.base) {
             return Ok(None);
         }
         Ok(NonNull::new(address(spot).cast()))

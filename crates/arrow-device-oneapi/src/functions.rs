@@ -47,8 +47,10 @@ pub(crate) const FAILED: c_int = -1;
 
 /// Memory that the context does not know.
 pub(crate) const NO_USM: c_int = 0;
-/// Memory of a device, which the host cannot read.
-pub(crate) const DEVICE_MEMORY: c_int = 1;
+/// Memory that moves between host and device.
+pub(crate) const SHARED_MEMORY: c_int = 2;
+/// Memory of the host.
+pub(crate) const HOST_MEMORY: c_int = 3;
 
 /// The functions, with the types that they have in dpctl's headers.
 ///

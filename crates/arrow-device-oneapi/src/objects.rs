@@ -80,7 +80,8 @@ impl SyclDevice {
             // SAFETY: UNS-31: the copy of the device was just made.
             unsafe { Self::new(functions, device) }
         };
-        (0..length).filter_map(device).collect()
+        // All or none, because the place in the list is the id.
+        (0..length).map(device).collect::<Option<_>>().unwrap_or_default()
     }
 
     /// # Safety

@@ -153,20 +153,20 @@ impl WebGpuDriver {
             let (buffer, used) = (staging.buffer, chunk.used);
             let mapping = Mapping::new();
             let share = mapping.for_callback();
-            {
-                let _calling = logical.calling();
-                let mut reads = lock(&logical.reads);
-                let number = logical.begun_reads.fetch_add(1, Ordering::AcqRel);
-                let pieces = chunk.copies.iter().map(|copy| copy.piece()).collect();
-                reads.begin(Read { number, order, staging, used, pieces, mapping });
-            }
-            // A refusal is told to the callback, too, which then says that the work failed.
+            // Before the read is known to others: whoever finds the device lost releases the
+            // buffers of all known reads. A refusal is told to the callback, too, which then says
+            // that the work failed.
             let _ = logical.scoped(|api| {
                 let info = CallbackInfo::new(mapped as _, share);
-                // SAFETY: the staging buffer is alive as long as the read, which only `finish` ends
-                // after the callback, or the loss of the device.
+                // SAFETY: the staging buffer is alive: this has its reference, and nobody else
+                // knows the buffer before `begin`.
                 unsafe { (api.map_async)(buffer, MAP_READ, 0, used as usize, info) };
             });
+            let _calling = logical.calling();
+            let mut reads = lock(&logical.reads);
+            let number = logical.begun_reads.fetch_add(1, Ordering::AcqRel);
+            let pieces = chunk.copies.iter().map(|copy| copy.piece()).collect();
+            reads.begin(Read { number, order, staging, used, pieces, mapping });
         }
         Ok(())
     }

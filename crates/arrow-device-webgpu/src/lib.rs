@@ -218,6 +218,8 @@ pub fn open(index: usize) -> Result<Device> {
 /// lock was given, everybody takes it for each call (UNS-30).
 pub unsafe fn open_from(handles: Handles) -> Result<Device> {
     let api = loader::functions(&handles.functions)?;
+    // What the application gave to look functions up is dropped after the locks were given back.
+    let _functions = handles.functions.clone();
     let owner = handles.owner.clone();
     // SAFETY: UNS-29 and UNS-30, which the caller promises.
     let logical = unsafe { Logical::of(handles, api) }?;

@@ -40,6 +40,8 @@ const WAITING_LISTS: u64 = 4096;
 /// How often a wait asks before it sleeps in between, and how long it sleeps.
 const EAGER: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
+/// After how many questions a wait looks whether the device is lost.
+const LOSS_TURNS: u32 = 4096;
 /// How often a scope that has not answered at once is asked again.
 const LOOKS: u32 = 20_000;
 
@@ -278,13 +280,19 @@ impl Logical {
     /// The error for what a scope caught. A device that refuses a buffer of four bytes is lost:
     /// wgpu-native tells of the loss by errors of calls, and by no callback.
     pub(crate) fn refused(&self, caught: &Caught, operation: &'static str) -> Error {
-        if caught.error_type == error_type::VALIDATION && self.refuses_all() {
+        if caught.error_type == error_type::VALIDATION && self.is_lost_in_silence() {
             self.is_lost.store(true, Ordering::Release);
         }
         match self.check_lost() {
             Err(lost) => lost.during(operation),
             Ok(()) => caught.error(operation).on_device(self.id),
         }
+    }
+
+    /// Whether a device of wgpu-native is lost, which tells that by no callback. Dawn has one stack
+    /// of scopes for all threads, so that a refusal there may be one of the application's.
+    fn is_lost_in_silence(&self) -> bool {
+        self.api.native.is_some() && self.refuses_all()
     }
 
     fn refuses_all(&self) -> bool {
@@ -481,7 +489,7 @@ impl Logical {
 
     /// The error of work that failed: that the device is lost, if the loss is the reason.
     fn work_failed(&self) -> Error {
-        if self.refuses_all() {
+        if self.is_lost_in_silence() {
             self.is_lost.store(true, Ordering::Release);
         }
         if let Err(lost) = self.check_lost() {
@@ -509,6 +517,9 @@ impl Logical {
                 std::thread::sleep(left.map_or(PAUSE, |left| PAUSE.min(left)));
             }
             asked += 1;
+            if asked % LOSS_TURNS == 0 && self.is_lost_in_silence() {
+                self.is_lost.store(true, Ordering::Release);
+            }
         }
     }
 

@@ -191,17 +191,31 @@ pub(crate) fn list() -> Result<Vec<Listed>> {
 /// Returns the device of this index. All callers get the same device.
 pub(crate) fn open(index: usize) -> Result<Arc<Logical>> {
     let api = loader::load()?;
-    let mut own = lock(OWN.get());
-    if let Some((_, known)) = own.opened.iter().find(|(known, _)| *known == index) {
-        return Ok(known.clone());
-    }
-    let instance = instance(&api, &mut own)?;
-    let adapter = instance.adapters.get(index).cloned().ok_or_else(|| {
-        let message = format!("WebGPU has no device {index}: `devices()` lists what there is");
-        Error::new(ErrorKind::DeviceMissing, message).during("open")
-    })?;
-    let handle = instance.handle;
+    let known = |own: &Own| {
+        let found = own.opened.iter().find(|(known, _)| *known == index);
+        found.map(|(_, logical)| logical.clone())
+    };
+    let (handle, adapter) = {
+        let mut own = lock(OWN.get());
+        if let Some(logical) = known(&own) {
+            return Ok(logical);
+        }
+        let instance = instance(&api, &mut own)?;
+        let adapter = instance.adapters.get(index).cloned().ok_or_else(|| {
+            let message = format!("WebGPU has no device {index}: `devices()` lists what there is");
+            Error::new(ErrorKind::DeviceMissing, message).during("open")
+        })?;
+        (instance.handle, adapter)
+    };
+    // Without the lock: the answer is polled for, which may run callbacks of the application.
     let (device, is_lost) = create_device(&api, handle, &adapter)?;
+    let mut own = lock(OWN.get());
+    if let Some(logical) = known(&own) {
+        // Another thread was faster.
+        // SAFETY: the reference is the one that making the device gave.
+        unsafe { (api.release_device)(device.as_ptr()) };
+        return Ok(logical);
+    }
     // SAFETY: the device was just made, and is never released.
     let queue = unsafe { (api.device_queue)(device.as_ptr()) };
     let Some(queue) = NonNull::new(queue) else {
