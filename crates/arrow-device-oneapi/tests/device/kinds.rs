@@ -118,6 +118,28 @@ fn memory_of_others_is_not_said_to_be_mapped_in_place() {
     });
 }
 
+/// The host may not touch the shared memory of such a device while work uses any part of it.
+#[test]
+fn shared_memory_that_the_device_may_be_using_is_copied_for_the_host() {
+    process::alone(|| {
+        if support::simulated().is_none() {
+            return;
+        }
+        let maker = open_with(1, Kind::Shared).unwrap();
+        assert_eq!(maker.properties().host_access, HostAccess::None);
+        let queue = maker.open_queue().unwrap();
+        let array = Array::from_values(DataType::Int32, [Some(1), None, Some(3)]).unwrap();
+        let there = array.copy_to(&queue).unwrap();
+        let address = there.on(&queue).unwrap().buffer(1).location().spot();
+        let address = address.base.bits() + address.offset as usize;
+        let _reader = open_with(1, Kind::Host).unwrap();
+        let host = there.host().unwrap();
+        let shown = host.buffer(1).unwrap();
+        assert_ne!(shown.as_ptr().addr(), address);
+        assert_eq!(shown.first(), Some(&1));
+    });
+}
+
 /// The allocation of memory on the host would end the process there.
 #[test]
 fn a_device_without_the_kind_of_memory_is_refused() {
