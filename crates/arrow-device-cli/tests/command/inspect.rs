@@ -145,7 +145,8 @@ fn a_file_is_shown_where_it_is_and_on_every_device() {
         let mut addresses: Vec<&str> = events.filter_map(|line| line.split(' ').nth(6)).collect();
         addresses.dedup();
         let ready = shown.lines().filter(|line| *line == "  ready, no event").count();
-        // What the host fills itself is ready at once on Vulkan. Some types of device have no events.
+        // What the host fills itself is ready at once on Vulkan. Some types of device have no
+        // events.
         let is_ready = ["vulkan", "vpi", "webgpu"].iter().any(|name| device.starts_with(name));
         let expected = if is_ready { (0, 2) } else { (2, 0) };
         assert_eq!((addresses.len(), ready), expected, "{shown}");
