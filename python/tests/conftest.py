@@ -1,6 +1,7 @@
 import gc
 import os
 import pathlib
+import tempfile
 
 import pytest
 
@@ -20,6 +21,9 @@ def software():
     ad.wait_until_released()
     assert ad.testing.take_reports() == []
 
+
+# Libraries below wgpu-native write an error themselves where the variable is missing.
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 # Where `cargo xtask test --setup` puts a library for WebGPU.
 PEERS = pathlib.Path(os.environ.get("ARROW_DEVICE_PEERS", pathlib.Path(__file__).parents[2] / "target/peers"))

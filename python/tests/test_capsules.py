@@ -307,7 +307,7 @@ def test_an_array_on_a_device_that_nobody_knows_is_carried():
     numbers = Numbers(device_type=4711, device_id=1 << 40)
     a = ad.array(numbers)
     assert (a.device.type, a.device.type_id, a.device.id) == ("device_type(4711)", 4711, 1 << 40)
-    assert repr(a) == f"<arrow_device.Array int32, 3 elements, 0 nulls, on device_type(4711):{1 << 40}>"
+    assert repr(a) == f"<arrow_device.Array int32, 3 elements, 0 nulls, on device_type(4711):{1 << 40}, not waited for>"
     structure = struct_of(a.__arrow_c_device_array__()[1], ArrowDeviceArray)
     assert (structure.device_type, structure.device_id) == (4711, 1 << 40)
     assert structure.array.buffers[1] == ctypes.addressof(numbers.values)

@@ -133,7 +133,7 @@ def test_tensors_are_allocated_and_may_be_written():
     assert table().allocate(ctypes.byref(like), ctypes.byref(out), None, report) == -1
     [(kind, text)] = said
     assert kind == b"BufferError" and b"dimensions" in text
-    like.ndim, like.device_type = 2, 15
+    like.ndim, like.device_type = 2, 17
     assert table().allocate(ctypes.byref(like), ctypes.byref(out), None, report) == -1
     assert b"no backend" in said[-1][1]
     like.device_type = 1
@@ -191,7 +191,7 @@ def test_each_device_has_one_advertised_stream(software):
     assert advertised(device) == advertised(device)
     out = ctypes.c_void_p(7)
     with pytest.raises(ad.DeviceError, match="no backend"):
-        table().current_work_stream(15, 0, ctypes.byref(out))
+        table().current_work_stream(17, 0, ctypes.byref(out))
     assert out.value == 7
 
 

@@ -622,6 +622,7 @@ mod tests {
             let numbers = [0, 0, 1, 5, 5, -1, largest - 5, largest, i64::MAX, i64::MIN];
             let entry = [ptr::null(), (&raw const choices).cast(), (&raw const choices).cast()];
             let mut table = [(); 4].map(|()| choices.of(&entry));
+            let table = table.as_mut_ptr();
             let mut other = ArrowArray::empty();
             let other = &raw mut other;
             let array = ArrowArray {
@@ -629,7 +630,7 @@ mod tests {
                 offset: choices.of(&numbers),
                 null_count: choices.of(&[0, 0, -1, -2, 1, 5, 6, i64::MAX, i64::MIN]),
                 n_buffers: choices.of(&[2, 2, 3, 3, 1, 0, 4, -1, i64::MAX]),
-                buffers: choices.of(&[table.as_mut_ptr(), table.as_mut_ptr(), ptr::null_mut()]),
+                buffers: choices.of(&[table, table, ptr::null_mut()]),
                 n_children: choices.of(&[0, 0, 0, 1, -1]),
                 dictionary: choices.of(&[ptr::null_mut(), ptr::null_mut(), other]),
                 release: choices.of(&[Some(release as _), Some(release as _), None]),
