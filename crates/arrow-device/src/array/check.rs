@@ -654,6 +654,7 @@ mod tests {
                 refused += 1;
             }
         }
-        assert!(accepted > 50 && refused > 500, "{accepted} accepted, {refused} refused");
+        let least = if cfg!(miri) { 0 } else { 50 };
+        assert!(accepted > least && refused > 500, "{accepted} accepted, {refused} refused");
     }
 }
