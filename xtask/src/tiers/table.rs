@@ -504,6 +504,8 @@ pub(crate) const TIERS: &[Tier] = &[
             "--",
             // Compiles and runs programs of its own, which would not be sanitized.
             "--skip=misuse_does_not_compile",
+            // Takes away the room of the process, which the sanitizer needs for its own memory.
+            "--skip=a_task_that_relied_on_a_thread",
         ],
         kind: Kind::Tests,
     },
