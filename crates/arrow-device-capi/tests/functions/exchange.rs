@@ -387,7 +387,7 @@ fn devices_are_listed_with_the_reason_why_they_are_missing() {
     // What is not in the build is said once, of all types, and of no type that has a row.
     let others = rows.iter().find(|row| row.device_type == 0);
     assert!(others.is_none_or(|row| row.status == 38));
-    let others = others.map(|row| name(row)).unwrap_or_default();
+    let others = others.map(name).unwrap_or_default();
     let others: Vec<&str> = others
         .strip_prefix("not in this build: ")
         .into_iter()
