@@ -119,7 +119,7 @@
 //!
 //! When a program on the DSP crashes, or the DSP restarts, the session ends. A ring that says so
 //! ([`Ring::is_lost`]) has lost the device: whoever asks or waits gets an
-//! [`ErrorKind::DeviceLost`](arrow_device::ErrorKind::DeviceLost), and what was kept for the ring's
+//! [`ErrorKind::DeviceLost`], and what was kept for the ring's
 //! commands is released. The memory itself stays readable. Open the device again with a new ring.
 //!
 //! # Android
