@@ -3,10 +3,12 @@
 //! * Memory is named by the address of a buffer's bytes ([`memory`]). All of it is shared with the
 //!   host, which reads and fills it in place.
 //! * A queue is a `MTLCommandQueue` ([`lane`]), an event a `MTLSharedEvent` ([`events`]).
-//! * A copy is one command buffer. Metal copies from buffer to buffer, and plain host memory is
-//!   none. So the bytes of a copy from the host are put into a buffer in the call. Those of a copy
-//!   to the host go to a buffer in their turn, and from there to their place when somebody finds
-//!   out that the copy is done: nobody is told that it is before.
+//! * A copy is one command buffer, or several where more than [`MOST_THROUGH`] bytes come from or
+//!   go to the host. Metal copies between buffers, and plain host memory is no buffer. The bytes of
+//!   a copy from the host are therefore put into a buffer within the call. The bytes of a copy to
+//!   the host go to a buffer in their turn on the queue. Whoever finds out that the command buffer
+//!   is finished moves them from there to their place, and nobody is told sooner that the copy is
+//!   done.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -197,8 +199,9 @@ impl fmt::Debug for MetalDriver {
 // buffer. What is asked about an event or a queue is answered by the status of the command buffers,
 // which is that of failed work for ever, and after copies to the host have come to their places.
 // The host's mappings are the memory itself, which is coherent. `reaches` says yes for the one
-// device, by both of its ids. No operation runs callbacks, holds a lock in a wait, or waits but
-// `synchronize` and `wait_on_host`.
+// device, by both of its ids. No operation runs callbacks. `synchronize` and `wait_on_host` hold no
+// lock while they wait. `Lane::submit` waits, with the lock of the lane's submissions, where the
+// queue has as many unfinished command buffers as Metal allows.
 unsafe impl Driver for MetalDriver {
     fn id(&self) -> DeviceId {
         self.id
@@ -404,7 +407,7 @@ unsafe impl Driver for MetalDriver {
 
     unsafe fn object_of(&self, memory: Raw<Memory>) -> Result<Option<Spot>> {
         let place = memory::place_of(memory.as_ptr().addr());
-        // The buffer lives as long as the memory, whose owner has named it.
+        // The owner of the memory has made the buffer known, and keeps the buffer.
         Ok(place.map(|Place { buffer, offset }| Spot {
             base: Raw::from_ptr(buffer.id()),
             offset: offset as u64,

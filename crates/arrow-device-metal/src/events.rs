@@ -1,7 +1,7 @@
 //! Events: shared events that get the value 1 behind the work that they stand for.
 //!
-//! Of an event that this crate has recorded it is known which [`Point`] of which queue it stands
-//! for, and failed work is found there. Of the events of others, only the value is known.
+//! An event that this crate has recorded stands for a [`Point`] of a queue, which tells of failed
+//! work. Of the events of others, only the value is known.
 
 use std::collections::HashMap;
 use std::ffi::c_void;

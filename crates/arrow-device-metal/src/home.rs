@@ -12,8 +12,8 @@ use crate::api::{Api, Id};
 use crate::error::device_lost;
 use crate::object::{Object, Pool, made};
 
-/// How many command buffers a queue of this crate may have that are not finished. Metal lets the
-/// caller wait beyond that number.
+/// How many unfinished command buffers a queue of this crate may have. Whoever asks for one more
+/// waits in Metal.
 const MOST_COMMAND_BUFFERS: usize = 4096;
 /// `MTLResourceStorageModeShared`, with the default cache mode and hazard tracking.
 const SHARED: usize = 0;

@@ -37,7 +37,8 @@ const COMPLETED: usize = 4;
 /// How often a wait asks without a pause, before it begins to pause.
 const EAGER: u32 = 50;
 const PAUSE: Duration = Duration::from_micros(50);
-/// How long a wait goes on before it looks again, for work that failed and signals nothing.
+/// How long a wait goes on before it looks again whether work has failed: such work may signal
+/// nothing.
 const SLICE: Duration = Duration::from_millis(10);
 
 pub(crate) struct Lane {
@@ -51,7 +52,7 @@ pub(crate) struct Lane {
 
 #[derive(Default)]
 struct LaneState {
-    /// What was not looked at since it was finished, oldest first.
+    /// The command buffers that were not seen finished yet, oldest first.
     entries: VecDeque<Entry>,
     /// The first command buffer that failed, with its code.
     failed: Option<(u64, i64)>,
@@ -62,7 +63,7 @@ struct Entry {
     commands: Object,
     /// The work of another lane that this waits for.
     after: Option<Point>,
-    /// The code of work that this waited for in vain.
+    /// The code of the failed work of another lane that this waited for.
     spoiled: Option<i64>,
     to_host: Vec<HostCopy>,
 }
@@ -132,7 +133,7 @@ static LANES: Mutex<Option<HashMap<usize, ListedLane>>> = Mutex::new(None);
 
 struct ListedLane {
     lane: Arc<Lane>,
-    /// How often this crate has opened the queue. 0 for a queue of the application's.
+    /// How often this crate has opened the queue. 0 for an adopted queue.
     opened: usize,
 }
 

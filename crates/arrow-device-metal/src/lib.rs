@@ -41,40 +41,47 @@
 //! event until its release callback.
 //!
 //! Other libraries export no event, name the default device by -1, and take no array with an
-//! event. What they export is imported as it is: it stands on a device of its own with the id -1,
-//! and queues of the default device use its memory directly. For such a consumer
-//! [`export_settled`](arrow_device::Array::export_settled) waits before it exports, and shows no
-//! event.
+//! event. Their arrays are imported unchanged: the device of such an array has the id -1, and
+//! queues of the default device use the memory in place. For such a consumer,
+//! [`export_settled`](arrow_device::Array::export_settled) waits for the data, and then exports it
+//! without an event.
 //!
 //! # Memory, and the application's kernels
 //!
 //! Metal's commands take a buffer and an offset. [`buffer_of`] returns both for an address that a
-//! view or a memory told. A [`NamedBuffer`] is a buffer of the application's whose bytes are to be
-//! used as memory of this device. Memory that is not known, because it came in an array, is used
-//! through a buffer that Metal makes around its pages (`newBufferWithBytesNoCopy`).
+//! view or a memory told. A [`NamedBuffer`] is a buffer of the application's whose bytes are used
+//! as memory of a device. Memory that came in an array of another library has no buffer that this
+//! crate knows: copies use it through a buffer that Metal makes around its pages
+//! (`newBufferWithBytesNoCopy`).
 //!
 //! The host reads and fills all memory in place.
 //!
 //! # Queues
 //!
 //! A queue is a `MTLCommandQueue`. The application's own can be
-//! [adopted](arrow_device::Device::adopt_queue), or given to [`open_from`]. Metal executes the
-//! command buffers of a queue in the order of their commits, and lets those overlap which use
-//! different buffers. What this crate submits waits for what it submitted before. The application's
-//! kernels are ordered by Metal where they use buffers with hazard tracking, which those of this
-//! crate have; other kernels need a fence or an event of the application's.
+//! [adopted](arrow_device::Device::adopt_queue), or given to [`open_from`]. Metal begins the
+//! command buffers of a queue in the order of their commits, and lets those overlap that use
+//! different buffers. Each command buffer of this crate waits for the command buffer that this
+//! crate submitted to the queue before. The application's kernels are ordered by Metal where they
+//! use buffers with hazard tracking, which the buffers of this crate have; other kernels need a
+//! fence or an event of the application's.
 //!
-//! A queue of this crate has at most 4096 command buffers that are not finished, and one of the
-//! application's usually 64. Beyond that, Metal lets the thread wait that submits more.
+//! A queue that this crate makes can have 4096 command buffers that are not finished, and a queue
+//! that the application makes can usually have 64. A call that submits one more waits until one of
+//! them is finished. Copies, waits for events, and records of events submit a command buffer, and
+//! so may the question whether a queue is idle.
 //!
 //! # Failures
 //!
-//! A command buffer that fails is an [`ErrorKind::WorkFailed`] with the code of
-//! `MTLCommandBufferError` for everybody who asks or waits for it in this process, and so is
-//! everything behind it. The shared event of failed work may stay without its signal: a consumer in
-//! another library then waits, because Metal has no way to tell it. A device that was removed is
-//! [`DeviceLost`](arrow_device::ErrorKind::DeviceLost) from the first command buffer
-//! on that says so.
+//! Where a command buffer of this crate fails, whoever asks or waits for its work, or for work
+//! behind it, by this crate gets an [`ErrorKind::WorkFailed`] with the code of
+//! `MTLCommandBufferError`. The failure of a command buffer of the application's is not seen here.
+//!
+//! A shared event cannot tell of a failure. A consumer in another library therefore sees nothing of
+//! failed work: its shared event may stay without a signal, or get one nevertheless.
+//!
+//! A device that was removed is [`DeviceLost`](arrow_device::ErrorKind::DeviceLost) once the status
+//! of a command buffer has told so.
 //!
 //! Metal reports some mistakes of its caller by exceptions. Nothing is called here that throws for
 //! what it is given: objects of others are asked for their protocol and their device before they
@@ -83,9 +90,10 @@
 //! # What was tested where
 //!
 //! The tests run on a stand-in for Metal, which is written in Objective-C and runs on GCC's
-//! runtime: its queues do their work late, in a thread of their own, and it reports objects that
-//! are used after their release, encoders that were not ended, and copies that are no whole units.
-//! For macOS the crate is compiled and linted.
+//! runtime. One thread of the stand-in does the work of all queues, late. The stand-in reports
+//! objects that are used after their release, encoders that were not ended, and copies of other
+//! than whole units. Its queues do one command buffer after the other, where those of Metal may
+//! overlap. For macOS the crate is compiled and linted.
 //!
 //! `ARROW_DEVICE_METAL_LIBRARY` names a library to be loaded in Metal's place.
 
@@ -156,8 +164,9 @@ pub fn open_for(device_id: i64) -> Result<Device> {
     open_home(Home::of(device.ok_or_else(home::no_device)?)?, None)
 }
 
-/// Opens a device of the application's. Where the application names a queue, that is the queue
-/// which [`open_queue`](Device::open_queue) opens, each time. Both are retained.
+/// Opens a device of the application's. Where the application names a queue,
+/// [`open_queue`](Device::open_queue) opens that queue each time. The device and the queue are
+/// retained.
 ///
 /// # Safety
 /// `device` is a `MTLDevice` that is alive, and `queue` a `MTLCommandQueue` of that device
@@ -182,8 +191,8 @@ pub unsafe fn open_from(device: NonNull<c_void>, queue: Option<NonNull<c_void>>)
 fn open_home(home: Arc<Home>, queue: Option<Object>) -> Result<Device> {
     home.check()?;
     if home.is_default {
-        // Arrays of other libraries name the default device by another id. What finds them has to
-        // be open as long as the device may be used, which is as long as the process.
+        // Arrays of other libraries name the default device by -1. The device of that id stays
+        // open until the process ends, because such arrays may come at any time.
         static BY_DEFAULT: OnceLock<Device> = OnceLock::new();
         let open = || Device::new(MetalDriver::new(home.clone(), DEFAULT, None));
         BY_DEFAULT.get_or_init(open);
@@ -195,17 +204,17 @@ fn open_home(home: Arc<Home>, queue: Option<Object>) -> Result<Device> {
 /// Returns the `MTLBuffer` that an address lies in, and the offset of the address there: for a
 /// command of the application's that uses memory of this crate, or of a [`NamedBuffer`].
 ///
-/// The buffer is alive as long as the memory at the address is. `None` for memory that is not known
-/// here.
+/// The buffer is alive as long as the memory at the address. `None` for memory that this crate
+/// neither allocated nor was told of by a [`NamedBuffer`].
 pub fn buffer_of(address: *const c_void) -> Option<(NonNull<c_void>, u64)> {
     api::enter().ok()?;
     let place = memory::place_of(address.addr())?;
     Some((place.buffer.pointer(), place.offset as u64))
 }
 
-/// A buffer of the application's whose bytes are used as memory of a device: by the address that
-/// [`address`](Self::address) returns, it becomes a buffer of arrays or a memory, with this value
-/// as its owner. The buffer is retained.
+/// A buffer of the application's whose bytes are used as memory of a device: a buffer of an array,
+/// or an adopted memory, at the address that [`address`](Self::address) returns, with this value as
+/// the owner. The `MTLBuffer` is retained.
 pub struct NamedBuffer {
     buffer: Object,
 }
@@ -217,8 +226,8 @@ impl NamedBuffer {
     /// The pointer is a `MTLBuffer` that is alive (UNS-29).
     ///
     /// # Errors
-    /// `InvalidArgument` where the object is no buffer, its storage is private, or it or `device`
-    /// is not of the same device of Metal.
+    /// `InvalidArgument` where the object is no buffer, the storage of the buffer is not shared,
+    /// the buffer belongs to another device of Metal than `device`, or `device` is not Metal's.
     pub unsafe fn new(device: &Device, buffer: NonNull<c_void>) -> Result<Self> {
         let api = api::load()?;
         let refused = |message| {

@@ -41,7 +41,7 @@ fn buffers() -> MutexGuard<'static, BTreeMap<usize, KnownBuffer>> {
     BUFFERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The size of a page, which is what memory of arrays begins at a multiple of.
+/// The size of a page. Memory of arrays begins at a page.
 #[cfg(unix)]
 pub(crate) fn page() -> usize {
     // SAFETY: the function has no requirements.
@@ -62,7 +62,8 @@ pub(crate) fn contents(buffer: &Object) -> *mut c_void {
     unsafe { api.send::<*mut c_void>(buffer.id(), api.selectors.contents) }
 }
 
-/// Makes a buffer known. A buffer that is known by its address already gets one name more.
+/// Makes a buffer known by the address of its bytes. Where a buffer is known by that address
+/// already, that buffer stays, and is named once more.
 pub(crate) fn add(buffer: Object, len: usize, device: DeviceId) {
     let address = contents(&buffer).addr();
     let known = KnownBuffer { buffer, len, device, names: 0 };
@@ -129,8 +130,8 @@ pub(crate) unsafe fn buffer_for(home: &Home, spot: Spot, len: usize) -> Result<P
     }
 }
 
-/// The device and the address of a buffer that somebody else made. In DLPack, the default device is
-/// the one that stands by its other id, whatever the device's own id is.
+/// The device and the address of a buffer that somebody else made. The default device is named by
+/// -1, as in arrays of other libraries.
 ///
 /// # Safety
 /// The object is alive.

@@ -16,8 +16,9 @@ pub(crate) struct Object {
 // SAFETY: the objects of Metal that this crate keeps (devices, buffers, events, queues, committed
 // command buffers) may be used on any thread, say Apple's guides; reference counts are atomic.
 unsafe impl Send for Object {}
-// SAFETY: the objects of Metal that this crate keeps may be used on several threads at once;
-// encoders and command buffers that are still encoded are used by one thread and never kept.
+// SAFETY: the objects of Metal that this crate keeps may be used on several threads at once. One
+// thread encodes and commits a command buffer; until then, other threads only ask for its status.
+// Encoders are never kept.
 unsafe impl Sync for Object {}
 
 impl Object {
