@@ -36,9 +36,9 @@
 //! [`place_of`] finds the descriptor and the offset also for addresses inside an allocation of this
 //! crate's.
 //!
-//! An allocation of `rpcmem` takes whole pages and a file descriptor. Where many small arrays come
-//! and go, give the device an [allocator](arrow_device::Device::with_allocator), such as
-//! [`Recycler`](arrow_device::Recycler).
+//! An allocation of `rpcmem` takes whole pages and a file descriptor. For many small arrays that
+//! come and go, give the device an [allocator](arrow_device::Device::with_allocator) that uses
+//! allocations again, such as [`Recycler`](arrow_device::Recycler).
 //!
 //! # The queue of a DSP
 //!
@@ -89,10 +89,9 @@
 //! ```
 //!
 //! All queues of a device stand for its one ring, in which commands are done one after the other.
-//! An event stands for the commands that were submitted before it was recorded. A device without a
-//! ring has queues without work: everything that this crate does has happened when the call
-//! returns, and work of the DSP is waited for by the engine before it makes an array of the
-//! results.
+//! An event stands for the commands that were submitted before it was recorded. On a device without
+//! a ring, queues have no work: everything that this crate does has happened when the call returns,
+//! and the engine waits for the DSP before it makes an array of the results.
 //!
 //! Copies are made by the processor. On a device with a ring they wait for the ring first
 //! ([`WaitingCopies::All`](arrow_device::driver::WaitingCopies::All)), because the ring is not told
@@ -117,10 +116,11 @@
 //!
 //! # A DSP that dies
 //!
-//! When a program on the DSP crashes, or the DSP restarts, the session ends. A ring that says so
-//! ([`Ring::is_lost`]) has lost the device: whoever asks or waits gets an
-//! [`ErrorKind::DeviceLost`], and what was kept for the ring's
-//! commands is released. The memory itself stays readable. Open the device again with a new ring.
+//! When a program on the DSP crashes, or the DSP restarts, the session ends. Once the ring says so
+//! ([`Ring::is_lost`]), the device is lost: whoever asks or waits for commands that were not
+//! completed gets an [`ErrorKind::DeviceLost`], and what was kept for the ring's commands is
+//! released. The memory itself stays readable. An application that goes on opens the device again
+//! with a new ring.
 //!
 //! # Android
 //!

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// How far a DSP has come with the commands of a [`Ring`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// A command that was asked about is not done, and none of those that are done has failed.
+    /// A command that was asked about is not over, and may touch memory.
     Pending,
     /// All commands that were asked about are done, and went well.
     Completed,
@@ -23,7 +23,7 @@ pub enum Progress {
 /// reads.
 ///
 /// Operations can be called on any thread, and from several at once. They call nothing of this
-/// library.
+/// library. Nor does the drop of a ring, which may happen within any call of the library.
 ///
 /// # Safety
 /// The library frees memory, and lets others use memory, by what a ring says. So an implementation
