@@ -67,8 +67,9 @@ impl Array {
     ///
     /// # Errors
     /// Those of the driver. [`DeviceMissing`](ErrorKind::DeviceMissing): the device has to be asked
-    /// and is not open in this process. So it is where the data came without an event from a type
-    /// of device whose arrays may be ready in the order of its queue: Metal, WebGPU and extensions.
+    /// and is not open in this process. The device also has to be asked where the data came without
+    /// an event from a type of device whose arrays may be ready in the order of its queue: Metal,
+    /// WebGPU and extensions.
     pub fn is_ready(&self) -> Result<bool> {
         for pending in &*self.tree.known_pending()? {
             let passed = match pending {
@@ -88,9 +89,9 @@ impl Array {
     /// Waits on the host until the data may be used.
     ///
     /// An array that came with an event of its own can only be waited for while its device is open
-    /// in this process: see [`Device::new`]. So does an array that came without one from a type of
-    /// device whose arrays may be ready in the order of its queue: Metal, WebGPU and extensions. A
-    /// program that has a queue uses [`on`](Self::on) instead, and does not wait at all.
+    /// in this process: see [`Device::new`]. So can an array that came without an event from a type
+    /// of device whose arrays may be ready in the order of its queue: Metal, WebGPU and extensions.
+    /// A program that has a queue uses [`on`](Self::on) instead, and does not wait at all.
     pub fn wait(&self) -> Result<()> {
         self.tree.known_pending()?.iter().try_for_each(|pending| match pending {
             Pending::Event(event) => event.synchronize(),

@@ -650,9 +650,9 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// The object and the offset by which DLPack names a place in this device's memory, where that
-    /// is not the address: a `MTLBuffer` of Metal. The object stays valid as long as the memory.
-    /// `None` where there is no such object.
+    /// The object and the offset by which DLPack names a place in this device's memory, on types of
+    /// device where DLPack's `data` is an object and Arrow's an address: on Metal, a `MTLBuffer`.
+    /// The object stays valid as long as the memory. `None` where the driver knows no such object.
     ///
     /// # Safety
     /// UNS-22.
@@ -661,8 +661,9 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// The memory that an object of [`object_of`](Driver::object_of) stands for, and its device.
-    /// `None`, the usual answer, where DLPack has no objects.
+    /// The memory that an object stands for, such as [`object_of`](Driver::object_of) returns, and
+    /// its device. The object may be another library's. `None`, the usual answer, where DLPack's
+    /// `data` is no object.
     ///
     /// # Safety
     /// `object` is the `data` of a DLPack tensor that claims to be on this type of device and is

@@ -70,7 +70,8 @@ impl Tensor {
     ///   of a handle.
     /// * [`LimitExceeded`](ErrorKind::LimitExceeded): more dimensions than 64, sizes that overflow.
     /// * [`Unsupported`](ErrorKind::Unsupported): an unknown major version, an element type that
-    ///   nobody knows, elements of less than a byte that are packed and not compact, Metal.
+    ///   nobody knows, elements of less than a byte that are packed and not compact, a tensor on
+    ///   Metal where no device of Metal is open or the storage of the buffer is not shared.
     /// * [`NotReachable`](ErrorKind::NotReachable): the queue cannot touch the memory.
     ///
     /// # Safety
