@@ -43,45 +43,30 @@ pub(crate) struct Backend {
     open: fn(Name) -> Result<Opened>,
 }
 
-/// All backends. One that is left out of a build keeps its row, which then says so.
+/// The row of a backend that is a module, a feature and one of these types. Where a build leaves the
+/// backend out, the row stays and says so.
+macro_rules! backend {
+    ($feature:tt, $module:ident, $types:expr) => {{
+        #[cfg(feature = $feature)]
+        let row = Backend { types: $types, list: $module::list, open: $module::open };
+        #[cfg(not(feature = $feature))]
+        let row = Backend::left_out($types, || Err(left_out($feature)));
+        row
+    }};
+}
+
+/// All backends.
 const ALL: &[Backend] = &[
     Backend { types: &[DeviceType::CPU], list: host::list, open: host::open },
-    #[cfg(feature = "cuda")]
-    Backend { types: CUDA, list: cuda::list, open: cuda::open },
-    #[cfg(not(feature = "cuda"))]
-    Backend::left_out(CUDA, || Err(left_out("cuda"))),
-    #[cfg(feature = "opencl")]
-    Backend { types: &[DeviceType::OPENCL], list: opencl::list, open: opencl::open },
-    #[cfg(not(feature = "opencl"))]
-    Backend::left_out(&[DeviceType::OPENCL], || Err(left_out("opencl"))),
-    #[cfg(feature = "vulkan")]
-    Backend { types: &[DeviceType::VULKAN], list: vulkan::list, open: vulkan::open },
-    #[cfg(not(feature = "vulkan"))]
-    Backend::left_out(&[DeviceType::VULKAN], || Err(left_out("vulkan"))),
-    #[cfg(feature = "webgpu")]
-    Backend { types: &[DeviceType::WEBGPU], list: webgpu::list, open: webgpu::open },
-    #[cfg(not(feature = "webgpu"))]
-    Backend::left_out(&[DeviceType::WEBGPU], || Err(left_out("webgpu"))),
-    #[cfg(feature = "vpi")]
-    Backend { types: &[DeviceType::VPI], list: vpi::list, open: vpi::open },
-    #[cfg(not(feature = "vpi"))]
-    Backend::left_out(&[DeviceType::VPI], || Err(left_out("vpi"))),
-    #[cfg(feature = "metal")]
-    Backend { types: &[DeviceType::METAL], list: metal::list, open: metal::open },
-    #[cfg(not(feature = "metal"))]
-    Backend::left_out(&[DeviceType::METAL], || Err(left_out("metal"))),
-    #[cfg(feature = "rocm")]
-    Backend { types: ROCM, list: rocm::list, open: rocm::open },
-    #[cfg(not(feature = "rocm"))]
-    Backend::left_out(ROCM, || Err(left_out("rocm"))),
-    #[cfg(feature = "oneapi")]
-    Backend { types: &[DeviceType::ONEAPI], list: oneapi::list, open: oneapi::open },
-    #[cfg(not(feature = "oneapi"))]
-    Backend::left_out(&[DeviceType::ONEAPI], || Err(left_out("oneapi"))),
-    #[cfg(feature = "hexagon")]
-    Backend { types: &[DeviceType::HEXAGON], list: hexagon::list, open: hexagon::open },
-    #[cfg(not(feature = "hexagon"))]
-    Backend::left_out(&[DeviceType::HEXAGON], || Err(left_out("hexagon"))),
+    backend!("cuda", cuda, CUDA),
+    backend!("opencl", opencl, &[DeviceType::OPENCL]),
+    backend!("vulkan", vulkan, &[DeviceType::VULKAN]),
+    backend!("webgpu", webgpu, &[DeviceType::WEBGPU]),
+    backend!("vpi", vpi, &[DeviceType::VPI]),
+    backend!("metal", metal, &[DeviceType::METAL]),
+    backend!("rocm", rocm, ROCM),
+    backend!("oneapi", oneapi, &[DeviceType::ONEAPI]),
+    backend!("hexagon", hexagon, &[DeviceType::HEXAGON]),
     Backend { types: &[DeviceType::EXT_DEV], list: software::list, open: software::open },
 ];
 
@@ -202,17 +187,8 @@ fn backend_of(device_type: DeviceType) -> Result<&'static Backend> {
         .ok_or_else(|| Error::new(ErrorKind::Unsupported, "no backend of this command provides it"))
 }
 
-#[cfg(not(all(
-    feature = "cuda",
-    feature = "metal",
-    feature = "oneapi",
-    feature = "opencl",
-    feature = "rocm",
-    feature = "vpi",
-    feature = "vulkan",
-    feature = "webgpu"
-)))]
 impl Backend {
+    #[allow(dead_code, reason = "a build with all backends leaves none out")]
     const fn left_out(types: &'static [DeviceType], why: fn() -> Result<Vec<Found>>) -> Self {
         Self {
             types,
@@ -223,16 +199,7 @@ impl Backend {
     }
 }
 
-#[cfg(not(all(
-    feature = "cuda",
-    feature = "metal",
-    feature = "oneapi",
-    feature = "opencl",
-    feature = "rocm",
-    feature = "vpi",
-    feature = "vulkan",
-    feature = "webgpu"
-)))]
+#[allow(dead_code, reason = "a build with all backends leaves none out")]
 fn left_out(feature: &str) -> Error {
     let message =
         format!("this build of the command leaves it out: build with `--features {feature}`");
