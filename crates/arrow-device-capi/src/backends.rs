@@ -202,6 +202,18 @@ pub(crate) fn no_such_memory(device_type: DeviceType, memory: i32) -> Error {
     Error::new(ErrorKind::Unsupported, message).during("open")
 }
 
+/// The number that the C interface has for a place in a backend's list.
+#[allow(dead_code, reason = "a build without backends has no lists")]
+fn number(index: usize) -> i64 {
+    i64::try_from(index).unwrap_or(i64::MAX)
+}
+
+/// The place in a backend's list, beyond its end for a number that is no place.
+#[allow(dead_code, reason = "a build without backends has no lists")]
+fn index(id: i64) -> usize {
+    usize::try_from(id).unwrap_or(usize::MAX)
+}
+
 /// All rows of the list: of each backend, and one of the types whose backends are not in the build.
 fn rows() -> Vec<ArdevDeviceInfo> {
     let of_backend = |backend: &Backend| match (backend.list)() {
@@ -310,14 +322,13 @@ mod oneapi {
 
     pub(super) fn list() -> Result<Vec<(i64, String)>> {
         arrow_device_oneapi::is_available()?;
-        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
         let devices = arrow_device_oneapi::devices()?.into_iter();
         let usable = devices.filter(|device| !device.kinds.is_empty());
         Ok(usable.map(|device| (number(device.index), device.name)).collect())
     }
 
     pub(super) fn open(id: i64) -> Result<Device> {
-        arrow_device_oneapi::open(usize::try_from(id).unwrap_or(usize::MAX))
+        arrow_device_oneapi::open(index(id))
     }
 }
 
@@ -329,17 +340,16 @@ mod opencl {
 
     pub(super) fn list() -> Result<Vec<(i64, String)>> {
         arrow_device_opencl::is_available()?;
-        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
         let devices = arrow_device_opencl::devices()?.into_iter();
         Ok(devices.map(|device| (number(device.index), device.name)).collect())
     }
 
     pub(super) fn open(id: i64) -> Result<Device> {
-        arrow_device_opencl::open(usize::try_from(id).unwrap_or(usize::MAX))
+        arrow_device_opencl::open(index(id))
     }
 
     pub(super) fn open_with(id: i64, memory: i32) -> Result<Device> {
-        let index = usize::try_from(id).unwrap_or(usize::MAX);
+        let index = super::index(id);
         arrow_device_opencl::open_with(index, kind(memory)?)
     }
 
@@ -373,7 +383,6 @@ mod metal {
     use super::*;
 
     pub(super) fn list() -> Result<Vec<(i64, String)>> {
-        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
         let devices = arrow_device_metal::devices()?.into_iter();
         Ok(devices.map(|device| (number(device.index), device.name)).collect())
     }
@@ -401,7 +410,6 @@ pub(crate) mod vulkan {
 
     pub(super) fn list() -> Result<Vec<(i64, String)>> {
         arrow_device_vulkan::is_available()?;
-        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
         let devices = arrow_device_vulkan::devices()?.into_iter().filter(|device| device.can_open);
         Ok(devices.map(|device| (number(device.index), device.name)).collect())
     }
@@ -410,12 +418,12 @@ pub(crate) mod vulkan {
     pub(super) fn open(id: i64) -> Result<Device> {
         match Device::find(DeviceId::new(DeviceType::VULKAN, id)) {
             Some(open) => Ok(open),
-            None => arrow_device_vulkan::open(usize::try_from(id).unwrap_or(usize::MAX)),
+            None => arrow_device_vulkan::open(index(id)),
         }
     }
 
     pub(super) fn open_with(id: i64, memory: i32) -> Result<Device> {
-        let index = usize::try_from(id).unwrap_or(usize::MAX);
+        let index = super::index(id);
         arrow_device_vulkan::open_with(index, placement(memory)?)
     }
 
@@ -439,7 +447,6 @@ mod webgpu {
 
     pub(super) fn list() -> Result<Vec<(i64, String)>> {
         arrow_device_webgpu::is_available()?;
-        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
         let devices = arrow_device_webgpu::devices()?.into_iter();
         Ok(devices.map(|device| (number(device.index), device.name)).collect())
     }
@@ -448,7 +455,7 @@ mod webgpu {
     pub(super) fn open(id: i64) -> Result<Device> {
         match Device::find(DeviceId::new(DeviceType::WEBGPU, id)) {
             Some(open) => Ok(open),
-            None => arrow_device_webgpu::open(usize::try_from(id).unwrap_or(usize::MAX)),
+            None => arrow_device_webgpu::open(index(id)),
         }
     }
 
@@ -462,14 +469,13 @@ mod vpi {
     use super::*;
 
     pub(super) fn list() -> Result<Vec<(i64, String)>> {
-        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
         let devices = arrow_device_vpi::devices()?.into_iter();
         Ok(devices.map(|device| (number(device.index), device.name)).collect())
     }
 
     /// The one that is open by this number, or a new one.
     pub(super) fn open(id: i64) -> Result<Device> {
-        arrow_device_vpi::open(usize::try_from(id).unwrap_or(usize::MAX))
+        arrow_device_vpi::open(index(id))
     }
 }
 
@@ -479,7 +485,6 @@ mod cuda {
     use arrow_device_cuda::Kind;
 
     pub(super) fn list(kind: Kind) -> Result<Vec<(i64, String)>> {
-        let number = |ordinal: usize| i64::try_from(ordinal).unwrap_or(i64::MAX);
         let has =
             |device: &arrow_device_cuda::Listed| kind != Kind::Managed || device.has_managed_memory;
         let devices = arrow_device_cuda::devices()?.into_iter().filter(has);
@@ -497,7 +502,6 @@ mod rocm {
     use arrow_device_rocm::Kind;
 
     pub(super) fn list() -> Result<Vec<(i64, String)>> {
-        let number = |ordinal: usize| i64::try_from(ordinal).unwrap_or(i64::MAX);
         let devices = arrow_device_rocm::devices()?.into_iter();
         Ok(devices.map(|device| (number(device.ordinal), device.name)).collect())
     }
@@ -512,7 +516,7 @@ mod rocm {
 #[cfg(any(feature = "cuda", feature = "rocm"))]
 fn ordinal(id: i64, is_of_one: bool) -> usize {
     let id = if id == -1 && !is_of_one { 0 } else { id };
-    usize::try_from(id).unwrap_or(usize::MAX)
+    index(id)
 }
 
 #[cfg(feature = "hexagon")]
