@@ -268,11 +268,11 @@ fn take(seen: &[Note], scenario: &str, report: &mut Report) {
 /// How a child ended.
 #[derive(Clone, Copy)]
 enum Ended {
-    /// By itself.
+    /// The child ended by itself, with this status.
     With(ExitStatus),
-    /// It took too long, and was stopped.
+    /// The child took too long, and was stopped.
     TooLate,
-    /// It wrote more than [`MOST_WRITTEN`], and was stopped.
+    /// The child wrote more than [`MOST_WRITTEN`], and was stopped.
     TooLoud,
 }
 

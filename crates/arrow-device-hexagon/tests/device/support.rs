@@ -39,7 +39,7 @@ pub(crate) fn place(memory: &mut Memory, queue: &Queue) -> Place {
     place_of(memory.spot(queue).unwrap()).unwrap()
 }
 
-/// Memory with these integers.
+/// Allocates memory of the device and writes these integers into it.
 pub(crate) fn filled(queue: &Queue, values: &[i32]) -> Memory {
     let mut memory = queue.allocate(size_of_val(values) as u64).unwrap();
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
