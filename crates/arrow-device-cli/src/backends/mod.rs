@@ -43,8 +43,8 @@ pub(crate) struct Backend {
     open: fn(Name) -> Result<Opened>,
 }
 
-/// The row of a backend that is a module, a feature and one of these types. Where a build leaves the
-/// backend out, the row stays and says so.
+/// The row of a backend: its feature, its module, and the types of its devices. Where a build
+/// leaves the backend out, the row stays and says so.
 macro_rules! backend {
     ($feature:tt, $module:ident, $types:expr) => {{
         #[cfg(feature = $feature)]
