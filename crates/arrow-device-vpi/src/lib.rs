@@ -196,7 +196,7 @@ fn open_as(id: DeviceId, options: &Options) -> Result<Device> {
 fn open_on(
     id: DeviceId,
     stream: std::os::unix::net::UnixStream,
-    process: Option<start::Process>,
+    mut process: Option<start::Process>,
     options: &Options,
 ) -> Result<Device> {
     use std::sync::Arc;
@@ -210,6 +210,9 @@ fn open_on(
 
     let mut connection = connection::Connection::new(stream, options.patience, options.wall_limit);
     let welcome = connection.greet(options.hello());
+    if let (Ok(_), Some(process)) = (&welcome, &mut process) {
+        process.has_started();
+    }
     let welcome = welcome.and_then(|welcome| {
         if options.run_first > 0 {
             let step = arrow_device_vpi_protocol::Step::Run { time: options.run_first };

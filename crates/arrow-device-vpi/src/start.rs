@@ -37,12 +37,19 @@ const FAREWELL: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Option<Child>,
-    _folder: Folder,
+    /// What the simulator is started with, until it has read that.
+    folder: Option<Folder>,
 }
 
 impl Process {
     pub(crate) fn id(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// Removes what the simulator was started with. The simulator has greeted, so it has loaded the
+    /// design and the module. A process that ends without a word leaves no folder behind then.
+    pub(crate) fn has_started(&mut self) {
+        self.folder = None;
     }
 
     /// Waits until the simulator has ended, whose connection is closed. Returns the reason with
@@ -82,12 +89,26 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> io::Result<Self> {
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// Makes the folder. What is there already may be anybody's, and is not used: a process that
+    /// was killed leaves its folder to a later process of the same number.
+    fn within(place: &Path) -> io::Result<Self> {
+        const MOST_TRIES: usize = 1000;
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("arrow-device-vpi-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        // A folder that is there already may be anybody's.
-        DirBuilder::new().mode(0o700).create(&path).map(|()| Self(path))
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let path = place.join(format!("arrow-device-vpi-{}-{number}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists && tries < MOST_TRIES => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
@@ -126,7 +147,7 @@ pub(crate) fn reach(options: &Options) -> Result<(UnixStream, Option<Process>)> 
         command.stdout(Stdio::null()).stderr(Stdio::null());
     }
     let child = command.spawn().map_err(|error| missing("vvp", &error))?;
-    Ok((host, Some(Process { child: Some(child), _folder: folder })))
+    Ok((host, Some(Process { child: Some(child), folder: Some(folder) })))
 }
 
 fn write_built_in(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -230,4 +251,25 @@ fn this_library() -> Option<PathBuf> {
     // library is loaded; this code is in the library.
     let name = unsafe { std::ffi::CStr::from_ptr(found.dli_fname) };
     std::fs::canonicalize(OsStr::from_bytes(name.to_bytes())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_there_already_is_not_used() {
+        let place = Folder::new().unwrap();
+        let first = Folder::within(&place.0).unwrap();
+        let name = first.0.file_name().unwrap().to_string_lossy().into_owned();
+        let (before, number) = name.rsplit_once('-').unwrap();
+        let number: u64 = number.parse().unwrap();
+        // Other tests take numbers meanwhile.
+        for number in number + 1..number + 30 {
+            std::fs::create_dir(place.0.join(format!("{before}-{number}"))).unwrap();
+        }
+        let second = Folder::within(&place.0).unwrap();
+        assert_eq!(std::fs::read_dir(&second.0).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(&place.0).unwrap().count(), 31);
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use arrow_device::{Device, ErrorKind, Queue};
+use arrow_device_testkit::process;
 use arrow_device_vpi::{Job, Options};
 
 use crate::support::{self, numbers, top};
@@ -127,27 +128,31 @@ fn a_simulator_that_works_is_not_silent_and_one_that_is_stopped_is() {
     assert!(text.contains("the simulator did not end, and was killed"), "{text}");
 }
 
-/// The process of a simulator ends with its device, and leaves no folder.
+/// The process of a simulator ends with its device. The folder goes once the simulator has started,
+/// so that a process which ends with an open device leaves none.
 #[test]
 fn a_device_that_is_dropped_ends_its_simulator() {
-    let Some(device) = support::device() else { return };
-    let simulator = support::simulator(&device);
-    let folder = format!("arrow-device-vpi-{}-", std::process::id());
-    let process = simulator.process().unwrap();
-    drop(device);
-    while !simulator.is_lost() {
-        std::thread::yield_now();
-    }
-    // SAFETY: signal 0 asks whether there is such a process (POSIX, `kill`).
-    assert_eq!(unsafe { libc::kill(process as i32, 0) }, -1);
-    // Other tests of this program have folders of their own.
-    let of_process = |entry: &std::fs::DirEntry| {
-        let is_ours = entry.file_name().to_string_lossy().starts_with(&folder);
-        is_ours && std::fs::read_link(entry.path().join("arrow_device.vpi")).is_err()
-    };
-    let left =
-        std::fs::read_dir(std::env::temp_dir()).unwrap().flatten().filter(of_process).count();
-    assert_eq!(left, 0);
+    // Other tests have folders of their own.
+    process::alone(|| {
+        let Some(device) = support::device() else { return };
+        let simulator = support::simulator(&device);
+        let folder = format!("arrow-device-vpi-{}-", std::process::id());
+        let left = || {
+            let is_ours = |entry: &std::fs::DirEntry| {
+                entry.file_name().to_string_lossy().starts_with(&folder)
+            };
+            std::fs::read_dir(std::env::temp_dir()).unwrap().flatten().filter(is_ours).count()
+        };
+        assert_eq!(left(), 0);
+        let process = simulator.process().unwrap();
+        drop(device);
+        while !simulator.is_lost() {
+            std::thread::yield_now();
+        }
+        // SAFETY: signal 0 asks whether there is such a process (POSIX, `kill`).
+        assert_eq!(unsafe { libc::kill(process as i32, 0) }, -1);
+        assert_eq!(left(), 0);
+    });
 }
 
 #[test]
