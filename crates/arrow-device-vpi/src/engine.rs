@@ -5,6 +5,7 @@
 //! the answer, and goes on. So a queue is in order, an event passes after everything before it, and
 //! no operation but a wait waits.
 //!
+//! * Which lane has its turn is the matter of [`lanes`](crate::lanes).
 //! * A [`Mark`] is an event: a place in a lane. A wait for a mark is work that may run once the
 //!   mark has its verdict.
 //! * Bytes for the simulator are copied when work is submitted. Bytes from the simulator go to the

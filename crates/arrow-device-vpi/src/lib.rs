@@ -72,6 +72,7 @@
 //! | the simulation ends (`$finish`), the simulator crashes, is killed or says nothing for [`Options::patience`] | [`DeviceLost`]; waits that are under way end |
 //! | the simulator sends what does not belong to the protocol | [`DeviceLost`]; nothing that it says is relied on |
 //! | the names are not those of the design | an error of [`open_with`], which says the name |
+//! | an earlier host of a simulator at a socket was killed in the middle of a job | [`open_with`] waits for the end of the job, as long as this host's limits of a job allow, and is then an error |
 //!
 //! [`WorkFailed`]: arrow_device::ErrorKind::WorkFailed
 //! [`DeviceLost`]: arrow_device::ErrorKind::DeviceLost
