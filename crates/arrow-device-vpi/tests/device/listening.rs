@@ -103,7 +103,8 @@ fn a_simulator_that_waits_is_ended_by_a_signal() {
         while started.0.try_wait().unwrap().is_none() {
             tries += 1;
             assert!(tries < 1000, "the simulator goes on waiting");
-            // SAFETY: the process is a child of this one that nobody has waited for (POSIX, `kill`).
+            // SAFETY: the process is a child of this one that nobody has waited for (POSIX,
+            // `kill`).
             assert_eq!(unsafe { libc::kill(process, libc::SIGTERM) }, 0);
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
