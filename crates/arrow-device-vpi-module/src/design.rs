@@ -54,50 +54,68 @@ impl Memory {
         at.checked_add(len).is_some_and(|end| end <= size)
     }
 
-    fn handle(&mut self, vpi: &Vpi, number: usize) -> Option<Handle> {
-        let known = self.handles.get_mut(number)?;
-        if known.is_none() {
-            let index = i32::try_from(number).ok()?.checked_add(self.first)?;
-            *known = vpi.word(self.array, index);
-        }
-        *known
+    fn handle(&mut self, vpi: &Vpi, number: usize) -> Result<Handle, String> {
+        let find = |known: &mut Option<Handle>| {
+            if known.is_none() {
+                let index = i32::try_from(number).ok()?.checked_add(self.first)?;
+                *known = vpi.word(self.array, index);
+            }
+            *known
+        };
+        let found = self.handles.get_mut(number).and_then(find);
+        found.ok_or_else(|| format!("the simulator does not give word {number} of the memory"))
     }
 
     /// Appends bytes of the memory, and returns of how many a bit is unknown.
-    pub(crate) fn read(&mut self, vpi: &Vpi, at: u64, len: u64, bytes: &mut Vec<u8>) -> u64 {
+    pub(crate) fn read(
+        &mut self,
+        vpi: &Vpi,
+        at: u64,
+        len: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<u64, String> {
         let mut unknown = 0;
         for Piece { number, from, len } in pieces(self.word, at, len) {
-            self.load(vpi, number);
+            self.load(vpi, number)?;
             for index in from..from + len {
                 let (byte, is_known) = byte_of(&self.chunks, index);
                 bytes.push(byte);
                 unknown += u64::from(!is_known);
             }
         }
-        unknown
+        Ok(unknown)
     }
 
-    /// Writes bytes to the memory.
-    pub(crate) fn write(&mut self, vpi: &Vpi, at: u64, bytes: &[u8]) {
+    /// Writes bytes to the memory: all of them, or none.
+    pub(crate) fn write(&mut self, vpi: &Vpi, at: u64, bytes: &[u8]) -> Result<(), String> {
+        for Piece { number, len, .. } in pieces(self.word, at, bytes.len() as u64) {
+            if len < self.word {
+                self.load(vpi, number)?;
+            }
+            self.handle(vpi, number)?;
+        }
         let mut rest = bytes;
         for Piece { number, from, len } in pieces(self.word, at, bytes.len() as u64) {
             let (piece, others) = rest.split_at_checked(len).unwrap_or((rest, &[]));
             rest = others;
             if len < self.word {
-                self.load(vpi, number);
+                self.load(vpi, number)?;
             }
             for (index, byte) in (from..).zip(piece) {
                 set_byte(&mut self.chunks, index, *byte);
             }
-            if let Some(handle) = self.handle(vpi, number) {
-                vpi.write(handle, &mut self.chunks);
-            }
+            let handle = self.handle(vpi, number)?;
+            vpi.write(handle, &mut self.chunks);
         }
+        Ok(())
     }
 
-    fn load(&mut self, vpi: &Vpi, number: usize) {
-        let Some(handle) = self.handle(vpi, number) else { return };
-        vpi.read(handle, &mut self.chunks);
+    fn load(&mut self, vpi: &Vpi, number: usize) -> Result<(), String> {
+        let handle = self.handle(vpi, number)?;
+        match vpi.read(handle, &mut self.chunks) {
+            true => Ok(()),
+            false => Err(format!("the simulator gives no value of word {number} of the memory")),
+        }
     }
 }
 
@@ -185,10 +203,10 @@ pub(crate) fn set(vpi: &Vpi, register: Handle, value: u64) {
 /// The lowest 64 bits of a register, with unknown bits as 0, and whether all of them are known.
 pub(crate) fn get(vpi: &Vpi, register: Handle) -> (u64, bool) {
     let mut chunks = [Chunk::default(); 2];
-    vpi.read(register, &mut chunks);
+    let is_there = vpi.read(register, &mut chunks);
     let [low, high] = chunks;
     let number = |of: fn(Chunk) -> u32| u64::from(of(high)) << 32 | u64::from(of(low));
-    (number(|chunk| chunk.a & !chunk.b), number(|chunk| chunk.b) == 0)
+    (number(|chunk| chunk.a & !chunk.b), is_there && number(|chunk| chunk.b) == 0)
 }
 
 #[cfg(test)]
@@ -204,6 +222,28 @@ mod tests {
         assert_eq!(cut(3, 2), [(0, 3, 2)]);
         assert_eq!(cut(6, 12), [(0, 6, 2), (1, 0, 8), (2, 0, 2)]);
         assert_eq!(cut(6, 0), []);
+    }
+
+    /// A word that the simulator does not give has no bytes, and what would be written in part is
+    /// not written.
+    #[test]
+    fn a_word_that_the_simulator_does_not_give_is_an_error() {
+        let vpi = crate::vpi::fake::vpi();
+        let mut memory = Memory::find(&vpi, "tb.memory").unwrap();
+        assert_eq!((memory.word(), memory.words()), (8, 5));
+        memory.write(&vpi, 4, &[1; 12]).unwrap();
+        let before = crate::vpi::fake::words();
+        let mut bytes = Vec::new();
+        assert_eq!(memory.read(&vpi, 2, 14, &mut bytes), Ok(0));
+        assert_eq!(bytes, [0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+        let (no_word, no_value) = ("does not give word 2", "gives no value of word 3");
+        for (at, len, reason) in [(8, 16, no_word), (20, 2, no_word), (30, 2, no_value)] {
+            let refused = memory.read(&vpi, at, len, &mut Vec::new()).unwrap_err();
+            assert!(refused.contains(reason), "{at}: {refused}");
+            let refused = memory.write(&vpi, at, &vec![7; len as usize]).unwrap_err();
+            assert!(refused.contains(reason), "{at}: {refused}");
+        }
+        assert_eq!(crate::vpi::fake::words(), before);
     }
 
     #[test]

@@ -1,11 +1,19 @@
 //! The connection to the host program.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use arrow_device_vpi_protocol::{Answer, LONGEST, Malformed, Request};
+
+/// A write to a host that is gone is an error. Without the flag it ends the simulator, which leaves
+/// SIGPIPE as it was.
+#[cfg(not(target_vendor = "apple"))]
+const WITHOUT_SIGNAL: libc::c_int = libc::MSG_NOSIGNAL;
+/// Apple's systems have an option of the socket instead, which the standard library sets.
+#[cfg(target_vendor = "apple")]
+const WITHOUT_SIGNAL: libc::c_int = 0;
 
 /// Where the host is.
 pub(crate) enum Place {
@@ -25,7 +33,8 @@ impl Place {
         UnixListener::bind(&path).map(|listener| Self::Listener(listener, path))
     }
 
-    /// Waits for the host. `None` where there can be none any more.
+    /// Waits for the host. `None` where there can be none any more. A signal is an error of the
+    /// kind `Interrupted`.
     pub(crate) fn connect(&mut self, is_first: bool) -> io::Result<Option<Peer>> {
         match self {
             Self::Input if is_first => {
@@ -36,7 +45,10 @@ impl Place {
                 Ok(Some(Peer(stream)))
             }
             Self::Input => Ok(None),
-            Self::Listener(listener, _) => listener.accept().map(|(stream, _)| Some(Peer(stream))),
+            Self::Listener(listener, _) => {
+                wait_for(listener)?;
+                listener.accept().map(|(stream, _)| Some(Peer(stream)))
+            }
         }
     }
 }
@@ -55,8 +67,10 @@ impl Drop for Place {
 pub(crate) struct Peer(UnixStream);
 
 impl Peer {
-    /// Waits for a request. `None` where the host has gone.
+    /// Waits for a request. `None` where the host has gone. A signal that comes before the request
+    /// is an error of the kind `Interrupted`.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Request>> {
+        wait_for(&self.0)?;
         let Some((kind, body)) =
             arrow_device_vpi_protocol::receive(&mut Patient(&self.0), LONGEST.into())?
         else {
@@ -66,7 +80,7 @@ impl Peer {
     }
 
     pub(crate) fn send(&mut self, answer: &Answer) -> io::Result<()> {
-        arrow_device_vpi_protocol::send(&mut self.0, &answer.encode())
+        arrow_device_vpi_protocol::send(&mut Quiet(&self.0), &answer.encode())
     }
 
     /// Whether the host has closed its end. A host that has sent something, although it was to
@@ -85,6 +99,17 @@ impl Peer {
     }
 }
 
+/// Waits until a descriptor can be read. A signal is an error: whoever has sent it wants the
+/// simulator to do something.
+fn wait_for(descriptor: &impl AsRawFd) -> io::Result<()> {
+    let mut polled = libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: the list has one entry, whose descriptor the caller keeps open (POSIX, `poll`).
+    match unsafe { libc::poll(&raw mut polled, 1, -1) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 /// Reads on after a signal.
 struct Patient<'a>(&'a UnixStream);
 
@@ -96,6 +121,22 @@ impl Read for Patient<'_> {
                 read => return read,
             }
         }
+    }
+}
+
+/// Writes without a signal.
+struct Quiet<'a>(&'a UnixStream);
+
+impl Write for Quiet<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (place, len) = (bytes.as_ptr().cast(), bytes.len());
+        // SAFETY: the descriptor is open, and the bytes are there (POSIX, `send`).
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), place, len, WITHOUT_SIGNAL) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -9,11 +9,22 @@
 //! * The counter of the unit that runs has changed. The change itself only asks for a call at the
 //!   end of the moment, when all that the design writes in that moment is written.
 //! * The time of a `Run` is over.
+//! * A signal has come while `step` waited. The simulator acts on the signal, such as by ending,
+//!   before it calls `step` again in the same moment.
 //! * A look at the host. Looks are so far apart in simulated time that about [`LOOK`] passes on the
-//!   clock on the wall between two of them. They find out that the host has gone, tell the host
-//!   that the module is alive, and end a job that takes too long.
+//! * A look at the host. Looks are so far apart in simulated time that about [`LOOK`] passes on the
+//!   clock on the wall between two of them. Each request begins with looks that are near each
+//!   other, because a design may do much in a time in which it did nothing before. Looks find out
+//!   that the host has gone, tell the host that the module is alive, and end a job that takes too
+//!   long.
+//!
+//! A job whose host has gone, or that has taken too long, goes on in the design: nothing stops a
+//! unit. Another job of the unit would count the completion of that job as its own. So such a job
+//! is remembered ([`Left`]), and a host that comes later is welcomed when that job has ended.
+//! Simulated time stands still until then, unless a host waits for its welcome.
 
 use std::collections::{HashSet, VecDeque};
+use std::io;
 use std::time::{Duration, Instant};
 
 use crate::design::{self, Memory, Registers};
@@ -25,6 +36,8 @@ use arrow_device_vpi_protocol::{
 
 /// How long it should take from one look at the host to the next.
 const LOOK: Duration = Duration::from_millis(2);
+/// How far apart the first looks of a request are at most, in simulated time.
+const FIRST_LOOKS: u64 = 1024;
 /// How often the host is told that the module is alive.
 const PULSE: Duration = Duration::from_millis(500);
 /// The longest answer: less than the longest message by what is beside the data.
@@ -35,6 +48,8 @@ const LONGEST_DATA: u64 = LONGEST as u64 - 8192;
 pub(crate) struct Callbacks {
     /// Calls [`Server::look`].
     pub(crate) look: Callback,
+    /// Calls [`Server::step`].
+    pub(crate) step: Callback,
     /// Asks for a call of [`Server::step`] at the end of the moment.
     pub(crate) changed: Callback,
 }
@@ -47,9 +62,12 @@ pub(crate) struct Server {
     is_first: bool,
     peer: Option<Peer>,
     design: Option<Design>,
+    /// A host that is not welcomed yet.
+    greeting: Option<Greeting>,
     work: Option<Work>,
-    /// Whether a call of `look` is asked for, and how far from now.
-    is_looking: bool,
+    left: Option<Left>,
+    /// When `look` is to be called next, and how far apart such calls are.
+    next_look: Option<u64>,
     interval: u64,
     last_look: Instant,
     last_pulse: Instant,
@@ -68,6 +86,31 @@ struct Design {
     error: Option<Handle>,
     time_limit: u64,
     wall_limit: Duration,
+}
+
+impl Design {
+    /// Whether a job has taken too long.
+    fn is_late(&self, took: u64, on_the_wall: Duration) -> bool {
+        self.time_limit != 0 && took >= self.time_limit
+            || !self.wall_limit.is_zero() && on_the_wall >= self.wall_limit
+    }
+}
+
+/// A host that waits for the end of a job of an earlier one.
+struct Greeting {
+    design: Design,
+    welcome: Welcome,
+    since: u64,
+    began: Instant,
+}
+
+/// A job that nobody waits for any more, and that may not have ended. Its unit's register for the
+/// start is still 1, so that the job begins, if it has not.
+#[derive(Clone, Copy)]
+struct Left {
+    start: Handle,
+    done: Handle,
+    before: (u64, bool),
 }
 
 /// A request that is being done.
@@ -106,8 +149,10 @@ impl Server {
             is_first: true,
             peer: None,
             design: None,
+            greeting: None,
             work: None,
-            is_looking: false,
+            left: None,
+            next_look: None,
             interval: 1,
             last_look: Instant::now(),
             last_pulse: Instant::now(),
@@ -126,16 +171,33 @@ impl Server {
                 }
                 continue;
             }
-            let Some(peer) = &mut self.peer else {
-                self.connect();
+            if let Some(greeting) = self.greeting.take() {
+                if !self.welcome(greeting) {
+                    return self.look_later();
+                }
                 continue;
+            }
+            let received = match &mut self.peer {
+                Some(peer) => peer.receive(),
+                None => match self.place.connect(std::mem::take(&mut self.is_first)) {
+                    Ok(Some(peer)) => {
+                        self.peer = Some(peer);
+                        continue;
+                    }
+                    Ok(None) => return self.finish(),
+                    Err(error) => Err(error),
+                },
             };
-            match peer.receive() {
+            match received {
                 Ok(Some(Request::Hello(hello))) => self.greet(hello),
                 Ok(Some(Request::Steps(_))) if self.design.is_none() => {
                     self.refuse("the first message has to name the parts of the design".into());
                 }
+                Ok(Some(Request::Steps(_))) if self.left.is_some() => {
+                    self.refuse("a job was given up, and may go on".into());
+                }
                 Ok(Some(Request::Steps(steps))) => {
+                    self.look_often();
                     let steps = steps.into();
                     self.work = Some(Work {
                         steps,
@@ -147,16 +209,15 @@ impl Server {
                     });
                 }
                 Ok(None) => self.peer_is_gone(),
+                // The simulator does what the signal asks for, and then calls again.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    self.vpi.call_back(When::Settled, self.callbacks.step);
+                    return;
+                }
+                Err(_) if self.peer.is_none() => self.finish(),
                 Err(error) if is_malformed(&error) => self.refuse(error.to_string()),
                 Err(_) => self.peer_is_gone(),
             }
-        }
-    }
-
-    fn connect(&mut self) {
-        match self.place.connect(std::mem::take(&mut self.is_first)) {
-            Ok(Some(peer)) => self.peer = Some(peer),
-            Ok(None) | Err(_) => self.finish(),
         }
     }
 
@@ -166,12 +227,19 @@ impl Server {
         self.vpi.finish();
     }
 
-    /// Forgets the host. A unit that it has started is not started again.
+    /// Forgets the host, but not a job that it has begun.
     fn peer_is_gone(&mut self) {
         self.peer = None;
         self.design = None;
-        if let Some(Work { running: Some(Running::Job { start, .. }), .. }) = self.work.take() {
-            design::set(&self.vpi, start, 0);
+        self.greeting = None;
+        if let Some(Work { running: Some(running), .. }) = self.work.take() {
+            self.leave(&running);
+        }
+    }
+
+    fn leave(&mut self, running: &Running) {
+        if let Running::Job { start, done, before, .. } = *running {
+            self.left = Some(Left { start, done, before });
         }
     }
 
@@ -197,11 +265,37 @@ impl Server {
                     precision: self.vpi.precision(),
                     simulator: self.vpi.simulator(),
                 };
-                self.design = Some(design);
-                self.send(&Answer::Welcome(welcome));
+                self.look_often();
+                let (since, began) = (self.vpi.time(), Instant::now());
+                self.greeting = Some(Greeting { design, welcome, since, began });
             }
             Err(reason) => self.refuse(reason),
         }
+    }
+
+    /// Welcomes a host, unless a job of an earlier one goes on. Whether simulated time need not go
+    /// on.
+    fn welcome(&mut self, greeting: Greeting) -> bool {
+        let took = self.vpi.time().saturating_sub(greeting.since);
+        if let Some(Left { start, done, before }) = self.left {
+            if design::get(&self.vpi, done) != before {
+                design::set(&self.vpi, start, 0);
+                self.left = None;
+                // A fault of that job is none of this host's work.
+                if let Some(error) = greeting.design.error {
+                    design::set(&self.vpi, error, 0);
+                }
+            } else if greeting.design.is_late(took, greeting.began.elapsed()) {
+                self.refuse("a job that an earlier host has begun does not end".into());
+                return true;
+            } else {
+                self.greeting = Some(greeting);
+                return false;
+            }
+        }
+        self.design = Some(greeting.design);
+        self.send(&Answer::Welcome(greeting.welcome));
+        true
     }
 
     fn design_of(&mut self, hello: Hello) -> Result<Design, String> {
@@ -248,7 +342,12 @@ impl Server {
                 Next::End(Outcome::Refused { reason, .. }) => {
                     break Outcome::Refused { step: work.number, reason };
                 }
-                Next::End(Outcome::Stuck { .. }) => break Outcome::Stuck { step: work.number },
+                Next::End(Outcome::Stuck { .. }) => {
+                    if let Some(running) = &work.running {
+                        self.leave(running);
+                    }
+                    break Outcome::Stuck { step: work.number };
+                }
                 Next::End(outcome) => break outcome,
             }
         };
@@ -285,7 +384,7 @@ impl Server {
                 if !design.memory.has(at, bytes.len() as u64) {
                     return Err(outside());
                 }
-                design.memory.write(vpi, at, &bytes);
+                design.memory.write(vpi, at, &bytes)?;
             }
             Step::Read { at, len } => {
                 if !design.memory.has(at, len) {
@@ -294,7 +393,7 @@ impl Server {
                 if work.data.len() as u64 + len > LONGEST_DATA {
                     return Err("the answer would be too long".into());
                 }
-                work.unknown += design.memory.read(vpi, at, len, &mut work.data);
+                work.unknown += design.memory.read(vpi, at, len, &mut work.data)?;
             }
             Step::Copy { from, to, len } => {
                 if !design.memory.has(from, len) || !design.memory.has(to, len) {
@@ -302,8 +401,8 @@ impl Server {
                 }
                 if design.dma.start.is_empty() {
                     let mut bytes = Vec::new();
-                    design.memory.read(vpi, from, len, &mut bytes);
-                    design.memory.write(vpi, to, &bytes);
+                    design.memory.read(vpi, from, len, &mut bytes)?;
+                    design.memory.write(vpi, to, &bytes)?;
                     return Ok(Next::Step);
                 }
                 let registers = design.dma_registers.clone().into_iter().zip([from, to, len]);
@@ -372,53 +471,63 @@ impl Server {
                     design::set(&self.vpi, start, 0);
                     return Next::Step;
                 }
-                let limits =
-                    self.design.as_ref().map(|design| (design.time_limit, design.wall_limit));
-                let (time, wall) = limits.unwrap_or_default();
-                let is_late = time != 0 && now.saturating_sub(since) >= time
-                    || !wall.is_zero() && began.elapsed() >= wall;
-                match is_late {
-                    true => {
-                        design::set(&self.vpi, start, 0);
-                        Next::End(Outcome::Stuck { step: 0 })
-                    }
+                let took = now.saturating_sub(since);
+                let design = self.design.as_ref();
+                match design.is_some_and(|design| design.is_late(took, began.elapsed())) {
+                    true => Next::End(Outcome::Stuck { step: 0 }),
                     false => Next::Time,
                 }
             }
         }
     }
 
+    /// Begins anew with looks that are near each other.
+    fn look_often(&mut self) {
+        self.interval = self.interval.min(FIRST_LOOKS);
+        self.last_look = Instant::now();
+    }
+
     /// Asks for a look at the host while simulated time goes on.
     fn look_later(&mut self) {
-        if self.is_looking {
+        let now = self.vpi.time();
+        let greeted = self.greeting.as_ref().map(|greeting| &greeting.design);
+        let mut interval = self.interval;
+        // Not later than a job may end.
+        if let Some(design) = self.design.as_ref().or(greeted)
+            && design.time_limit != 0
+        {
+            interval = interval.min(design.time_limit);
+        }
+        let at = now.saturating_add(interval);
+        if self.next_look.is_some_and(|next| next > now && next <= at) {
             return;
         }
         self.last_look = Instant::now();
-        let mut interval = self.interval;
-        // Not later than a job may end.
-        let limit = self.design.as_ref().map_or(0, |design| design.time_limit);
-        if limit != 0 {
-            interval = interval.min(limit);
+        if self.vpi.call_back(When::After(interval), self.callbacks.look) {
+            self.next_look = Some(at);
         }
-        self.is_looking = self.vpi.call_back(When::After(interval), self.callbacks.look);
     }
 
     /// Looks whether the host is there, and after the job that runs.
     pub(crate) fn look(&mut self) {
-        self.is_looking = false;
         if self.is_over {
             return;
         }
-        let took = self.last_look.elapsed();
-        if took < LOOK / 2 {
-            self.interval = self.interval.saturating_mul(2).min(1 << 40);
-        } else if took > LOOK * 2 {
-            self.interval = (self.interval / 2).max(1);
+        // A look that was asked for before the next one says nothing about the interval.
+        if self.next_look.is_some_and(|next| next <= self.vpi.time()) {
+            self.next_look = None;
+            let took = self.last_look.elapsed();
+            if took < LOOK / 2 {
+                self.interval = self.interval.saturating_mul(2).min(1 << 40);
+            } else if took > LOOK * 2 {
+                self.interval = (self.interval / 2).max(1);
+            }
         }
         if self.peer.as_ref().is_some_and(Peer::has_gone) {
             self.peer_is_gone();
         }
-        if self.work.is_some() && self.last_pulse.elapsed() > PULSE {
+        let is_awaited = self.work.is_some() || self.greeting.is_some();
+        if is_awaited && self.last_pulse.elapsed() > PULSE {
             self.last_pulse = Instant::now();
             self.send(&Answer::Alive);
         }

@@ -52,7 +52,7 @@ unsafe extern "C" fn start() {
         }
     };
     VPI.set(Some(vpi));
-    let callbacks = Callbacks { look, changed };
+    let callbacks = Callbacks { look, step, changed };
     vpi.call_back(When::Starts, begins);
     vpi.call_back(When::Ends, ends);
     SERVER.with(|server| *server.borrow_mut() = Some(Server::new(vpi, place, callbacks)));

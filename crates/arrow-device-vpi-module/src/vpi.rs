@@ -260,21 +260,22 @@ impl Vpi {
         unsafe { (self.get)(TIME_PRECISION, ptr::null_mut()) }
     }
 
-    /// The value of an object, 32 bits in each chunk.
-    pub(crate) fn read(&self, handle: Handle, chunks: &mut [Chunk]) {
+    /// Reads the value of an object, 32 bits to each chunk. Whether the simulator gives it.
+    pub(crate) fn read(&self, handle: Handle, chunks: &mut [Chunk]) -> bool {
         let mut value = Value { format: VECTOR_VAL, value: AnyValue { vector: ptr::null_mut() } };
         // SAFETY: rules V1 to V3; the structure is for the simulator to fill in (27.14).
         unsafe { (self.get_value)(handle.0.as_ptr(), &raw mut value) };
         // SAFETY: the value was made with this member, and the simulator writes it for this format.
         let vector = unsafe { value.value.vector };
         if vector.is_null() {
-            return;
+            return false;
         }
         let count = (self.size(handle).div_ceil(32) as usize).min(chunks.len());
         // SAFETY: the simulator's vector has a chunk for each 32 bits of the object, and stays
         // until the next call of the function (27.14); the chunks of the caller are not the
         // simulator's.
         unsafe { ptr::copy_nonoverlapping(vector, chunks.as_mut_ptr(), count) };
+        true
     }
 
     /// Sets the value of an object, at once. Has a chunk for each 32 bits of the object.
@@ -320,5 +321,113 @@ impl Vpi {
             false => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
         };
         format!("{} {}", text(found.product), text(found.version)).trim().to_owned()
+    }
+}
+
+/// A simulator for tests of the module, with one array of five words of eight bytes. The simulator
+/// gives no word 2, and no value of word 3.
+#[cfg(test)]
+pub(crate) mod fake {
+    use super::*;
+    use std::cell::RefCell;
+
+    const ARRAY: usize = 1;
+    const BOUND: usize = 2;
+    const FIRST_WORD: usize = 8;
+
+    thread_local! {
+        static WORDS: RefCell<[[Chunk; 2]; 5]> = RefCell::default();
+    }
+
+    /// The words as they are.
+    pub(crate) fn words() -> [[Chunk; 2]; 5] {
+        WORDS.with_borrow(|words| *words)
+    }
+
+    fn handle(number: usize) -> *mut c_void {
+        ptr::without_provenance_mut(number)
+    }
+
+    unsafe extern "C" fn register_callback(_: *mut CallbackData) -> *mut c_void {
+        ptr::null_mut()
+    }
+
+    unsafe extern "C" fn by_name(_: *const c_char, _: *mut c_void) -> *mut c_void {
+        handle(ARRAY)
+    }
+
+    unsafe extern "C" fn by_index(_: *mut c_void, index: i32) -> *mut c_void {
+        match usize::try_from(index) {
+            Ok(index @ (0 | 1 | 3 | 4)) => handle(FIRST_WORD + index),
+            _ => ptr::null_mut(),
+        }
+    }
+
+    unsafe extern "C" fn of(which: i32, _: *mut c_void) -> *mut c_void {
+        handle(BOUND + usize::from(which == RIGHT_RANGE))
+    }
+
+    unsafe extern "C" fn get(property: i32, object: *mut c_void) -> i32 {
+        match (property, object.addr()) {
+            (SIZE, ARRAY) => 5,
+            (SIZE, _) => 64,
+            (TYPE, FIRST_WORD..) => 30,
+            _ => 29,
+        }
+    }
+
+    unsafe extern "C" fn get_value(object: *mut c_void, value: *mut Value) {
+        // SAFETY: the caller has made the structure, and uses it after the call.
+        let value = unsafe { &mut *value };
+        let number = object.addr().wrapping_sub(FIRST_WORD);
+        if value.format == INT_VAL {
+            value.value.integer = if object.addr() == BOUND { 0 } else { 4 };
+        } else if number != 3 {
+            value.value.vector = WORDS.with_borrow_mut(|words| words[number].as_mut_ptr());
+        }
+    }
+
+    unsafe extern "C" fn put_value(
+        object: *mut c_void,
+        value: *mut Value,
+        _: *mut Time,
+        _: i32,
+    ) -> *mut c_void {
+        // SAFETY: the caller has made the structure.
+        let value = unsafe { &*value };
+        // SAFETY: the caller has made the value with this member.
+        let vector = unsafe { value.value.vector };
+        // SAFETY: the caller has a chunk for each 32 bits of a word.
+        let chunks = unsafe { *vector.cast::<[Chunk; 2]>() };
+        WORDS.with_borrow_mut(|words| words[object.addr() - FIRST_WORD] = chunks);
+        ptr::null_mut()
+    }
+
+    unsafe extern "C" fn time(_: *mut c_void, _: *mut Time) {}
+
+    unsafe extern "C" fn information(_: *mut Information) -> i32 {
+        0
+    }
+
+    unsafe extern "C" {
+        // Any function of this type: the tests do not call it.
+        #[link_name = "printf"]
+        fn control(operation: i32, ...);
+    }
+
+    pub(crate) fn vpi() -> Vpi {
+        Vpi {
+            register_callback,
+            handle_by_name: by_name,
+            handle_by_index: by_index,
+            handle_of: of,
+            get,
+            get_value,
+            put_value,
+            get_time: time,
+            control,
+            get_information: information,
+            _of_one_thread: PhantomData,
+        }
     }
 }

@@ -16,7 +16,8 @@ use arrow_device::driver::{
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 use arrow_device_vpi_protocol::Step;
 
-use crate::engine::{Engine, Landing, Work};
+use crate::engine::Engine;
+use crate::lanes::{Landing, Work};
 use crate::simulator::Kept;
 
 /// The most bytes that one message has, so that other queues have their turn.
@@ -27,26 +28,18 @@ const STEPS: usize = 4096;
 pub(crate) struct VpiDriver {
     engine: Arc<Engine>,
     /// What [`Simulator`](crate::Simulator)s find, as long as the device is open.
-    _kept: Arc<Kept>,
-    /// Tells simulators from each other.
-    instance: usize,
+    kept: Arc<Kept>,
     properties: Properties,
 }
 
 impl VpiDriver {
-    pub(crate) fn new(
-        kept: Arc<Kept>,
-        instance: usize,
-        name: String,
-        alignment: usize,
-        copy_unit: u64,
-    ) -> Self {
+    pub(crate) fn new(kept: Arc<Kept>, name: String, alignment: usize, copy_unit: u64) -> Self {
         let properties = Properties::new(name)
             .with_alignment(alignment)
             .with_copy_unit(copy_unit)
             .with_readiness(Readiness::HostWait)
             .with_event_notices(EventNotices::FromCallbacks);
-        Self { engine: kept.engine.clone(), _kept: kept, instance, properties }
+        Self { engine: kept.engine.clone(), kept, properties }
     }
 
     /// An address of the simulated memory where all of a region's side is.
@@ -160,7 +153,7 @@ unsafe impl Driver for VpiDriver {
     }
 
     fn runtime(&self) -> Runtime {
-        Runtime { name: "vpi", instance: self.instance }
+        self.kept.runtime()
     }
 
     fn properties(&self) -> &Properties {

@@ -5,6 +5,7 @@
 //! the answer, and goes on. So a queue is in order, an event passes after everything before it, and
 //! no operation but a wait waits.
 //!
+//! * Which lane has its turn is the matter of [`lanes`](crate::lanes).
 //! * A [`Mark`] is an event: a place in a lane. A wait for a mark is work that may run once the
 //!   mark has its verdict.
 //! * Bytes for the simulator are copied when work is submitted. Bytes from the simulator go to the
@@ -17,8 +18,7 @@
 //! While there is nothing to do the thread sleeps until somebody submits or the simulator speaks,
 //! which is how a simulator that dies is noticed.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,104 +29,9 @@ use arrow_device::{DeviceId, Error, ErrorKind, Result};
 use arrow_device_vpi_protocol::{Done, Outcome, Step};
 
 use crate::connection::Connection;
+use crate::lanes::{Failure, Landing, Lane, Mark, State, Task, Work};
 use crate::memory::Parts;
 use crate::start::Process;
-
-/// Why work failed.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    message: String,
-    /// The value of the design's register for faults.
-    code: Option<u64>,
-}
-
-impl Failure {
-    pub(crate) fn error(&self, device: DeviceId) -> Error {
-        let error = Error::new(ErrorKind::WorkFailed, self.message.clone()).on_device(device);
-        match self.code {
-            Some(code) => error.from_vendor(code.cast_signed(), "the design's number of the fault"),
-            None => error,
-        }
-    }
-}
-
-/// What became of the work before a mark.
-type Verdict = std::result::Result<(), Arc<Failure>>;
-
-/// A place in a lane.
-#[derive(Debug, Default)]
-pub(crate) struct Mark(OnceLock<Verdict>);
-
-/// Where bytes of an answer go.
-#[derive(Debug)]
-pub(crate) struct Landing {
-    place: *mut u8,
-    len: usize,
-}
-
-// SAFETY: the place is a number until the engine's thread writes to it, which whoever made the
-// landing has allowed from any thread (see `Landing::new`).
-unsafe impl Send for Landing {}
-
-impl Landing {
-    /// # Safety
-    /// The place holds `len` bytes that may be written, on any thread, until the queue has passed
-    /// the work that the landing is part of (UNS-21).
-    pub(crate) unsafe fn new(place: *mut u8, len: usize) -> Self {
-        Self { place, len }
-    }
-
-    fn fill(&self, bytes: &[u8]) {
-        let len = self.len.min(bytes.len());
-        // SAFETY: what `Landing::new` was promised: the place holds `self.len` bytes until the
-        // queue has passed this work, which it has not; the bytes are the engine's own and
-        // elsewhere.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.place, len) };
-    }
-}
-
-/// One thing that a lane has to do.
-#[derive(Debug)]
-pub(crate) enum Work {
-    /// Steps, and where the data of the answer goes.
-    Steps(Vec<Step>, Vec<Landing>),
-    /// A mark that gets its verdict here.
-    Mark(Arc<Mark>),
-    /// A wait for a mark.
-    Wait(Arc<Mark>),
-}
-
-#[derive(Debug, Default)]
-struct Lane {
-    work: VecDeque<Work>,
-    /// Whether the thread has taken work of this lane that is not done.
-    is_running: bool,
-    failed: Option<Arc<Failure>>,
-    /// Whether the queue was closed. The lane goes when it is empty.
-    is_closed: bool,
-}
-
-/// A question of the application's, which goes before all work of queues.
-type Question = (Vec<Step>, Arc<OnceLock<std::result::Result<Done, String>>>);
-
-#[derive(Debug, Default)]
-struct State {
-    /// By the numbers of queues, so that each gets its turn.
-    lanes: BTreeMap<u64, Lane>,
-    events: HashMap<u64, Arc<Mark>>,
-    next_number: u64,
-    questions: VecDeque<Question>,
-    notices: Vec<(Arc<Mark>, EventNotice)>,
-    parts: Option<Parts>,
-    /// How many holds there are. No work of a lane begins meanwhile.
-    holds: usize,
-    /// Whether the driver is gone. The thread ends when all work is done.
-    is_closing: bool,
-    is_asleep: bool,
-    lost: Option<String>,
-    time: u64,
-    unknown: u64,
-}
 
 /// The state of a simulator, which the driver and the thread share.
 #[derive(Debug)]
@@ -157,7 +62,7 @@ impl Engine {
         bell.set_nonblocking(true).map_err(no_thread)?;
         let used = LibraryUse::new();
         used.enter()?;
-        let state = State { parts: Some(Parts::new(size, alignment)), ..State::default() };
+        let state = State::new(Parts::new(size, alignment));
         let (state, progress) = (Mutex::new(state), Condvar::new());
         let engine = Arc::new(Self { id, size, used, state, progress, bell });
         let thread = Thread { engine: engine.clone(), connection, process, rings };
@@ -201,9 +106,17 @@ impl Engine {
         Error::new(ErrorKind::InvalidArgument, message).on_device(self.id)
     }
 
-    /// An error if the simulator is gone.
+    /// An error if the simulator is gone, or is none of this process.
     pub(crate) fn check_is_there(&self) -> Result<()> {
+        self.used.enter()?;
         self.check(&self.lock())
+    }
+
+    /// Whether this is the process that has opened the simulator, and goes on. Operations of the
+    /// driver are asked for nowhere else, but a [`Simulator`](crate::Simulator) may be. In a child
+    /// of `fork` a lock that the thread held is never given back.
+    fn is_of_this_process(&self) -> bool {
+        self.used.enter().is_ok()
     }
 
     // ---- memory
@@ -229,6 +142,9 @@ impl Engine {
     }
 
     pub(crate) fn in_use(&self) -> u64 {
+        if !self.is_of_this_process() {
+            return 0;
+        }
         self.lock().parts.as_ref().map_or(0, Parts::in_use)
     }
 
@@ -254,6 +170,7 @@ impl Engine {
     }
 
     pub(crate) fn submit(&self, lane: u64, work: impl IntoIterator<Item = Work>) -> Result<()> {
+        self.used.enter()?;
         let mut state = self.lock();
         self.check(&state)?;
         let found = state.lanes.get_mut(&lane).filter(|lane| !lane.is_closed);
@@ -313,6 +230,8 @@ impl Engine {
             if self.verdict(mark, &state)? {
                 return Ok(true);
             }
+            // After the end of the process has begun, the thread does nothing more.
+            self.used.enter()?;
             state = match deadline {
                 None => self.progress.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {
@@ -343,6 +262,7 @@ impl Engine {
 
     /// Has steps done before all other work that has not begun, and waits for their answer.
     pub(crate) fn ask(&self, steps: Vec<Step>) -> Result<Done> {
+        self.used.enter()?;
         let answer = Arc::new(OnceLock::new());
         let mut state = self.lock();
         self.check(&state)?;
@@ -353,42 +273,38 @@ impl Engine {
                 return answer.clone().map_err(|reason| self.lost(&reason));
             }
             self.check(&state)?;
+            self.used.enter()?;
             state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Changes how many holds there are.
     pub(crate) fn hold(&self, more: bool) {
+        if !self.is_of_this_process() {
+            return;
+        }
         let mut state = self.lock();
         state.holds = if more { state.holds + 1 } else { state.holds.saturating_sub(1) };
         self.ring(&state);
     }
 
     pub(crate) fn time(&self) -> u64 {
-        self.lock().time
+        if self.is_of_this_process() { self.lock().time } else { 0 }
     }
 
     pub(crate) fn unknown_bytes(&self) -> u64 {
-        self.lock().unknown
+        if self.is_of_this_process() { self.lock().unknown } else { 0 }
     }
 
     /// The driver is gone: the thread does what was submitted, and ends.
     pub(crate) fn close(&self) {
         // In a child of `fork` neither the thread nor the simulator is the child's.
-        if self.used.enter().is_ok() {
+        if self.is_of_this_process() {
             let mut state = self.lock();
             state.is_closing = true;
             self.ring(&state);
         }
     }
-}
-
-/// What the thread does next.
-enum Task {
-    Work(u64, Vec<Step>, Vec<Landing>),
-    Question(Question),
-    Sleep,
-    End,
 }
 
 /// The engine's thread.
@@ -401,39 +317,40 @@ struct Thread {
 
 impl Thread {
     fn run(mut self) {
-        let reason = loop {
-            // After the end of the process has begun, the host's memory is not touched.
-            if self.engine.used.enter().is_err() {
-                return;
-            }
+        let Some(reason) = self.work() else { return self.engine.stop() };
+        self.connection.close();
+        let reason = self.process.take().map_or(reason.clone(), |process| process.end(&reason));
+        self.engine.lose(reason);
+    }
+
+    /// Does the work until the simulator is lost, and returns the reason. `None` after the end of
+    /// the process has begun: the host's memory is then not touched any more.
+    fn work(&mut self) -> Option<String> {
+        loop {
+            self.engine.used.enter().ok()?;
             match self.next() {
                 Task::Work(lane, steps, landings) => {
                     let done = self.connection.run(steps);
-                    if self.engine.used.enter().is_err() {
-                        return;
-                    }
+                    self.engine.used.enter().ok()?;
                     match done.and_then(stuck_is_lost) {
                         Ok(done) => self.engine.finish(lane, done, &landings),
-                        Err(reason) => break reason,
+                        Err(reason) => return Some(reason),
                     }
                 }
                 Task::Question((steps, answer)) => {
                     match self.connection.run(steps).and_then(stuck_is_lost) {
                         Ok(done) => self.engine.answer(&answer, done),
-                        Err(reason) => break reason,
+                        Err(reason) => return Some(reason),
                     }
                 }
                 Task::Sleep => {
                     if self.sleep() {
-                        break self.connection.farewell();
+                        return Some(self.connection.farewell());
                     }
                 }
-                Task::End => break "it was closed".into(),
+                Task::End => return Some("it was closed".into()),
             }
-        };
-        self.connection.close();
-        let reason = self.process.take().map_or(reason.clone(), |process| process.end(&reason));
-        self.engine.lose(reason);
+        }
     }
 
     fn next(&self) -> Task {
@@ -493,60 +410,6 @@ fn stuck_is_lost(done: Done) -> std::result::Result<Done, String> {
     }
 }
 
-impl State {
-    /// The next work of a lane that may run. Gives marks before it their verdicts.
-    fn next_work(&mut self) -> (Option<Task>, Vec<EventNotice>) {
-        let mut has_passed = false;
-        let mut task = None;
-        // A mark of one lane may let another one go on.
-        loop {
-            let mut goes_on = false;
-            for (number, lane) in &mut self.lanes {
-                while task.is_none() && !lane.is_running {
-                    match lane.work.front() {
-                        Some(Work::Mark(mark)) => {
-                            let verdict = lane.failed.clone().map_or(Ok(()), Err);
-                            let _ = mark.0.set(verdict);
-                            has_passed = true;
-                        }
-                        Some(Work::Wait(mark)) => match mark.0.get() {
-                            None => break,
-                            Some(Ok(())) => {}
-                            Some(Err(failure)) => {
-                                lane.failed.get_or_insert_with(|| failure.clone());
-                            }
-                        },
-                        Some(Work::Steps(..)) if lane.failed.is_some() => {}
-                        Some(Work::Steps(..)) if self.holds > 0 => break,
-                        Some(Work::Steps(..)) => {
-                            if let Some(Work::Steps(steps, landings)) = lane.work.pop_front() {
-                                lane.is_running = true;
-                                task = Some(Task::Work(*number, steps, landings));
-                            }
-                            break;
-                        }
-                        None => break,
-                    }
-                    lane.work.pop_front();
-                    goes_on = true;
-                }
-            }
-            if !goes_on || task.is_some() {
-                break;
-            }
-        }
-        self.lanes.retain(|_, lane| !lane.is_closed || lane.is_running || !lane.work.is_empty());
-        let notices = if has_passed { self.due() } else { Vec::new() };
-        (task, notices)
-    }
-
-    /// The notices of marks that have their verdicts.
-    fn due(&mut self) -> Vec<EventNotice> {
-        let is_due = |(mark, _): &mut (Arc<Mark>, _)| mark.0.get().is_some();
-        self.notices.extract_if(.., is_due).map(|(_, notice)| notice).collect()
-    }
-}
-
 impl Engine {
     /// Wakes who waits, and calls notices. No lock is held.
     fn tell(&self, notices: Vec<EventNotice>) {
@@ -584,8 +447,18 @@ impl Engine {
     }
 
     fn answer(&self, answer: &OnceLock<std::result::Result<Done, String>>, done: Done) {
-        self.lock().note(done.time, done.unknown);
+        let mut state = self.lock();
+        state.note(done.time, done.unknown);
+        // Under the lock: whoever has found no answer waits by the time of the notice.
         let _ = answer.set(Ok(done));
+        drop(state);
+        self.progress.notify_all();
+    }
+
+    /// The thread does nothing more, because the end of the process has begun. Whoever waits looks
+    /// at that.
+    fn stop(&self) {
+        drop(self.lock());
         self.progress.notify_all();
     }
 
@@ -601,18 +474,19 @@ impl Engine {
     }
 }
 
-impl State {
-    fn note(&mut self, time: u64, unknown: u64) {
-        self.time = self.time.max(time);
-        self.unknown = self.unknown.saturating_add(unknown);
-    }
-}
-
 /// Waits until one of two descriptors can be read, or its other end is gone. Which of them that is.
 fn wait_for(descriptors: [RawFd; 2]) -> [bool; 2] {
+    /// How long the thread rests where the system refuses to wait.
+    const REST: Duration = Duration::from_millis(10);
     let mut polled = descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     // SAFETY: the list has two entries, whose descriptors the caller keeps open (POSIX, `poll`).
-    let count = unsafe { libc::poll(polled.as_mut_ptr(), 2, -1) };
-    // After a signal the thread looks for work, and sleeps again.
-    if count < 0 { [false; 2] } else { polled.map(|one| one.revents != 0) }
+    if unsafe { libc::poll(polled.as_mut_ptr(), 2, -1) } >= 0 {
+        return polled.map(|one| one.revents != 0);
+    }
+    // After a signal the thread looks for work, and sleeps again. Other errors may last, such as
+    // that of a process whose limit on descriptors is below two.
+    if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+        std::thread::sleep(REST);
+    }
+    [false; 2]
 }

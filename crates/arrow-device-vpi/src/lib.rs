@@ -72,6 +72,7 @@
 //! | the simulation ends (`$finish`), the simulator crashes, is killed or says nothing for [`Options::patience`] | [`DeviceLost`]; waits that are under way end |
 //! | the simulator sends what does not belong to the protocol | [`DeviceLost`]; nothing that it says is relied on |
 //! | the names are not those of the design | an error of [`open_with`], which says the name |
+//! | an earlier host of a simulator at a socket was killed in the middle of a job | [`open_with`] waits for the end of the job, as long as this host's limits of a job allow, and is then an error |
 //!
 //! [`WorkFailed`]: arrow_device::ErrorKind::WorkFailed
 //! [`DeviceLost`]: arrow_device::ErrorKind::DeviceLost
@@ -104,6 +105,8 @@ mod connection;
 mod driver;
 #[cfg(unix)]
 mod engine;
+#[cfg(unix)]
+mod lanes;
 #[cfg(unix)]
 mod memory;
 mod options;
@@ -166,6 +169,9 @@ pub fn open(index: usize) -> Result<Device> {
         Error::new(ErrorKind::DeviceMissing, message).during("open")
     })?;
     let id = DeviceId::new(DeviceType::VPI, number);
+    // Threads that open one number get one device.
+    #[cfg(unix)]
+    let _opening = simulator::Opening::by(number);
     #[cfg(unix)]
     if simulator::is_open(id)
         && let Some(device) = Device::find(id)
@@ -179,7 +185,9 @@ pub fn open(index: usize) -> Result<Device> {
 pub fn open_with(options: &Options) -> Result<Device> {
     enter()?;
     #[cfg(unix)]
-    let number = simulator::take_number();
+    let opening = simulator::Opening::by_a_new_number();
+    #[cfg(unix)]
+    let number = opening.0;
     #[cfg(not(unix))]
     let number = 0;
     open_as(DeviceId::new(DeviceType::VPI, number), options)
@@ -202,6 +210,8 @@ fn open_on(
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use arrow_device_vpi_protocol::Outcome;
+
     /// The number of bytes to which buffers are aligned at least.
     const ALIGNMENT: u64 = 64;
     /// The largest memory: addresses are positive and fit into a pointer.
@@ -216,7 +226,11 @@ fn open_on(
     let welcome = welcome.and_then(|welcome| {
         if options.run_first > 0 {
             let step = arrow_device_vpi_protocol::Step::Run { time: options.run_first };
-            connection.run(vec![step])?;
+            match connection.run(vec![step])?.outcome {
+                Outcome::Well => {}
+                Outcome::Refused { reason, .. } => return Err(reason),
+                outcome => return Err(format!("no simulated time goes by: {outcome:?}")),
+            }
         }
         Ok(welcome)
     });
@@ -238,12 +252,12 @@ fn open_on(
     let alignment = word.next_power_of_two().max(ALIGNMENT).max(options.copy_unit);
     let child = process.as_ref().map(start::Process::id);
     let engine = engine::Engine::start(id, size, alignment, connection, process)?;
-    let kept = Arc::new(simulator::Kept { engine, process: child, precision: welcome.precision });
-    simulator::remember(&kept);
     let instance = INSTANCE.fetch_add(1, Ordering::Relaxed);
+    let precision = welcome.precision;
+    let kept = Arc::new(simulator::Kept { engine, instance, process: child, precision });
+    simulator::remember(&kept);
     let name = format!("{} ({} KiB)", welcome.simulator, size / 1024);
-    let driver =
-        driver::VpiDriver::new(kept, instance, name, alignment as usize, options.copy_unit);
+    let driver = driver::VpiDriver::new(kept, name, alignment as usize, options.copy_unit);
     Ok(Device::new(driver))
 }
 

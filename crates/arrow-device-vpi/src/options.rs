@@ -186,8 +186,6 @@ impl Options {
     }
 
     /// Sets the same limit on the clock on the wall. Zero is any time; the usual value is a minute.
-    /// The limit holds for [`Simulator::run`](crate::Simulator::run) and for
-    /// [`run_first`](Self::run_first) as well.
     pub fn wall_limit(mut self, time: Duration) -> Self {
         self.wall_limit = time;
         self

@@ -1,13 +1,14 @@
 //! [`Simulator`]: what a program asks of a simulator beside its memory.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-use arrow_device::driver::PerProcess;
-use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
+use arrow_device::driver::{PerProcess, Runtime};
+use arrow_device::{Device, DeviceId, Error, ErrorKind, Queue, Result};
 use arrow_device_vpi_protocol::{Done, MOST_REGISTERS, Outcome, Step, Unit};
 
-use crate::engine::{Engine, Work};
+use crate::engine::Engine;
+use crate::lanes::Work;
 
 /// The simulators of this process.
 static OPENED: PerProcess<Mutex<Vec<Weak<Kept>>>> = PerProcess::new(Mutex::new(Vec::new()));
@@ -16,41 +17,93 @@ static OPENED: PerProcess<Mutex<Vec<Weak<Kept>>>> = PerProcess::new(Mutex::new(V
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) engine: Arc<Engine>,
+    /// Tells simulators from each other.
+    pub(crate) instance: usize,
     /// The number of the child process, if the simulator is one.
     pub(crate) process: Option<u32>,
     pub(crate) precision: i32,
 }
 
-/// The numbers that simulators of this process have or had.
-static NUMBERS: PerProcess<Mutex<BTreeSet<i64>>> = PerProcess::new(Mutex::new(BTreeSet::new()));
+impl Kept {
+    pub(crate) fn runtime(&self) -> Runtime {
+        Runtime { name: "vpi", instance: self.instance }
+    }
+}
 
-/// Takes the lowest number that no simulator of this process has or had, so that an array that
-/// outlives its simulator is never taken for one of another simulator.
-pub(crate) fn take_number() -> i64 {
-    let mut numbers = NUMBERS.get().lock().unwrap_or_else(PoisonError::into_inner);
-    let free = (0..).find(|number| !numbers.contains(number)).unwrap_or_default();
-    numbers.insert(free);
-    free
+/// The numbers of simulators of this process.
+static NUMBERS: PerProcess<(Mutex<Numbers>, Condvar)> =
+    PerProcess::new((Mutex::new(Numbers::new()), Condvar::new()));
+
+#[derive(Debug, Default)]
+struct Numbers {
+    /// Those that simulators have or had.
+    had: BTreeSet<i64>,
+    /// Those by which a thread opens a simulator now.
+    opening: BTreeSet<i64>,
+}
+
+impl Numbers {
+    const fn new() -> Self {
+        Self { had: BTreeSet::new(), opening: BTreeSet::new() }
+    }
+}
+
+fn numbers() -> (MutexGuard<'static, Numbers>, &'static Condvar) {
+    let (numbers, changed) = NUMBERS.get();
+    (numbers.lock().unwrap_or_else(PoisonError::into_inner), changed)
+}
+
+/// A number by which this thread opens a simulator, and no other thread does meanwhile.
+#[derive(Debug)]
+pub(crate) struct Opening(pub(crate) i64);
+
+impl Opening {
+    /// Waits until no other thread opens a simulator by this number.
+    pub(crate) fn by(number: i64) -> Self {
+        let (mut numbers, changed) = numbers();
+        while !numbers.opening.insert(number) {
+            numbers = changed.wait(numbers).unwrap_or_else(PoisonError::into_inner);
+        }
+        Self(number)
+    }
+
+    /// Takes the lowest number that no simulator of this process has or had, so that an array that
+    /// outlives its simulator is never taken for one of another simulator.
+    pub(crate) fn by_a_new_number() -> Self {
+        let (mut numbers, _) = numbers();
+        let Numbers { had, opening } = &mut *numbers;
+        let is_new = |number: &i64| !had.contains(number) && !opening.contains(number);
+        let number = (0..).find(is_new).unwrap_or_default();
+        opening.insert(number);
+        Self(number)
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let (mut numbers, changed) = numbers();
+        numbers.opening.remove(&self.0);
+        drop(numbers);
+        changed.notify_all();
+    }
 }
 
 /// Remembers a simulator as long as somebody has it.
 pub(crate) fn remember(kept: &Arc<Kept>) {
-    let mut numbers = NUMBERS.get().lock().unwrap_or_else(PoisonError::into_inner);
-    numbers.insert(kept.engine.id().id);
-    drop(numbers);
+    numbers().0.had.insert(kept.engine.id().id);
     let mut opened = OPENED.get().lock().unwrap_or_else(PoisonError::into_inner);
     opened.retain(|one| one.strong_count() > 0);
     opened.push(Arc::downgrade(kept));
 }
 
-fn find(id: DeviceId) -> Option<Arc<Kept>> {
+fn find(is_wanted: impl Fn(&Kept) -> bool) -> Option<Arc<Kept>> {
     let opened = OPENED.get().lock().unwrap_or_else(PoisonError::into_inner);
-    opened.iter().rev().filter_map(Weak::upgrade).find(|kept| kept.engine.id() == id)
+    opened.iter().filter_map(Weak::upgrade).find(|kept| is_wanted(kept))
 }
 
 /// Whether a simulator with this number is open and there.
 pub(crate) fn is_open(id: DeviceId) -> bool {
-    find(id).is_some_and(|kept| kept.engine.check_is_there().is_ok())
+    find(|kept| kept.engine.id() == id && kept.engine.check_is_there().is_ok()).is_some()
 }
 
 /// An open simulator, for what goes beyond Arrow data: the design's registers, its accelerators and
@@ -97,7 +150,9 @@ impl Simulator {
     /// The simulator of a device that this crate has opened.
     pub fn of(device: &Device) -> Result<Self> {
         let id = device.id();
-        let found = Some(id).filter(|id| id.device_type == DeviceType::VPI).and_then(find);
+        // Another simulator may have the number of one that is lost.
+        let runtime = device.driver().runtime();
+        let found = find(|kept| kept.engine.id() == id && kept.runtime() == runtime);
         found.map(Self).ok_or_else(|| {
             let message = "the device is no simulator that this process has opened";
             Error::new(ErrorKind::InvalidArgument, message).on_device(id)
@@ -128,11 +183,6 @@ impl Simulator {
 
     /// Lets simulated time go on, while nothing else is done. The unit is the simulator's
     /// precision.
-    ///
-    /// A run that takes longer on the clock on the wall than
-    /// [`Options::wall_limit`](crate::Options::wall_limit) and
-    /// [`Options::patience`](crate::Options::patience) together counts as the loss of the
-    /// simulator.
     pub fn run(&self, time: u64) -> Result<()> {
         self.ask(Step::Run { time }).map(drop)
     }
@@ -148,7 +198,8 @@ impl Simulator {
             let error = Error::new(ErrorKind::InvalidArgument, message);
             Err(error.during("submit a job").on_device(self.id()))
         };
-        if queue.device().id() != self.id() {
+        let device = queue.device();
+        if device.id() != self.id() || device.driver().runtime() != self.0.runtime() {
             return refused("the queue is one of another device");
         }
         if job.registers.len() > MOST_REGISTERS {
@@ -192,7 +243,7 @@ impl Simulator {
         self.0.engine.size()
     }
 
-    /// Whether the simulator is gone.
+    /// Whether the simulator is gone. In a child of `fork`, the simulators of its parent are.
     pub fn is_lost(&self) -> bool {
         self.0.engine.check_is_there().is_err()
     }

@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -142,7 +143,8 @@ pub(crate) fn reach(options: &Options) -> Result<(UnixStream, Option<Process>)> 
     let mut command = Command::new("vvp");
     command.arg("-n").arg("-M").arg(&folder.0).arg("-m").arg(LINKED).arg(&design);
     command.args(&options.arguments).env("ARROW_DEVICE_VPI_SOCKET", "-");
-    command.stdin(Stdio::from(OwnedFd::from(input)));
+    // An interruption by the keyboard is the program's, which may catch it and go on.
+    command.stdin(Stdio::from(OwnedFd::from(input))).process_group(0);
     if options.is_quiet {
         command.stdout(Stdio::null()).stderr(Stdio::null());
     }

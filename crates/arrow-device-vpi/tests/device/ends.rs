@@ -155,6 +155,32 @@ fn a_device_that_is_dropped_ends_its_simulator() {
     });
 }
 
+/// An interruption by the keyboard goes to the group of the program.
+#[test]
+fn a_simulator_is_not_in_the_group_of_its_program() {
+    let Some(device) = support::device() else { return };
+    let process = support::simulator(&device).process().unwrap() as i32;
+    // SAFETY: the process is a child of this one that nobody has waited for (POSIX, `getpgid`).
+    assert_eq!(unsafe { libc::getpgid(process) }, process);
+}
+
+/// Simulated time goes by in leaps where the design does nothing. The module then looks at the host
+/// rarely, but not in the next job.
+#[test]
+fn a_job_is_looked_after_behind_a_leap_of_simulated_time() {
+    let sources = ["design/ram_with_dma.v", "tests/designs/gated.v"].map(support::file);
+    let wall_limit = Duration::from_millis(50);
+    let options = Options::verilog(sources).wall_limit(wall_limit).patience(Duration::from_secs(5));
+    let Some(device) = support::with(&options) else { return };
+    let (queue, simulator) = (device.open_queue().unwrap(), support::simulator(&device));
+    simulator.run(1 << 42).unwrap();
+    // SAFETY: UNS-15 and UNS-16: the register changes no memory.
+    unsafe { simulator.set(&top("gate"), 1) }.unwrap();
+    stuck(&device, &queue);
+    let text = is_lost(queue.synchronize());
+    assert!(text.contains("a job of the design did not end, and was given up at time "), "{text}");
+}
+
 #[test]
 fn a_design_that_ends_at_once_is_an_error_of_open() {
     if !support::is_there() {

@@ -50,6 +50,15 @@ fn open(
     answers: Vec<Vec<u8>>,
     hangs_up: bool,
 ) -> (arrow_device::Result<Device>, std::thread::JoinHandle<()>) {
+    open_and_run(0, answers, hangs_up)
+}
+
+/// Opens such a device, and lets so much simulated time go by first.
+fn open_and_run(
+    run_first: u64,
+    answers: Vec<Vec<u8>>,
+    hangs_up: bool,
+) -> (arrow_device::Result<Device>, std::thread::JoinHandle<()>) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("arrow-device-liar-{}-{number}", std::process::id());
@@ -68,7 +77,8 @@ fn open(
         }
     });
     let options = Options::socket(&path).patience(Duration::from_millis(300));
-    let opened = arrow_device_vpi::open_with(&options.wall_limit(Duration::from_millis(300)));
+    let options = options.wall_limit(Duration::from_millis(300)).run_first(run_first);
+    let opened = arrow_device_vpi::open_with(&options);
     let _ = std::fs::remove_file(path);
     (opened, liar)
 }
@@ -101,6 +111,30 @@ fn a_first_answer_that_is_wrong_is_an_error_of_open() {
         assert_eq!(refused.kind(), ErrorKind::Driver, "{name}: {refused}");
         liar.join().unwrap();
     }
+}
+
+/// The design may not be reset when it is used then.
+#[test]
+fn simulated_time_that_does_not_go_by_is_an_error_of_open() {
+    let numbers = [0; 20];
+    let outcome = |kind: u32, rest: Vec<u8>| {
+        let body = [kind.to_le_bytes().to_vec(), 0_u32.to_le_bytes().to_vec(), rest];
+        message(DONE, &[body.concat(), numbers.to_vec()].concat())
+    };
+    for (answer, said) in [
+        (outcome(2, text("the simulator does not call back")), "does not call back"),
+        (outcome(1, vec![0; 8]), "no simulated time goes by"),
+        (outcome(3, Vec::new()), "no simulated time goes by"),
+    ] {
+        let (opened, liar) = open_and_run(7, vec![welcome(1, 64, 1024), answer], false);
+        let refused = opened.expect_err(said);
+        assert_eq!(refused.kind(), ErrorKind::Driver);
+        assert!(refused.to_string().contains(said), "{refused}");
+        liar.join().unwrap();
+    }
+    let (opened, liar) = open_and_run(7, vec![welcome(1, 64, 1024), well(&[])], false);
+    drop(opened.unwrap());
+    liar.join().unwrap();
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod design;
 mod ends;
 mod events;
 mod examples;
+mod exit;
 mod faulty;
 mod fork;
 mod hostile;

@@ -84,6 +84,61 @@ fn a_number_that_there_is_not_is_missing() {
 }
 
 #[test]
+fn threads_that_open_one_number_get_one_simulator() {
+    process::alone(|| {
+        if !support::is_there() {
+            return;
+        }
+        let process = |device: &arrow_device::Device| support::simulator(device).process();
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            let openers = [(); 3].map(|()| {
+                scope.spawn(|| {
+                    start.wait();
+                    arrow_device_vpi::open(0).unwrap()
+                })
+            });
+            let other = scope.spawn(|| {
+                start.wait();
+                arrow_device_vpi::open_with(&Options::built_in()).unwrap()
+            });
+            let opened = openers.map(|opener| opener.join().unwrap());
+            let other = other.join().unwrap();
+            let [one, rest @ ..] = opened.each_ref().map(process);
+            assert_eq!(rest, [one, one]);
+            // The new simulator took the number first, or it has another one.
+            assert_eq!(process(&other) == one, other.id() == opened[0].id());
+        });
+    });
+}
+
+/// The queue has a number that the new simulator may give to a queue as well.
+#[test]
+fn a_queue_of_a_lost_simulator_is_none_of_the_next_one_with_its_number() {
+    process::alone(|| {
+        if !support::is_there() {
+            return;
+        }
+        let lost = arrow_device_vpi::open(0).unwrap();
+        let old = lost.open_queue().unwrap();
+        support::kill(&support::simulator(&lost));
+        let device = arrow_device_vpi::open(0).unwrap();
+        assert_eq!(device.id(), lost.id());
+        let queue = device.open_queue().unwrap();
+        let simulator = support::simulator(&device);
+        let job = || arrow_device_vpi::Job::new("tb.start", "tb.done");
+        // SAFETY: UNS-15 and UNS-16: the job is refused.
+        let refused = unsafe { simulator.submit(&old, job()) }.unwrap_err();
+        assert!(refused.to_string().contains("the queue is one of another device"), "{refused}");
+        queue.synchronize().unwrap();
+        assert!(support::simulator(&lost).is_lost() && !simulator.is_lost());
+        // SAFETY: UNS-15 and UNS-16: the job is refused.
+        let refused = unsafe { support::simulator(&lost).submit(&old, job()) }.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::DeviceLost);
+    });
+}
+
+#[test]
 fn a_number_that_is_open_is_the_same_device() {
     process::alone(|| {
         if !support::is_there() {
