@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_device_testkit::kinds::{self, Case, Kind};
-use arrow_device_testkit::process::{Child, is_child};
+use arrow_device_testkit::process::{Child, is_child, runner};
 use arrow_device_testkit::release_until;
 use arrow_device_testkit::suite::Check;
 
-use crate::support::{ROOT, assert_success, c_compiler, fresh_path, run};
+use crate::book::blocks;
+use crate::support::{ROOT, assert_success, c_compiler, fresh_path, run, without_drivers};
 
 #[allow(dead_code)]
 #[path = "../../examples/judge_device/main.rs"]
@@ -118,6 +119,29 @@ fn the_host_crashes_where_it_reads_memory_of_the_device() {
     println!("the host reads");
     // SAFETY: none: the read ends the process.
     println!("{}", unsafe { address.read_volatile() });
+}
+
+/// What the page about extension devices shows is text of the examples, and printed by them.
+#[test]
+fn the_page_shows_parts_of_the_examples_and_what_they_print() {
+    let read = |path: &str| fs::read_to_string(Path::new(ROOT).join(path)).unwrap();
+    let page = read("../../docs/extension-devices.md");
+    let program = "examples/uses_custom_device.c";
+    let texts = [source(), read(program)];
+    let built = c_compiler().build(&Path::new(ROOT).join(program), &[]);
+    let output = run(without_drivers(&mut runner(built)));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let mut kinds = Vec::new();
+    for (kind, block) in blocks(&page) {
+        let is_true = match kind {
+            "c" => texts.iter().any(|text| text.contains(block)),
+            "text" => block.lines().all(|line| printed.lines().any(|printed| printed == line)),
+            _ => true,
+        };
+        assert!(is_true, "not so any more: {block}");
+        kinds.push(kind);
+    }
+    assert_eq!(kinds, ["c", "c", "text", "sh"]);
 }
 
 #[test]
