@@ -83,7 +83,7 @@ fn open() -> Result<Functions, String> {
         }
     }
     Err(format!(
-        "Qualcomm's FastRPC library (libcdsprpc) was not found: it comes with the system of a device \
+        "Qualcomm's FastRPC library, libcdsprpc, was not found: it comes with the system of a device \
          that has a Hexagon DSP, and on Linux with the package of Qualcomm's `fastrpc`; on Android \
          the manifest has to name it in `uses-native-library` ({problem})"
     ))
