@@ -5,11 +5,10 @@
 //! ```
 //!
 //! `my_device` is a function `int my_device(struct ardev_driver* out)`, which writes the table of a
-//! device as for `ardev_device_register`, and returns 0 or an errno value. The table's `struct_size`
-//! tells how much of a struct the function knows. Where the library also has a function
+//! device as for `ardev_device_register`, and returns 0 or an errno value. The `struct_size` of the
+//! table tells how much of a struct the function knows. Where the library also has a function
 //! `void my_device_lose(void* context)`, which breaks the device, the suite ends with the checks of
 //! a lost device. `custom_device.c` is such a library.
-#![cfg(unix)]
 
 use std::error::Error;
 use std::ffi::{CString, c_int, c_void};
@@ -45,6 +44,13 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// A table, and room for members that a later header adds.
+#[repr(C)]
+struct Room {
+    table: ArdevDriver,
+    _later: [usize; 64],
+}
+
 /// A device of a library, which is open.
 pub(crate) struct Judged {
     pub(crate) device: Device,
@@ -67,17 +73,20 @@ impl Judged {
         let lose = unsafe { library.get::<Lose>(name_lose.as_bytes_with_nul()) }.ok();
         // SAFETY: zeros are values of all members: numbers, pointers that may be null, and options
         // of functions.
-        let mut table = unsafe { std::mem::zeroed::<ArdevDriver>() };
-        // SAFETY: the function writes a table.
-        let code = unsafe { make(&raw mut table) };
+        let mut room = unsafe { std::mem::zeroed::<Room>() };
+        // SAFETY: the function writes a table, which begins the room.
+        let code = unsafe { make((&raw mut room).cast()) };
         if code != 0 {
             return Err(format!("it returned {code}").into());
         }
         let (mut out, mut error) = (std::ptr::null_mut(), ArdevError::EMPTY);
         // SAFETY: the table keeps to `driver.h`, as the caller promises; both places are ours.
-        if unsafe { ardev_device_register(&raw const table, &raw mut out, &raw mut error) } != 0 {
+        if unsafe { ardev_device_register((&raw const room).cast(), &raw mut out, &raw mut error) }
+            != 0
+        {
             return Err(error.text().into());
         }
+        let table = room.table;
         let id = DeviceId::new(DeviceType(table.device_type), table.device_id);
         let device = Device::find(id).ok_or("the device is not open")?;
         // SAFETY: the object was just made, and is not used any more.

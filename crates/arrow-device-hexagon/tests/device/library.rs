@@ -85,12 +85,11 @@ fn an_older_library_allocates_less_than_two_gibibytes() {
 
 #[test]
 fn a_library_that_maps_nothing_opens_no_device_that_maps() {
-    let lacks: [(&str, fn(&mut Functions)); 2] = [
-        ("fastrpc_mmap", |functions| functions.fastrpc_mmap = None),
-        ("fastrpc_munmap", |functions| functions.fastrpc_munmap = None),
-    ];
-    for (name, change) in lacks {
-        let error = opened_with(change, Mapping::WhileAllocated).unwrap_err();
+    let mapped = |change| opened_with(change, Mapping::WhileAllocated).unwrap_err();
+    for (name, error) in [
+        ("fastrpc_mmap", mapped(|functions| functions.fastrpc_mmap = None)),
+        ("fastrpc_munmap", mapped(|functions| functions.fastrpc_munmap = None)),
+    ] {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert!(error.to_string().contains(name), "{error}");
     }
