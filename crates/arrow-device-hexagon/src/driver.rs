@@ -60,14 +60,15 @@ impl HexagonDriver {
         let domain = c_int::try_from(opening.domain)
             .map_err(|_| refused(ErrorKind::InvalidArgument, "no domain has such a number"))?;
         let functions = match opening.functions {
-            Some(functions) => functions,
-            None => functions::load().map_err(|error| error.on_device(id))?,
+            Some(functions) => functions::enter().map(|()| functions),
+            None => functions::load(),
         };
+        let functions = functions.map_err(|error| error.on_device(id))?;
         let mapping = match (opening.mapping, functions.fastrpc_mmap, functions.fastrpc_munmap) {
             (Mapping::ByTheApplication, ..) => None,
             (Mapping::WhileAllocated, Some(map), Some(unmap)) => Some((map, unmap)),
             (Mapping::WhileAllocated, ..) => {
-                let message = "the library has no `fastrpc_mmap`; let the application map memory";
+                let message = "the library lacks `fastrpc_mmap` or `fastrpc_munmap`; let the application map memory";
                 return Err(refused(ErrorKind::Unsupported, message));
             }
         };
@@ -93,11 +94,15 @@ impl HexagonDriver {
         if is_lost { Err(self.lost()) } else { Ok(()) }
     }
 
-    /// Says of commands of a ring whether they are done.
-    fn answer(&self, ring: &dyn Ring, progress: Progress) -> Result<bool> {
-        match progress {
+    /// Says of the commands of a ring up to a number whether they are done.
+    ///
+    /// A command may end between the question for it and the question for the loss of the ring.
+    /// After the loss no command goes on, so the answer to a second question is final.
+    fn answer(&self, ring: &dyn Ring, number: u64, progress: Progress) -> Result<bool> {
+        let is_lost = progress == Progress::Pending && ring.is_lost();
+        match if is_lost { ring.progress(number) } else { progress } {
             Progress::Completed => Ok(true),
-            Progress::Pending if ring.is_lost() => Err(self.lost()),
+            Progress::Pending if is_lost => Err(self.lost()),
             Progress::Pending => Ok(false),
             Progress::Failed => {
                 let message = "a command of the DSP failed; its results are not there";
@@ -110,8 +115,8 @@ impl HexagonDriver {
     fn finish(&self) -> Result<()> {
         self.require_ring()?;
         let Some(ring) = &self.ring else { return Ok(()) };
-        let progress = ring.wait(ring.submitted(), None);
-        let is_done = self.answer(&**ring, progress)?;
+        let number = ring.submitted();
+        let is_done = self.answer(&**ring, number, ring.wait(number, None))?;
         if is_done { Ok(()) } else { Err(may_not_wait(self.id)) }
     }
 
@@ -238,7 +243,8 @@ unsafe impl Driver for HexagonDriver {
     unsafe fn is_idle(&self, _queue: Raw<Queue>) -> Result<bool> {
         self.require_ring()?;
         let Some(ring) = &self.ring else { return Ok(true) };
-        self.answer(&**ring, ring.progress(ring.submitted()))
+        let number = ring.submitted();
+        self.answer(&**ring, number, ring.progress(number))
     }
 
     fn make_event(&self) -> Result<Raw<Event>> {
@@ -275,14 +281,14 @@ unsafe impl Driver for HexagonDriver {
         // SAFETY: UNS-22, which the caller keeps: the event is alive.
         let mark = unsafe { mark(event) };
         let Some(ring) = &mark.ring else { return Ok(true) };
-        self.answer(&**ring, ring.progress(mark.number))
+        self.answer(&**ring, mark.number, ring.progress(mark.number))
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
         // SAFETY: UNS-22, which the caller keeps: the event is alive.
         let mark = unsafe { mark(event) };
         let Some(ring) = &mark.ring else { return Ok(true) };
-        self.answer(&**ring, ring.wait(mark.number, timeout))
+        self.answer(&**ring, mark.number, ring.wait(mark.number, timeout))
     }
 
     fn sync_event(&self, _event: Raw<Event>) -> Result<SyncEvent> {

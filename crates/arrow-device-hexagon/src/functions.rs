@@ -41,14 +41,22 @@ pub struct Functions {
     pub fastrpc_munmap: Option<Munmap>,
 }
 
+const OPERATION: &str = "load FastRPC";
+
+static LIBRARY: LibraryUse = LibraryUse::new();
+
+/// Returns an error in a child of `fork` whose parent has used FastRPC, by whichever functions. A
+/// session belongs to one process, and a lock of the library may be held for ever in a child.
+pub(crate) fn enter() -> Result<()> {
+    LIBRARY.enter().map_err(|error| error.during(OPERATION))
+}
+
 /// Returns the functions of the library. The first call loads the library. In a child of `fork`
 /// whose parent has called this, every call is an error.
 pub(crate) fn load() -> Result<Functions> {
-    const OPERATION: &str = "load FastRPC";
-    static LIBRARY: LibraryUse = LibraryUse::new();
     static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
     // Comes first: a thread of the parent may have been in the middle of what follows.
-    LIBRARY.enter().map_err(|error| error.during(OPERATION))?;
+    enter()?;
     let first = || {
         let functions = open()?;
         LIBRARY.loaded();
@@ -75,7 +83,7 @@ fn open() -> Result<Functions, String> {
         }
     }
     Err(format!(
-        "Qualcomm's FastRPC library (libcdsprpc) was not found: it comes with the system of a device \
+        "Qualcomm's FastRPC library, libcdsprpc, was not found: it comes with the system of a device \
          that has a Hexagon DSP, and on Linux with the package of Qualcomm's `fastrpc`; on Android \
          the manifest has to name it in `uses-native-library` ({problem})"
     ))

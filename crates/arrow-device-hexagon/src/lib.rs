@@ -122,6 +122,11 @@
 //! released. The memory itself stays readable. An application that goes on opens the device again
 //! with a new ring.
 //!
+//! Memory that was mapped in the session that ended is not mapped in the next session. A copy to
+//! the new device shares an array of the old one, because both devices have the same id. So copy
+//! such an array with [`Options::always`](arrow_device::copy::Options::always) before a command
+//! uses the array.
+//!
 //! # Android
 //!
 //! An application may load `libcdsprpc.so` only if its manifest names the library
@@ -218,6 +223,8 @@ pub fn place_of(spot: Spot) -> Option<Place> {
 }
 
 fn out_of_memory(len: u64) -> Error {
-    Error::new(ErrorKind::OutOfMemory, format!("{len} bytes of rpcmem asked for"))
-        .during("allocate")
+    let message = format!(
+        "{len} bytes of rpcmem asked for, and one of the file descriptors that the process may have"
+    );
+    Error::new(ErrorKind::OutOfMemory, message).during("allocate")
 }

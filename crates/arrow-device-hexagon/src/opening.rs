@@ -47,7 +47,8 @@ impl Opening {
     }
 
     /// Sets the functions that memory is allocated with, in place of those of the library that this
-    /// crate loads: those that the application has linked, or has loaded by itself.
+    /// crate loads: those that the application has linked, or has loaded by itself. In a child of
+    /// `fork` whose parent has opened a device, they open no device either.
     ///
     /// # Safety
     /// The functions are those of one library, or do what those do, and can be called on any thread

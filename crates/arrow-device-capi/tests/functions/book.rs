@@ -8,7 +8,7 @@ use arrow_device_testkit::process::runner;
 use crate::support::{ROOT, assert_success, compilers, fresh_path, run, without_drivers};
 
 /// The fenced blocks of a page, in order: the kind and the content of each.
-fn blocks(page: &str) -> Vec<(&str, &str)> {
+pub(crate) fn blocks(page: &str) -> Vec<(&str, &str)> {
     let inside = page.split("\n```").skip(1).step_by(2);
     inside.filter_map(|block| block.split_once('\n')).collect()
 }

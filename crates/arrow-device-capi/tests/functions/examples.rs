@@ -13,7 +13,7 @@ use crate::support::{Compiler, assert_success, run, text};
 const EXAMPLES: [(&str, &str); 8] = [
     ("producer.c", "3 rows of 2 columns on a device of type 1, ready"),
     ("consumer.cpp", "refused: import on cpu: malformed struct: root: length is -1"),
-    ("custom_device.c", "the device is closed"),
+    ("uses_custom_device.c", "the device is closed"),
     ("async_producer.c", "all of them are 4950, the first ten 45"),
     ("dlpack_bridge.cpp", "there and back: 6 numbers, shared"),
     ("two_processes.c", "process one: the other one has finished with the array"),

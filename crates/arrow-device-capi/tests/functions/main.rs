@@ -20,6 +20,7 @@ mod builds;
 mod conformance;
 #[cfg(target_os = "linux")]
 mod cpp;
+mod custom_device;
 #[cfg(target_os = "linux")]
 mod examples;
 mod exchange;

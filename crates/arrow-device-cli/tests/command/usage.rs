@@ -119,6 +119,28 @@ fn devices_lists_all_fourteen_types_and_why_some_are_not_here() {
     assert!(text.trim_end().ends_with("14 types of device"), "{text}");
 }
 
+/// On a machine with nothing but the system, each row says where the missing thing comes from.
+#[test]
+fn each_type_that_is_not_here_says_what_is_missing() {
+    let mut command = support::arrow_device();
+    command.env("PATH", "/nowhere").arg("devices");
+    for runtime in ["CUDA", "HEXAGON", "HIP", "ONEAPI", "OPENCL", "VULKAN", "WEBGPU"] {
+        command.env(format!("ARROW_DEVICE_{runtime}_LIBRARY"), "/nowhere/lib.so");
+    }
+    for variable in ["CONNECT", "DESIGN", "MODULE", "SOCKET"] {
+        command.env_remove(format!("ARROW_DEVICE_VPI_{variable}"));
+    }
+    let table = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let rows = table.lines().filter(|line| line.split_whitespace().nth(1) == Some("no"));
+    for row in rows.clone() {
+        let words = ["install", "comes with", "as cuda", "as rocm", "a part of macOS"];
+        let is_left_out = row.contains("--features") || row.contains("built without");
+        assert!(is_left_out || words.iter().any(|word| row.contains(word)), "{row}");
+    }
+    // The host and the software device are there, and on a Mac perhaps Metal.
+    assert!(rows.clone().count() >= 11, "{table}");
+}
+
 #[cfg(feature = "cuda")]
 #[test]
 fn the_table_gives_a_reason_once_and_json_all_of_it() {

@@ -85,9 +85,13 @@ fn an_older_library_allocates_less_than_two_gibibytes() {
 
 #[test]
 fn a_library_that_maps_nothing_opens_no_device_that_maps() {
-    let error = opened_with(|functions| functions.fastrpc_mmap = None, Mapping::WhileAllocated)
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    assert!(error.to_string().contains("fastrpc_mmap"), "{error}");
+    let mapped = |change| opened_with(change, Mapping::WhileAllocated).unwrap_err();
+    for (name, error) in [
+        ("fastrpc_mmap", mapped(|functions| functions.fastrpc_mmap = None)),
+        ("fastrpc_munmap", mapped(|functions| functions.fastrpc_munmap = None)),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains(name), "{error}");
+    }
     opened_with(|functions| functions.fastrpc_mmap = None, Mapping::ByTheApplication).unwrap();
 }

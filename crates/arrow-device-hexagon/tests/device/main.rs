@@ -16,6 +16,8 @@ mod examples;
 mod faulty;
 mod fork;
 mod library;
+mod limits;
 mod memory;
+mod storms;
 mod suite;
 mod support;
