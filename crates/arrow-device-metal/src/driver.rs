@@ -25,7 +25,8 @@ use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue,
 use crate::api::Id;
 use crate::events::{self, Known, PASSED};
 use crate::home::Home;
-use crate::lane::{self, BufferCopy, HostCopy, Lane, Work};
+use crate::lane::{BufferCopy, HostCopy, Lane, Work};
+use crate::lanes;
 use crate::memory::{self, Place, buffer_for, contents};
 use crate::object::Object;
 
@@ -61,7 +62,7 @@ impl MetalDriver {
     unsafe fn lane(&self, queue: Raw<Queue>) -> Result<Arc<Lane>> {
         self.home.check()?;
         // SAFETY: UNS-22, which the caller keeps: the queue is alive.
-        unsafe { lane::of_queue(&self.home, queue.as_ptr()) }
+        unsafe { lanes::of_queue(&self.home, queue.as_ptr()) }
     }
 
     /// # Safety
@@ -200,8 +201,8 @@ impl fmt::Debug for MetalDriver {
 // which is that of failed work for ever, and after copies to the host have come to their places.
 // The host's mappings are the memory itself, which is coherent. `reaches` says yes for the one
 // device, by both of its ids. No operation runs callbacks. `synchronize` and `wait_on_host` hold no
-// lock while they wait. `Lane::submit` waits, with the lock of the lane's submissions, where the
-// queue has as many unfinished command buffers as Metal allows.
+// lock while they wait. `Lane::submit` waits where the queue has as many unfinished command buffers
+// as it may, for which no operation but another submission to the same queue waits.
 unsafe impl Driver for MetalDriver {
     fn id(&self) -> DeviceId {
         self.id
@@ -242,14 +243,15 @@ unsafe impl Driver for MetalDriver {
     fn open_queue(&self) -> Result<Raw<Queue>> {
         self.home.check()?;
         let queue = match &self.queue {
-            Some(queue) => queue.clone(),
-            None => self.home.new_queue()?,
+            // The application's queue has its lane as an adopted queue has.
+            Some(queue) => queue.id(),
+            None => lanes::open(&self.home)?,
         };
-        lane::open(&self.home, queue).map(Raw::from_ptr)
+        Ok(Raw::from_ptr(queue))
     }
 
     unsafe fn close_queue(&self, queue: Raw<Queue>) {
-        lane::close(queue.as_ptr());
+        lanes::close(queue.as_ptr());
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
@@ -267,8 +269,8 @@ unsafe impl Driver for MetalDriver {
         if !lane.newest().is_over()? {
             return Ok(false);
         }
-        // SAFETY: nothing is copied. The command buffer comes behind what others have submitted.
-        let point = unsafe { lane.submit(Work::default()) }?;
+        // The command buffer comes behind what others have submitted.
+        let Some(point) = lane.submit_if_empty()? else { return Ok(false) };
         for _ in 0..LOOKS {
             if point.is_over()? {
                 return Ok(true);
@@ -285,6 +287,7 @@ unsafe impl Driver for MetalDriver {
 
     unsafe fn destroy_event(&self, event: Raw<Event>) {
         events::destroy(event.as_ptr());
+        lanes::go_on_with_closed();
     }
 
     unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {

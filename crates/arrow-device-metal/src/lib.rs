@@ -103,6 +103,7 @@ mod error;
 mod events;
 mod home;
 mod lane;
+mod lanes;
 mod memory;
 mod object;
 
@@ -182,7 +183,7 @@ pub unsafe fn open_from(device: NonNull<c_void>, queue: Option<NonNull<c_void>>)
     let home = unsafe { Home::of_pointer(api, device) }?;
     let queue = match queue {
         // SAFETY: UNS-29, which the caller keeps: the queue is alive.
-        Some(queue) => Some(unsafe { lane::queue_of(&home, Some(queue)) }?),
+        Some(queue) => Some(unsafe { lanes::queue_of(&home, Some(queue)) }?),
         None => None,
     };
     open_home(home, queue)

@@ -229,6 +229,18 @@ impl Application<'_> {
         unsafe { self.send(object, "release") }
     }
 
+    /// A command buffer that is not committed, with a reference of the caller's.
+    ///
+    /// # Safety
+    /// The queue is alive.
+    pub unsafe fn command_buffer(&self, queue: Id) -> Id {
+        let pool = self.push_pool();
+        let commands: Id = unsafe { self.send(queue, "commandBuffer") };
+        let retained: Id = unsafe { self.send(commands, "retain") };
+        unsafe { self.pop_pool(pool) };
+        retained
+    }
+
     /// Commits a command buffer that waits until the value of a shared event is 1 or more.
     ///
     /// # Safety

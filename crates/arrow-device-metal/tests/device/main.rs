@@ -16,6 +16,7 @@ mod examples;
 mod failures;
 mod faulty;
 mod fork;
+mod lanes;
 mod memory;
 mod missing;
 mod peers;
