@@ -224,6 +224,7 @@ unsafe impl Driver for MetalDriver {
 
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
         self.home.check()?;
+        let _pool = self.home.pool();
         let page = memory::page() as u64;
         // Whole pages begin at a page.
         let buffer = self.home.new_buffer(len.checked_next_multiple_of(page).unwrap_or(len))?;
@@ -232,16 +233,21 @@ unsafe impl Driver for MetalDriver {
             let error = Error::new(ErrorKind::Driver, "Metal gave memory that begins at no page");
             return Err(error.during("allocate").on_device(self.id));
         }
-        memory::add(buffer, memory_length(len), self.home.id);
+        // Where the application has named memory that is gone, Metal may give it anew.
+        memory::add(buffer, memory_length(len), self.home.id).map_err(|problem| {
+            Error::new(ErrorKind::Driver, problem).during("allocate").on_device(self.id)
+        })?;
         Ok(Raw::from_ptr(address))
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, _len: u64) {
+        let _pool = self.home.pool();
         memory::remove(memory.as_ptr().addr());
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {
         self.home.check()?;
+        let _pool = self.home.pool();
         let queue = match &self.queue {
             // The application's queue has its lane as an adopted queue has.
             Some(queue) => queue.id(),
@@ -251,10 +257,12 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn close_queue(&self, queue: Raw<Queue>) {
+        let _pool = self.home.pool();
         lanes::close(queue.as_ptr());
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         let lane = unsafe { self.lane(queue) }?;
         // SAFETY: nothing is copied. The command buffer comes behind what others have submitted.
@@ -263,6 +271,7 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         let lane = unsafe { self.lane(queue) }?;
         // Command buffers are not unlimited: as long as there are some, there is no new one.
@@ -282,15 +291,18 @@ unsafe impl Driver for MetalDriver {
 
     fn make_event(&self) -> Result<Raw<Event>> {
         self.home.check()?;
+        let _pool = self.home.pool();
         events::make(&self.home).map(Raw::from_ptr)
     }
 
     unsafe fn destroy_event(&self, event: Raw<Event>) {
+        let _pool = self.home.pool();
         events::destroy(event.as_ptr());
         lanes::go_on_with_closed();
     }
 
     unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         let lane = unsafe { self.lane(queue) }?;
         let Some(object) = events::own(event.as_ptr()) else {
@@ -305,6 +317,7 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         let lane = unsafe { self.lane(queue) }?;
         match events::known(event.as_ptr()) {
@@ -342,11 +355,13 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { events::is_complete(&self.home, event.as_ptr()) }
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
+        let _pool = self.home.pool();
         let Some(event) = NonNull::new(event.as_ptr()) else { return Ok(false) };
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { events::wait(&self.home, event, timeout) }
@@ -360,6 +375,7 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-5: the object is alive.
         if unsafe { events::is_shared(&self.home, sync_event.as_ptr()) } {
             return Ok(Raw::from_ptr(sync_event.as_ptr()));
@@ -370,6 +386,7 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         let lane = unsafe { self.lane(queue) }?;
         match route {
@@ -409,15 +426,17 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn object_of(&self, memory: Raw<Memory>) -> Result<Option<Spot>> {
-        let place = memory::place_of(memory.as_ptr().addr());
-        // The owner of the memory has made the buffer known, and keeps the buffer.
-        Ok(place.map(|Place { buffer, offset }| Spot {
-            base: Raw::from_ptr(buffer.id()),
+        // The owner of the memory keeps the buffer: memory of this crate is the buffer's, and who
+        // names a buffer of the application's promises it (`NamedBuffer::new`).
+        let found = memory::object_at(memory.as_ptr().addr());
+        Ok(found.map(|(buffer, offset)| Spot {
+            base: Raw::from_ptr(buffer.as_ptr()),
             offset: offset as u64,
         }))
     }
 
     unsafe fn memory_of(&self, object: NonNull<c_void>) -> Result<Option<(DeviceId, Raw<Memory>)>> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-24, which the caller keeps: the object is alive.
         let found = unsafe { memory::memory_of(self.home.api, object) };
         found.map(Some).map_err(|error| error.on_device(self.id))

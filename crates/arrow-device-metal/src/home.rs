@@ -39,6 +39,7 @@ impl Home {
     /// Returns what is known of a device, the same for all who ask.
     pub(crate) fn of(device: Object) -> Result<Arc<Self>> {
         let api = device.api();
+        let _pool = Pool::new(api);
         let id = registry_id(&device);
         let known = || {
             let homes = HOMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +49,6 @@ impl Home {
             return Ok(home);
         }
         let default = default_device(api)?;
-        let _pool = Pool::new(api);
         // SAFETY: `- (NSString *)name` of a device; there is a pool.
         let name = unsafe { api.send::<Id>(device.id(), api.selectors.name) };
         // SAFETY: the string is alive, and there is a pool.
@@ -77,6 +77,7 @@ impl Home {
         api: &'static Api,
         device: NonNull<c_void>,
     ) -> Result<Arc<Self>> {
+        let _pool = Pool::new(api);
         // SAFETY: the object is alive, as the caller promises.
         if !unsafe { api.conforms(device.as_ptr(), c"MTLDevice") } {
             let error = Error::new(ErrorKind::InvalidArgument, "the object is no MTLDevice");
@@ -89,6 +90,11 @@ impl Home {
     /// Returns an error once the device is lost.
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_lost() { Err(device_lost(self.id)) } else { Ok(()) }
+    }
+
+    /// A pool for the messages of one operation.
+    pub(crate) fn pool(&self) -> Pool {
+        Pool::new(self.api)
     }
 
     pub(crate) fn is_lost(&self) -> bool {
@@ -171,6 +177,7 @@ impl Home {
 
 /// Returns the default device.
 pub(crate) fn default_device(api: &'static Api) -> Result<Object> {
+    let _pool = Pool::new(api);
     // SAFETY: the function can be called at any time.
     let device = unsafe { (api.default_device)() };
     // SAFETY: the function gives the caller a reference, or null.
@@ -179,10 +186,10 @@ pub(crate) fn default_device(api: &'static Api) -> Result<Object> {
 
 /// Returns all devices, the default one first.
 pub(crate) fn all_devices(api: &'static Api) -> Result<Vec<Object>> {
+    let _pool = Pool::new(api);
     let default = default_device(api)?;
     let mut devices = vec![default];
     let Some(list) = api.all_devices else { return Ok(devices) };
-    let _pool = Pool::new(api);
     // SAFETY: the function can be called at any time.
     let array = unsafe { list() };
     // SAFETY: the function gives the caller a reference, or null.

@@ -197,6 +197,7 @@ impl Lane {
     fn wait_for_room(self: &Arc<Self>) -> Result<()> {
         let mut asked = 0;
         while self.unfinished() >= self.owner.most_unfinished() {
+            let _pool = self.home.pool();
             self.is_over();
             self.home.check()?;
             asked += 1;
@@ -455,11 +456,14 @@ pub(crate) fn wait_for(
     is_over: impl Fn() -> Result<bool>,
 ) -> Result<bool> {
     let api = event.api();
+    let can_wait_pool = Pool::new(api);
     // SAFETY: the event is alive.
     let can_wait = unsafe { api.responds(event.id(), api.selectors.wait_until) };
+    drop(can_wait_pool);
     let start = Instant::now();
     let mut asked = 0;
     loop {
+        let _pool = Pool::new(api);
         if is_over()? {
             return Ok(true);
         }

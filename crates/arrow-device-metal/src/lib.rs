@@ -139,7 +139,9 @@ pub fn is_available() -> Result<()> {
 
 /// Lists the devices. The default device is the first one.
 pub fn devices() -> Result<Vec<Listed>> {
-    let listed = home::all_devices(api::load()?)?.into_iter().enumerate().map(|(index, device)| {
+    let api = api::load()?;
+    let _pool = Pool::new(api);
+    let listed = home::all_devices(api)?.into_iter().enumerate().map(|(index, device)| {
         let memory = home::memory_of(&device);
         let home = Home::of(device)?;
         Ok(Listed { index, name: home.name.clone(), id: home.id, memory })
@@ -160,8 +162,10 @@ pub fn open_for(device_id: i64) -> Result<Device> {
         let opened = open(0)?;
         return Device::find(DEFAULT).ok_or_else(home::no_device).inspect(|_| drop(opened));
     }
+    let api = api::load()?;
+    let _pool = Pool::new(api);
     let is_it = |device: &Object| home::registry_id(device).id == device_id;
-    let device = home::all_devices(api::load()?)?.into_iter().find(is_it);
+    let device = home::all_devices(api)?.into_iter().find(is_it);
     open_home(Home::of(device.ok_or_else(home::no_device)?)?, None)
 }
 
@@ -195,8 +199,12 @@ fn open_home(home: Arc<Home>, queue: Option<Object>) -> Result<Device> {
         // Arrays of other libraries name the default device by -1. The device of that id stays
         // open until the process ends, because such arrays may come at any time.
         static BY_DEFAULT: OnceLock<Device> = OnceLock::new();
-        let open = || Device::new(MetalDriver::new(home.clone(), DEFAULT, None));
-        BY_DEFAULT.get_or_init(open);
+        if BY_DEFAULT.get().is_none() {
+            // Outside of the cell's initialisation, because other drivers are asked meanwhile, and
+            // may come here. Where several threads come here, all but one device are closed.
+            let device = Device::new(MetalDriver::new(home.clone(), DEFAULT, None));
+            drop(BY_DEFAULT.set(device));
+        }
     }
     let id = home.id;
     Ok(Device::new(MetalDriver::new(home, id, queue)))
@@ -209,8 +217,7 @@ fn open_home(home: Arc<Home>, queue: Option<Object>) -> Result<Device> {
 /// neither allocated nor was told of by a [`NamedBuffer`].
 pub fn buffer_of(address: *const c_void) -> Option<(NonNull<c_void>, u64)> {
     api::enter().ok()?;
-    let place = memory::place_of(address.addr())?;
-    Some((place.buffer.pointer(), place.offset as u64))
+    memory::object_at(address.addr()).map(|(buffer, offset)| (buffer, offset as u64))
 }
 
 /// A buffer of the application's whose bytes are used as memory of a device: a buffer of an array,
@@ -218,45 +225,55 @@ pub fn buffer_of(address: *const c_void) -> Option<(NonNull<c_void>, u64)> {
 /// the owner. The `MTLBuffer` is retained.
 pub struct NamedBuffer {
     buffer: Object,
+    address: *mut c_void,
+    len: usize,
 }
+
+// SAFETY: the address is a number here, and what is at the address may be used on any thread.
+unsafe impl Send for NamedBuffer {}
+// SAFETY: the address is a number here, which does not change.
+unsafe impl Sync for NamedBuffer {}
 
 impl NamedBuffer {
     /// Names a buffer of a device that this crate opened.
     ///
     /// # Safety
-    /// The pointer is a `MTLBuffer` that is alive (UNS-29).
+    /// The pointer is a `MTLBuffer` that is alive (UNS-29). As long as anything uses the bytes as
+    /// memory of a device, this value is there, or the `MTLBuffer` is kept alive by other means: a
+    /// tensor of the bytes is exported as the object itself. Where the owner of the memory is this
+    /// value, nothing more has to be done. A buffer that the application made around pages of its
+    /// own (`newBufferWithBytesNoCopy`) needs care, because the pages do not end with the buffer.
     ///
     /// # Errors
     /// `InvalidArgument` where the object is no buffer, the storage of the buffer is not shared,
-    /// the buffer belongs to another device of Metal than `device`, or `device` is not Metal's.
+    /// the buffer belongs to another device of Metal than `device`, `device` is not Metal's, or
+    /// some of the bytes are those of another buffer that has a name or was allocated here.
     pub unsafe fn new(device: &Device, buffer: NonNull<c_void>) -> Result<Self> {
         let api = api::load()?;
         let refused = |message| {
             Error::new(ErrorKind::InvalidArgument, message).during("name").on_device(device.id())
         };
-        let homes = home::all_devices(api)?.into_iter().map(Home::of);
-        let homes: Vec<_> = homes.collect::<Result<_>>()?;
-        let is_it =
-            |home: &&Arc<Home>| home.id == device.id() || home.is_default && device.id() == DEFAULT;
-        let home = homes.iter().find(is_it).ok_or_else(|| refused("the device is not Metal's"))?;
+        let _pool = Pool::new(api);
+        let home = Home::find(device.id()).ok_or_else(|| refused("the device is not Metal's"))?;
         // SAFETY: UNS-29, which the caller keeps: the buffer is alive.
         let buffer = unsafe { Object::retained(api, buffer) };
-        if let Some(problem) = memory::problem_of(home, &buffer) {
+        if let Some(problem) = memory::problem_of(&home, &buffer) {
             return Err(refused(problem));
         }
-        memory::add(buffer.clone(), memory::length_of(&buffer), home.id);
-        Ok(Self { buffer })
+        let (address, len) = (memory::contents(&buffer), memory::length_of(&buffer));
+        memory::add(buffer.clone(), len, home.id).map_err(refused)?;
+        Ok(Self { buffer, address, len })
     }
 
     /// The address of the bytes: the `contents` of the buffer.
     pub fn address(&self) -> *mut c_void {
-        memory::contents(&self.buffer)
+        self.address
     }
 
     /// The number of bytes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u64 {
-        memory::length_of(&self.buffer) as u64
+        self.len as u64
     }
 }
 
