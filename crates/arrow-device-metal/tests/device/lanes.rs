@@ -16,10 +16,10 @@ use crate::application::pointer;
 use crate::support::Bench;
 
 /// A queue of the application's on the default device, and memory of the device with some bytes.
-struct OwnQueue {
+pub(crate) struct OwnQueue {
     application: Application<'static>,
     mtl_device: Id,
-    queue: Id,
+    pub(crate) queue: Id,
     memory: Raw<Memory>,
     device: Device,
 }
@@ -31,12 +31,12 @@ unsafe impl Sync for OwnQueue {}
 
 const LEN: usize = 4096;
 
-fn byte(index: usize) -> u8 {
+pub(crate) fn byte(index: usize) -> u8 {
     (index % 251) as u8 + 1
 }
 
 impl OwnQueue {
-    fn new(device: &Device) -> Self {
+    pub(crate) fn new(device: &Device) -> Self {
         let application = StandIn::load().unwrap().application();
         let mtl_device = application.default_device();
         let queue: Id = unsafe { application.send(mtl_device, "newCommandQueue") };
@@ -51,14 +51,19 @@ impl OwnQueue {
         &**self.device.driver()
     }
 
-    fn raw(&self) -> Raw<Queue> {
+    pub(crate) fn raw(&self) -> Raw<Queue> {
         Raw::from_ptr(self.queue)
     }
 
+    /// Where the bytes are.
+    pub(crate) fn spot(&self) -> Spot {
+        Spot { base: self.memory, offset: 0 }
+    }
+
     /// Submits a copy of the memory to the host.
-    fn copy_to(&self, queue: Raw<Queue>, bytes: &mut [u8]) {
+    pub(crate) fn copy_to(&self, queue: Raw<Queue>, bytes: &mut [u8]) {
         let region = Region {
-            from: Spot { base: self.memory, offset: 0 },
+            from: self.spot(),
             to: Spot { base: Raw::from_ptr(bytes.as_mut_ptr().cast()), offset: 0 },
             len: bytes.len() as u64,
         };
@@ -74,7 +79,7 @@ impl Drop for OwnQueue {
     }
 }
 
-fn record(driver: &dyn Driver, queue: Raw<Queue>) -> Raw<Event> {
+pub(crate) fn record(driver: &dyn Driver, queue: Raw<Queue>) -> Raw<Event> {
     let event = driver.make_event().unwrap();
     unsafe { driver.record(queue, event) }.unwrap()
 }

@@ -10,6 +10,7 @@
 )]
 
 mod application;
+mod attacks;
 mod copies;
 mod events;
 mod examples;
