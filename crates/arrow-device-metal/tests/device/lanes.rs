@@ -148,7 +148,7 @@ fn a_queue_in_use_is_not_forgotten() {
                 let mut bytes = [0; 64];
                 own.copy_to(own.raw(), &mut bytes);
                 unsafe { own.driver().synchronize(own.raw()) }.unwrap();
-                if bytes.iter().any(|byte| *byte == 0) {
+                if bytes.contains(&0) {
                     is_over.store(true, Ordering::Relaxed);
                 }
                 assert_copied(&bytes);
@@ -277,7 +277,7 @@ fn a_queue_whose_command_buffers_the_application_holds_keeps_nobody_else() {
 // Requirement: DRV-21
 #[test]
 fn nobody_hears_of_the_loss_while_bytes_are_on_their_way_to_the_host() {
-    const COPIES: i64 = 10;
+    const COPIES: std::ffi::c_long = 10;
     process::alone(|| {
         let Some(bench) = Bench::new() else { return };
         let driver = bench.driver();
@@ -297,7 +297,7 @@ fn nobody_hears_of_the_loss_while_bytes_are_on_their_way_to_the_host() {
         for _ in 0..COPIES {
             unsafe { driver.copy(queue, Route::ToHost, &[region]) }.unwrap();
         }
-        while i64::from(bench.stand_in.copies() - before) < COPIES {
+        while bench.stand_in.copies() - before < COPIES {
             std::thread::yield_now();
         }
         std::thread::scope(|threads| {
