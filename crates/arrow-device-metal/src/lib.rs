@@ -69,13 +69,13 @@
 //! Metal lets a queue have a number of command buffers that are not finished: 4096 on a queue that
 //! this crate makes, and usually 64 on one that the application makes. This crate uses 4000 and 48
 //! of them, and leaves the others to the application. Copies, waits for events, and records of
-//! events submit a command buffer. Where 4000 or 48 are unfinished, they wait until one is finished,
-//! and tell meanwhile of work that fails. Where the application has used up its queue's number, they
-//! wait in Metal, as the application itself would. An application that holds command buffers
-//! without committing them therefore submits nothing by this crate to the same queue on the thread
-//! that is to commit them. The question whether a queue is idle waits for no submission; it submits
-//! a command buffer only where none of this crate is unfinished, and then waits in Metal where the
-//! application has used up the number.
+//! events submit a command buffer. Where 4000 or 48 are unfinished, they wait until one is
+//! finished, and tell meanwhile of work that fails. Where the application has used up its queue's
+//! number, they wait in Metal, as the application itself would. An application that holds command
+//! buffers without committing them therefore submits nothing by this crate to the same queue on the
+//! thread that is to commit them. The question whether a queue is idle waits for no submission; it
+//! submits a command buffer only where none of this crate is unfinished, and then waits in Metal
+//! where the application has used up the number.
 //!
 //! # Failures
 //!
@@ -86,16 +86,16 @@
 //! A shared event cannot tell of a failure. A consumer in another library therefore sees nothing of
 //! failed work: its shared event may stay without a signal, or get one nevertheless, with data that
 //! is not there. An event that never passes would stop the consumer's queue for ever, and with that
-//! queue other work that has nothing to do with the data. Before it exports, a producer can wait for
-//! the data ([`export_settled`](arrow_device::Array::export_settled)), and then gets the error.
+//! queue other work that has nothing to do with the data. Before it exports, a producer can wait
+//! for the data ([`export_settled`](arrow_device::Array::export_settled)), and then gets the error.
 //!
 //! Metal may leave out the signals of failed work. What waits for such work on a queue, and the
-//! application's kernels behind that, goes on once anybody asks or waits for the work by this crate,
-//! or submits more than a queue has room for.
+//! application's kernels behind that, goes on once anybody asks or waits for the work by this
+//! crate, or submits more than a queue has room for.
 //!
 //! A device that was removed is [`DeviceLost`](arrow_device::ErrorKind::DeviceLost) once the status
-//! of a command buffer has told so. The device that is the default one when this crate is first used
-//! has the id -1 until the process ends, also where it is removed and Metal names another one.
+//! of a command buffer has told so. The device that is the default one when this crate is first
+//! used has the id -1 until the process ends, also where it is removed and Metal names another one.
 //!
 //! Metal reports some mistakes of its caller by exceptions. Nothing is called here that throws for
 //! what it is given: objects of others are asked for their protocol and their device before they
@@ -103,14 +103,15 @@
 //!
 //! # What was tested where
 //!
-//! All of this is proven by simulation only. The tests run on a stand-in for Metal, which is written
-//! in Objective-C and runs on GCC's runtime. One thread of the stand-in does the work of all queues,
-//! late. The stand-in reports objects that are used after their release, messages on a thread
-//! without an autorelease pool, encoders that were not ended, and copies of other than whole units.
-//! Failed command buffers of the stand-in signal nothing, and a queue of it that has 64 unfinished
-//! command buffers waits, as Metal's documentation says. Not tested anywhere: command buffers of one
-//! queue that overlap (those of the stand-in follow each other), the time limits of a GPU, real
-//! losses of a device, and Metal's exceptions. For macOS the crate is compiled and linted.
+//! All of this is proven by simulation only. The tests run on a stand-in for Metal, which is
+//! written in Objective-C and runs on GCC's runtime. One thread of the stand-in does the work of
+//! all queues, late. The stand-in reports objects that are used after their release, messages on a
+//! thread without an autorelease pool, encoders that were not ended, and copies of other than whole
+//! units. Failed command buffers of the stand-in signal nothing, and a queue of it that has 64
+//! unfinished command buffers waits, as Metal's documentation says. Not tested anywhere: command
+//! buffers of one queue that overlap (those of the stand-in follow each other), the time limits of
+//! a GPU, real losses of a device, and Metal's exceptions. For macOS the crate is compiled and
+//! linted.
 //!
 //! `ARROW_DEVICE_METAL_LIBRARY` names a library to be loaded in Metal's place.
 

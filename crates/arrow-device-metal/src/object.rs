@@ -74,8 +74,8 @@ impl Drop for Object {
 
 /// A pool for what methods return without a reference, and for what they use meanwhile. Without a
 /// pool such objects are never released. Whoever sends a message has a pool, except for `retain`.
-/// Pools of a thread end in the reverse order of their beginning, so a pool is kept in a variable of
-/// one function.
+/// Pools of a thread end in the reverse order of their beginning, so a pool is kept in a variable
+/// of one function.
 pub(crate) struct Pool {
     api: &'static Api,
     token: *mut c_void,

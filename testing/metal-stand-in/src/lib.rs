@@ -5,8 +5,8 @@
 //! does the work of all queues, late and one queue after the other; bytes are copied when their
 //! turn comes. Fresh memory holds a pattern. Objects that were released are kept, and their use is
 //! noted as a mistake, as are encoders that were not ended, commands after a commit, copies that
-//! are no whole units or leave a buffer, and messages on a thread without a pool. A copy can be made
-//! to fail, and the device to be lost.
+//! are no whole units or leave a buffer, and messages on a thread without a pool. A copy can be
+//! made to fail, and the device to be lost.
 //!
 //! [`StandIn::load`] compiles the library, names it to `arrow-device-metal`, and returns what
 //! controls it.

@@ -272,8 +272,8 @@ fn a_queue_whose_command_buffers_the_application_holds_keeps_nobody_else() {
     });
 }
 
-/// A thread brings the bytes of copies to their place on the host. Meanwhile the device is lost, and
-/// whoever hears of that may use the place for something else.
+/// A thread brings the bytes of copies to their place on the host. Meanwhile the device is lost,
+/// and whoever hears of that may use the place for something else.
 // Requirement: DRV-21
 #[test]
 fn nobody_hears_of_the_loss_while_bytes_are_on_their_way_to_the_host() {
