@@ -25,7 +25,8 @@ use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue,
 use crate::api::Id;
 use crate::events::{self, Known, PASSED};
 use crate::home::Home;
-use crate::lane::{self, BufferCopy, HostCopy, Lane, Work};
+use crate::lane::{BufferCopy, HostCopy, Lane, Work};
+use crate::lanes;
 use crate::memory::{self, Place, buffer_for, contents};
 use crate::object::Object;
 
@@ -61,7 +62,7 @@ impl MetalDriver {
     unsafe fn lane(&self, queue: Raw<Queue>) -> Result<Arc<Lane>> {
         self.home.check()?;
         // SAFETY: UNS-22, which the caller keeps: the queue is alive.
-        unsafe { lane::of_queue(&self.home, queue.as_ptr()) }
+        unsafe { lanes::of_queue(&self.home, queue.as_ptr()) }
     }
 
     /// # Safety
@@ -200,8 +201,8 @@ impl fmt::Debug for MetalDriver {
 // which is that of failed work for ever, and after copies to the host have come to their places.
 // The host's mappings are the memory itself, which is coherent. `reaches` says yes for the one
 // device, by both of its ids. No operation runs callbacks. `synchronize` and `wait_on_host` hold no
-// lock while they wait. `Lane::submit` waits, with the lock of the lane's submissions, where the
-// queue has as many unfinished command buffers as Metal allows.
+// lock while they wait. `Lane::submit` waits where the queue has as many unfinished command buffers
+// as it may, for which no operation but another submission to the same queue waits.
 unsafe impl Driver for MetalDriver {
     fn id(&self) -> DeviceId {
         self.id
@@ -223,6 +224,7 @@ unsafe impl Driver for MetalDriver {
 
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
         self.home.check()?;
+        let _pool = self.home.pool();
         let page = memory::page() as u64;
         // Whole pages begin at a page.
         let buffer = self.home.new_buffer(len.checked_next_multiple_of(page).unwrap_or(len))?;
@@ -231,28 +233,36 @@ unsafe impl Driver for MetalDriver {
             let error = Error::new(ErrorKind::Driver, "Metal gave memory that begins at no page");
             return Err(error.during("allocate").on_device(self.id));
         }
-        memory::add(buffer, memory_length(len), self.home.id);
+        // Where the application has named memory that is gone, Metal may give it anew.
+        memory::add(buffer, memory_length(len), self.home.id).map_err(|problem| {
+            Error::new(ErrorKind::Driver, problem).during("allocate").on_device(self.id)
+        })?;
         Ok(Raw::from_ptr(address))
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, _len: u64) {
+        let _pool = self.home.pool();
         memory::remove(memory.as_ptr().addr());
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {
         self.home.check()?;
+        let _pool = self.home.pool();
         let queue = match &self.queue {
-            Some(queue) => queue.clone(),
-            None => self.home.new_queue()?,
+            // The application's queue has its lane as an adopted queue has.
+            Some(queue) => queue.id(),
+            None => lanes::open(&self.home)?,
         };
-        lane::open(&self.home, queue).map(Raw::from_ptr)
+        Ok(Raw::from_ptr(queue))
     }
 
     unsafe fn close_queue(&self, queue: Raw<Queue>) {
-        lane::close(queue.as_ptr());
+        let _pool = self.home.pool();
+        lanes::close(queue.as_ptr());
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         let lane = unsafe { self.lane(queue) }?;
         // SAFETY: nothing is copied. The command buffer comes behind what others have submitted.
@@ -261,14 +271,15 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         let lane = unsafe { self.lane(queue) }?;
         // Command buffers are not unlimited: as long as there are some, there is no new one.
         if !lane.newest().is_over()? {
             return Ok(false);
         }
-        // SAFETY: nothing is copied. The command buffer comes behind what others have submitted.
-        let point = unsafe { lane.submit(Work::default()) }?;
+        // The command buffer comes behind what others have submitted.
+        let Some(point) = lane.submit_if_empty()? else { return Ok(false) };
         for _ in 0..LOOKS {
             if point.is_over()? {
                 return Ok(true);
@@ -280,14 +291,18 @@ unsafe impl Driver for MetalDriver {
 
     fn make_event(&self) -> Result<Raw<Event>> {
         self.home.check()?;
+        let _pool = self.home.pool();
         events::make(&self.home).map(Raw::from_ptr)
     }
 
     unsafe fn destroy_event(&self, event: Raw<Event>) {
+        let _pool = self.home.pool();
         events::destroy(event.as_ptr());
+        lanes::go_on_with_closed();
     }
 
     unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         let lane = unsafe { self.lane(queue) }?;
         let Some(object) = events::own(event.as_ptr()) else {
@@ -302,6 +317,7 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         let lane = unsafe { self.lane(queue) }?;
         match events::known(event.as_ptr()) {
@@ -339,11 +355,13 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { events::is_complete(&self.home, event.as_ptr()) }
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
+        let _pool = self.home.pool();
         let Some(event) = NonNull::new(event.as_ptr()) else { return Ok(false) };
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { events::wait(&self.home, event, timeout) }
@@ -357,6 +375,7 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-5: the object is alive.
         if unsafe { events::is_shared(&self.home, sync_event.as_ptr()) } {
             return Ok(Raw::from_ptr(sync_event.as_ptr()));
@@ -367,6 +386,7 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-22, which the caller keeps.
         let lane = unsafe { self.lane(queue) }?;
         match route {
@@ -406,15 +426,17 @@ unsafe impl Driver for MetalDriver {
     }
 
     unsafe fn object_of(&self, memory: Raw<Memory>) -> Result<Option<Spot>> {
-        let place = memory::place_of(memory.as_ptr().addr());
-        // The owner of the memory has made the buffer known, and keeps the buffer.
-        Ok(place.map(|Place { buffer, offset }| Spot {
-            base: Raw::from_ptr(buffer.id()),
+        // The owner of the memory keeps the buffer: memory of this crate is the buffer's, and who
+        // names a buffer of the application's promises it (`NamedBuffer::new`).
+        let found = memory::object_at(memory.as_ptr().addr());
+        Ok(found.map(|(buffer, offset)| Spot {
+            base: Raw::from_ptr(buffer.as_ptr()),
             offset: offset as u64,
         }))
     }
 
     unsafe fn memory_of(&self, object: NonNull<c_void>) -> Result<Option<(DeviceId, Raw<Memory>)>> {
+        let _pool = self.home.pool();
         // SAFETY: UNS-24, which the caller keeps: the object is alive.
         let found = unsafe { memory::memory_of(self.home.api, object) };
         found.map(Some).map_err(|error| error.on_device(self.id))

@@ -4,17 +4,18 @@
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 use crate::api::{Api, Id};
+use crate::driver::DEFAULT;
 use crate::error::device_lost;
 use crate::object::{Object, Pool, made};
 
 /// How many unfinished command buffers a queue of this crate may have. Whoever asks for one more
 /// waits in Metal.
-const MOST_COMMAND_BUFFERS: usize = 4096;
+pub(crate) const MOST_COMMAND_BUFFERS: usize = 4096;
 /// `MTLResourceStorageModeShared`, with the default cache mode and hazard tracking.
 const SHARED: usize = 0;
 
@@ -26,6 +27,9 @@ pub(crate) struct Home {
     pub(crate) name: String,
     most_length: u64,
     is_lost: AtomicBool,
+    /// Held for reading while bytes are brought to the host, and for writing when the device is
+    /// found lost.
+    copying: RwLock<()>,
 }
 
 /// The devices that were asked for, kept until the process ends.
@@ -35,6 +39,7 @@ impl Home {
     /// Returns what is known of a device, the same for all who ask.
     pub(crate) fn of(device: Object) -> Result<Arc<Self>> {
         let api = device.api();
+        let _pool = Pool::new(api);
         let id = registry_id(&device);
         let known = || {
             let homes = HOMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +49,6 @@ impl Home {
             return Ok(home);
         }
         let default = default_device(api)?;
-        let _pool = Pool::new(api);
         // SAFETY: `- (NSString *)name` of a device; there is a pool.
         let name = unsafe { api.send::<Id>(device.id(), api.selectors.name) };
         // SAFETY: the string is alive, and there is a pool.
@@ -52,8 +56,9 @@ impl Home {
         // SAFETY: `- (NSUInteger)maxBufferLength` of a device.
         let most = unsafe { api.send::<usize>(device.id(), api.selectors.most_length) };
         let is_default = registry_id(&default) == id;
-        let is_lost = AtomicBool::new(false);
-        let home = Self { api, device, id, is_default, name, most_length: most as u64, is_lost };
+        let (is_lost, copying, most_length) =
+            (AtomicBool::new(false), RwLock::new(()), most as u64);
+        let home = Self { api, device, id, is_default, name, most_length, is_lost, copying };
         let mut homes = HOMES.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have asked meanwhile.
         if let Some(home) = homes.iter().find(|home| home.id == id) {
@@ -72,6 +77,7 @@ impl Home {
         api: &'static Api,
         device: NonNull<c_void>,
     ) -> Result<Arc<Self>> {
+        let _pool = Pool::new(api);
         // SAFETY: the object is alive, as the caller promises.
         if !unsafe { api.conforms(device.as_ptr(), c"MTLDevice") } {
             let error = Error::new(ErrorKind::InvalidArgument, "the object is no MTLDevice");
@@ -86,12 +92,33 @@ impl Home {
         if self.is_lost() { Err(device_lost(self.id)) } else { Ok(()) }
     }
 
+    /// A pool for the messages of one operation.
+    pub(crate) fn pool(&self) -> Pool {
+        Pool::new(self.api)
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::SeqCst)
     }
 
+    /// Notes the loss of the device, once nothing is copied to the host any more.
     pub(crate) fn lose(&self) {
+        let nothing_is_copied = self.copying.write().unwrap_or_else(PoisonError::into_inner);
         self.is_lost.store(true, Ordering::SeqCst);
+        drop(nothing_is_copied);
+    }
+
+    /// Copies to the host, unless the device is lost. The loss is told to nobody meanwhile.
+    pub(crate) fn unless_lost<R>(&self, copy: impl FnOnce() -> R) -> Option<R> {
+        let _copying = self.copying.read().unwrap_or_else(PoisonError::into_inner);
+        (!self.is_lost()).then(copy)
+    }
+
+    /// A device that was asked for, by its id.
+    pub(crate) fn find(id: DeviceId) -> Option<Arc<Self>> {
+        let homes = HOMES.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |home: &&Arc<Self>| home.id == id || home.is_default && id == DEFAULT;
+        homes.iter().find(is_it).cloned()
     }
 
     /// Makes a buffer of shared storage.
@@ -150,6 +177,7 @@ impl Home {
 
 /// Returns the default device.
 pub(crate) fn default_device(api: &'static Api) -> Result<Object> {
+    let _pool = Pool::new(api);
     // SAFETY: the function can be called at any time.
     let device = unsafe { (api.default_device)() };
     // SAFETY: the function gives the caller a reference, or null.
@@ -158,10 +186,10 @@ pub(crate) fn default_device(api: &'static Api) -> Result<Object> {
 
 /// Returns all devices, the default one first.
 pub(crate) fn all_devices(api: &'static Api) -> Result<Vec<Object>> {
+    let _pool = Pool::new(api);
     let default = default_device(api)?;
     let mut devices = vec![default];
     let Some(list) = api.all_devices else { return Ok(devices) };
-    let _pool = Pool::new(api);
     // SAFETY: the function can be called at any time.
     let array = unsafe { list() };
     // SAFETY: the function gives the caller a reference, or null.

@@ -18,17 +18,17 @@
 //!
 //! Nobody is told that work is over before [`look`] has come to it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use arrow_device::{Error, ErrorKind, Result};
+use arrow_device::Result;
 
 use crate::api::{Api, Id};
 use crate::error::{DEVICE_REMOVED, device_lost, work_failed};
-use crate::home::Home;
+use crate::home::{Home, MOST_COMMAND_BUFFERS};
 use crate::object::{Object, Pool, not_made};
 
 /// `MTLCommandBufferStatusCompleted`. A larger number is a failure, a smaller one work that goes
@@ -44,14 +44,37 @@ const SLICE: Duration = Duration::from_millis(10);
 pub(crate) struct Lane {
     pub(crate) home: Arc<Home>,
     pub(crate) queue: Object,
+    pub(crate) owner: Owner,
     timeline: Object,
-    /// Held while a command buffer is encoded and committed: the number of the last one.
-    submitted: Mutex<u64>,
+    /// Held while a command buffer is made, encoded, committed and listed. Metal may wait
+    /// meanwhile, so that nothing but a submission may wait for this lock.
+    submitting: Mutex<()>,
     state: Mutex<LaneState>,
+}
+
+/// Who made a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Crate,
+    Application,
+}
+
+impl Owner {
+    /// How many unfinished command buffers this crate may have on a queue. The rest of the queue's
+    /// limit ([`MOST_COMMAND_BUFFERS`], and usually 64 on a queue of the application's) is for the
+    /// command buffers of the application.
+    fn most_unfinished(self) -> usize {
+        match self {
+            Self::Crate => MOST_COMMAND_BUFFERS - 96,
+            Self::Application => 48,
+        }
+    }
 }
 
 #[derive(Default)]
 struct LaneState {
+    /// The number of the last command buffer that was committed.
+    newest: u64,
     /// The command buffers that were not seen finished yet, oldest first.
     entries: VecDeque<Entry>,
     /// The first command buffer that failed, with its code.
@@ -128,129 +151,115 @@ pub(crate) struct BufferCopy {
     pub(crate) len: usize,
 }
 
-/// The lanes of all queues that are used, by the queue's address.
-static LANES: Mutex<Option<HashMap<usize, ListedLane>>> = Mutex::new(None);
-
-struct ListedLane {
-    lane: Arc<Lane>,
-    /// How often this crate has opened the queue. 0 for an adopted queue.
-    opened: usize,
-}
-
-fn lanes() -> MutexGuard<'static, Option<HashMap<usize, ListedLane>>> {
-    LANES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Opens a queue: a new one, or the application's.
-pub(crate) fn open(home: &Arc<Home>, queue: Object) -> Result<Id> {
-    let key = queue.id();
-    let lane = Lane::new(home, queue)?;
-    let mut lanes = lanes();
-    let listed = lanes.get_or_insert_default().entry(key.addr());
-    listed.or_insert_with(|| ListedLane { lane: lane.clone(), opened: 0 }).opened += 1;
-    Ok(key)
-}
-
-/// Closes a queue that [`open`] opened.
-pub(crate) fn close(queue: Id) {
-    let mut lanes = lanes();
-    let Some(known) = lanes.as_mut() else { return };
-    let Some(listed) = known.get_mut(&queue.addr()) else { return };
-    listed.opened = listed.opened.saturating_sub(1);
-    let is_last = listed.opened == 0;
-    let closed = if is_last { known.remove(&queue.addr()) } else { None };
-    drop(lanes);
-    drop(closed);
-}
-
-/// Returns the lane of a queue. A queue of the application's gets one when it is first used. The
-/// lane goes when the queue has nothing to do and another queue comes, unless its work failed.
-///
-/// # Safety
-/// The queue is alive.
-pub(crate) unsafe fn of_queue(home: &Arc<Home>, queue: Id) -> Result<Arc<Lane>> {
-    let find = || {
-        let lanes = lanes();
-        lanes.as_ref()?.get(&queue.addr()).map(|listed| listed.lane.clone())
-    };
-    if let Some(lane) = find() {
-        return Ok(lane);
-    }
-    // SAFETY: the queue is alive, as the caller promises.
-    let lane = Lane::new(home, unsafe { queue_of(home, NonNull::new(queue)) }?)?;
-    let mut lanes = lanes();
-    let known = lanes.get_or_insert_default();
-    let (idle, kept): (HashMap<_, _>, HashMap<_, _>) =
-        known.drain().partition(|(_, listed)| listed.opened == 0 && listed.lane.is_forgettable());
-    *known = kept;
-    let listed = known.entry(queue.addr()).or_insert(ListedLane { lane, opened: 0 });
-    let lane = listed.lane.clone();
-    drop(lanes);
-    drop(idle);
-    Ok(lane)
-}
-
-/// Returns a queue of the application's.
-///
-/// # Safety
-/// The pointer is null or an object that is alive.
-pub(crate) unsafe fn queue_of(home: &Arc<Home>, queue: Option<NonNull<c_void>>) -> Result<Object> {
-    let api = home.api;
-    let refused = |message| {
-        Error::new(ErrorKind::InvalidArgument, message).during("use a queue").on_device(home.id)
-    };
-    // SAFETY: the object is alive, as the caller promises.
-    let queue = queue.filter(|queue| unsafe { api.conforms(queue.as_ptr(), c"MTLCommandQueue") });
-    let queue = queue.ok_or_else(|| refused("the object is no MTLCommandQueue"))?;
-    // SAFETY: the object is alive, as the caller promises.
-    let queue = unsafe { Object::retained(api, queue) };
-    // SAFETY: `- (id)device` of a queue.
-    let device = unsafe { api.send::<Id>(queue.id(), api.selectors.device) };
-    if device != home.device.id() {
-        return Err(refused("the queue belongs to another MTLDevice"));
-    }
-    Ok(queue)
-}
-
 impl Lane {
-    fn new(home: &Arc<Home>, queue: Object) -> Result<Arc<Self>> {
+    pub(crate) fn new(home: &Arc<Home>, queue: Object, owner: Owner) -> Result<Arc<Self>> {
         let (home, timeline) = (home.clone(), home.new_event()?);
-        let (submitted, state) = (Mutex::new(0), Mutex::default());
-        Ok(Arc::new(Self { home, queue, timeline, submitted, state }))
+        let (submitting, state) = (Mutex::new(()), Mutex::default());
+        Ok(Arc::new(Self { home, queue, owner, timeline, submitting, state }))
     }
 
     fn state(&self) -> MutexGuard<'_, LaneState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_forgettable(&self) -> bool {
+    /// Whether nothing of the lane's work has to be remembered.
+    pub(crate) fn is_forgettable(&self) -> bool {
         let state = self.state();
         state.entries.is_empty() && state.failed.is_none()
     }
 
+    /// Goes on with what is finished. Returns whether all work is over, or the device is lost.
+    /// Nothing of the work is known any more then.
+    pub(crate) fn is_over(self: &Arc<Self>) -> bool {
+        let progress = look(&Point { lane: self.clone(), number: u64::MAX });
+        if progress == Progress::Lost {
+            // Without the lock: this may be the last share of other lanes.
+            let entries = std::mem::take(&mut self.state().entries);
+            drop(entries);
+        }
+        progress != Progress::Pending
+    }
+
     /// The point behind all that this crate has submitted so far.
     pub(crate) fn newest(self: &Arc<Self>) -> Point {
-        let number = *self.submitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = self.state().newest;
         Point { lane: self.clone(), number }
     }
 
-    /// Submits one command buffer.
+    /// How many command buffers there are that were not seen finished.
+    fn unfinished(&self) -> usize {
+        self.state().entries.len()
+    }
+
+    /// Waits until this crate may have one more unfinished command buffer on the queue, and goes on
+    /// with what is finished meanwhile. Metal waits, too, where there are too many. But nobody
+    /// would go on with failed work then, for which the other command buffers may be waiting.
+    fn wait_for_room(self: &Arc<Self>) -> Result<()> {
+        let mut asked = 0;
+        while self.unfinished() >= self.owner.most_unfinished() {
+            let _pool = self.home.pool();
+            self.is_over();
+            self.home.check()?;
+            asked += 1;
+            if asked <= EAGER { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
+        }
+        Ok(())
+    }
+
+    /// Submits one command buffer. Waits where the queue has no room for one more.
     ///
     /// # Safety
     /// The objects are buffers and events of the lane's device; UNS-21 for the copies, whose places
     /// and lengths are multiples of 4 inside the buffers, and for those to the host.
     pub(crate) unsafe fn submit(self: &Arc<Self>, work: Work<'_>) -> Result<Point> {
         self.home.check()?;
+        let submitting = loop {
+            self.wait_for_room()?;
+            let submitting = self.submitting.lock().unwrap_or_else(PoisonError::into_inner);
+            // Other threads may have submitted before this one had the lock.
+            if self.unfinished() < self.owner.most_unfinished() {
+                break submitting;
+            }
+        };
+        // SAFETY: as the caller promises.
+        unsafe { self.submit_next(&submitting, work) }
+    }
+
+    /// Submits a command buffer that does nothing, unless other work of this crate is unfinished or
+    /// being submitted.
+    pub(crate) fn submit_if_empty(self: &Arc<Self>) -> Result<Option<Point>> {
+        self.home.check()?;
+        let submitting = match self.submitting.try_lock() {
+            Ok(submitting) => submitting,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        if self.unfinished() > 0 {
+            return Ok(None);
+        }
+        // SAFETY: nothing is copied.
+        unsafe { self.submit_next(&submitting, Work::default()) }.map(Some)
+    }
+
+    /// Submits one command buffer with the lock of the lane's submissions.
+    ///
+    /// # Safety
+    /// As [`submit`](Self::submit) has it.
+    unsafe fn submit_next(
+        self: &Arc<Self>,
+        _submitting: &MutexGuard<'_, ()>,
+        work: Work<'_>,
+    ) -> Result<Point> {
         let (api, names) = (self.home.api, &self.home.api.selectors);
         let _pool = Pool::new(api);
-        let mut submitted = self.submitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let submitted = self.state().newest;
         // SAFETY: `- (id)commandBuffer` of a queue; there is a pool.
         let commands: Id = unsafe { api.send(self.queue.id(), names.command_buffer) };
         let missing = || not_made("command buffer").on_device(self.home.id);
         let commands = NonNull::new(commands).ok_or_else(missing)?;
         // SAFETY: the pool keeps the object alive.
         let commands = unsafe { Object::retained(api, commands) };
-        for (event, value) in work.wait.into_iter().chain([(&self.timeline, *submitted)]) {
+        for (event, value) in work.wait.into_iter().chain([(&self.timeline, submitted)]) {
             // SAFETY: a command buffer that is being encoded, and an event of its device.
             unsafe { encode(api, &commands, names.encode_wait, event, value) };
         }
@@ -258,7 +267,7 @@ impl Lane {
             // SAFETY: the command buffer is being encoded; the copies are as the caller promises.
             unsafe { self.encode_copies(&commands, work.copies) }?;
         }
-        let number = *submitted + 1;
+        let number = submitted + 1;
         let signals = work.signal.map(|event| (event, 1));
         for (event, value) in signals.into_iter().chain([(&self.timeline, number)]) {
             // SAFETY: a command buffer that is being encoded, without an open encoder, and an event
@@ -266,11 +275,13 @@ impl Lane {
             unsafe { encode(api, &commands, names.encode_signal, event, value) };
         }
         let (after, to_host) = (work.after, work.to_host);
-        let entry = Entry { number, commands: commands.clone(), after, spoiled: None, to_host };
-        self.state().entries.push_back(entry);
-        *submitted = number;
         // SAFETY: `- (void)commit` of a command buffer, once, without an open encoder.
         unsafe { api.send::<()>(commands.id(), names.commit) };
+        // After the commit: other threads ask for the status of what is listed.
+        let mut state = self.state();
+        state.entries.push_back(Entry { number, commands, after, spoiled: None, to_host });
+        state.newest = number;
+        drop(state);
         Ok(Point { lane: self.clone(), number })
     }
 
@@ -332,12 +343,22 @@ impl Lane {
             if state.failed.is_some() {
                 continue;
             }
-            for HostCopy { from, to, len, .. } in entry.to_host {
-                // SAFETY: UNS-21, which the caller of `submit` kept: the destination holds `len`
-                // bytes until the queue is known to have passed the copy, which nobody is told
-                // before this is done; `_through` keeps the source, which the finished command
-                // buffer has written.
-                unsafe { from.copy_to_nonoverlapping(to, len) };
+            if entry.to_host.is_empty() {
+                continue;
+            }
+            // DRV-21: nobody is told of the loss of the device while bytes are on their way, and
+            // none are brought after that.
+            let copied = self.home.unless_lost(|| {
+                for HostCopy { from, to, len, .. } in &entry.to_host {
+                    // SAFETY: UNS-21, which the caller of `submit` kept: the destination holds
+                    // `len` bytes until the queue is known to have passed the copy, or the device
+                    // is known to be lost, which nobody is told before this is done; `_through`
+                    // keeps the source, which the finished command buffer has written.
+                    unsafe { from.copy_to_nonoverlapping(*to, *len) };
+                }
+            });
+            if copied.is_none() {
+                return Step::Over(None);
             }
         }
     }
@@ -435,11 +456,14 @@ pub(crate) fn wait_for(
     is_over: impl Fn() -> Result<bool>,
 ) -> Result<bool> {
     let api = event.api();
+    let can_wait_pool = Pool::new(api);
     // SAFETY: the event is alive.
     let can_wait = unsafe { api.responds(event.id(), api.selectors.wait_until) };
+    drop(can_wait_pool);
     let start = Instant::now();
     let mut asked = 0;
     loop {
+        let _pool = Pool::new(api);
         if is_over()? {
             return Ok(true);
         }

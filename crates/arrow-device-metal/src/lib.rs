@@ -66,10 +66,16 @@
 //! use buffers with hazard tracking, which the buffers of this crate have; other kernels need a
 //! fence or an event of the application's.
 //!
-//! A queue that this crate makes can have 4096 command buffers that are not finished, and a queue
-//! that the application makes can usually have 64. A call that submits one more waits until one of
-//! them is finished. Copies, waits for events, and records of events submit a command buffer, and
-//! so may the question whether a queue is idle.
+//! Metal lets a queue have a number of command buffers that are not finished: 4096 on a queue that
+//! this crate makes, and usually 64 on one that the application makes. This crate uses 4000 and 48
+//! of them, and leaves the others to the application. Copies, waits for events, and records of
+//! events submit a command buffer. Where 4000 or 48 are unfinished, they wait until one is
+//! finished, and tell meanwhile of work that fails. Where the application has used up its queue's
+//! number, they wait in Metal, as the application itself would. An application that holds command
+//! buffers without committing them therefore submits nothing by this crate to the same queue on the
+//! thread that is to commit them. The question whether a queue is idle waits for no submission; it
+//! submits a command buffer only where none of this crate is unfinished, and then waits in Metal
+//! where the application has used up the number.
 //!
 //! # Failures
 //!
@@ -78,10 +84,18 @@
 //! `MTLCommandBufferError`. The failure of a command buffer of the application's is not seen here.
 //!
 //! A shared event cannot tell of a failure. A consumer in another library therefore sees nothing of
-//! failed work: its shared event may stay without a signal, or get one nevertheless.
+//! failed work: its shared event may stay without a signal, or get one nevertheless, with data that
+//! is not there. An event that never passes would stop the consumer's queue for ever, and with that
+//! queue other work that has nothing to do with the data. Before it exports, a producer can wait
+//! for the data ([`export_settled`](arrow_device::Array::export_settled)), and then gets the error.
+//!
+//! Metal may leave out the signals of failed work. What waits for such work on a queue, and the
+//! application's kernels behind that, goes on once anybody asks or waits for the work by this
+//! crate, or submits more than a queue has room for.
 //!
 //! A device that was removed is [`DeviceLost`](arrow_device::ErrorKind::DeviceLost) once the status
-//! of a command buffer has told so.
+//! of a command buffer has told so. The device that is the default one when this crate is first
+//! used has the id -1 until the process ends, also where it is removed and Metal names another one.
 //!
 //! Metal reports some mistakes of its caller by exceptions. Nothing is called here that throws for
 //! what it is given: objects of others are asked for their protocol and their device before they
@@ -89,11 +103,15 @@
 //!
 //! # What was tested where
 //!
-//! The tests run on a stand-in for Metal, which is written in Objective-C and runs on GCC's
-//! runtime. One thread of the stand-in does the work of all queues, late. The stand-in reports
-//! objects that are used after their release, encoders that were not ended, and copies of other
-//! than whole units. Its queues do one command buffer after the other, where those of Metal may
-//! overlap. For macOS the crate is compiled and linted.
+//! All of this is proven by simulation only. The tests run on a stand-in for Metal, which is
+//! written in Objective-C and runs on GCC's runtime. One thread of the stand-in does the work of
+//! all queues, late. The stand-in reports objects that are used after their release, messages on a
+//! thread without an autorelease pool, encoders that were not ended, and copies of other than whole
+//! units. Failed command buffers of the stand-in signal nothing, and a queue of it that has 64
+//! unfinished command buffers waits, as Metal's documentation says. Not tested anywhere: command
+//! buffers of one queue that overlap (those of the stand-in follow each other), the time limits of
+//! a GPU, real losses of a device, and Metal's exceptions. For macOS the crate is compiled and
+//! linted.
 //!
 //! `ARROW_DEVICE_METAL_LIBRARY` names a library to be loaded in Metal's place.
 
@@ -103,6 +121,7 @@ mod error;
 mod events;
 mod home;
 mod lane;
+mod lanes;
 mod memory;
 mod object;
 
@@ -138,7 +157,9 @@ pub fn is_available() -> Result<()> {
 
 /// Lists the devices. The default device is the first one.
 pub fn devices() -> Result<Vec<Listed>> {
-    let listed = home::all_devices(api::load()?)?.into_iter().enumerate().map(|(index, device)| {
+    let api = api::load()?;
+    let _pool = Pool::new(api);
+    let listed = home::all_devices(api)?.into_iter().enumerate().map(|(index, device)| {
         let memory = home::memory_of(&device);
         let home = Home::of(device)?;
         Ok(Listed { index, name: home.name.clone(), id: home.id, memory })
@@ -159,8 +180,10 @@ pub fn open_for(device_id: i64) -> Result<Device> {
         let opened = open(0)?;
         return Device::find(DEFAULT).ok_or_else(home::no_device).inspect(|_| drop(opened));
     }
+    let api = api::load()?;
+    let _pool = Pool::new(api);
     let is_it = |device: &Object| home::registry_id(device).id == device_id;
-    let device = home::all_devices(api::load()?)?.into_iter().find(is_it);
+    let device = home::all_devices(api)?.into_iter().find(is_it);
     open_home(Home::of(device.ok_or_else(home::no_device)?)?, None)
 }
 
@@ -182,7 +205,7 @@ pub unsafe fn open_from(device: NonNull<c_void>, queue: Option<NonNull<c_void>>)
     let home = unsafe { Home::of_pointer(api, device) }?;
     let queue = match queue {
         // SAFETY: UNS-29, which the caller keeps: the queue is alive.
-        Some(queue) => Some(unsafe { lane::queue_of(&home, Some(queue)) }?),
+        Some(queue) => Some(unsafe { lanes::queue_of(&home, Some(queue)) }?),
         None => None,
     };
     open_home(home, queue)
@@ -194,8 +217,12 @@ fn open_home(home: Arc<Home>, queue: Option<Object>) -> Result<Device> {
         // Arrays of other libraries name the default device by -1. The device of that id stays
         // open until the process ends, because such arrays may come at any time.
         static BY_DEFAULT: OnceLock<Device> = OnceLock::new();
-        let open = || Device::new(MetalDriver::new(home.clone(), DEFAULT, None));
-        BY_DEFAULT.get_or_init(open);
+        if BY_DEFAULT.get().is_none() {
+            // Outside of the cell's initialisation, because other drivers are asked meanwhile, and
+            // may come here. Where several threads come here, all but one device are closed.
+            let device = Device::new(MetalDriver::new(home.clone(), DEFAULT, None));
+            drop(BY_DEFAULT.set(device));
+        }
     }
     let id = home.id;
     Ok(Device::new(MetalDriver::new(home, id, queue)))
@@ -208,8 +235,7 @@ fn open_home(home: Arc<Home>, queue: Option<Object>) -> Result<Device> {
 /// neither allocated nor was told of by a [`NamedBuffer`].
 pub fn buffer_of(address: *const c_void) -> Option<(NonNull<c_void>, u64)> {
     api::enter().ok()?;
-    let place = memory::place_of(address.addr())?;
-    Some((place.buffer.pointer(), place.offset as u64))
+    memory::object_at(address.addr()).map(|(buffer, offset)| (buffer, offset as u64))
 }
 
 /// A buffer of the application's whose bytes are used as memory of a device: a buffer of an array,
@@ -217,45 +243,55 @@ pub fn buffer_of(address: *const c_void) -> Option<(NonNull<c_void>, u64)> {
 /// the owner. The `MTLBuffer` is retained.
 pub struct NamedBuffer {
     buffer: Object,
+    address: *mut c_void,
+    len: usize,
 }
+
+// SAFETY: the address is a number here, and what is at the address may be used on any thread.
+unsafe impl Send for NamedBuffer {}
+// SAFETY: the address is a number here, which does not change.
+unsafe impl Sync for NamedBuffer {}
 
 impl NamedBuffer {
     /// Names a buffer of a device that this crate opened.
     ///
     /// # Safety
-    /// The pointer is a `MTLBuffer` that is alive (UNS-29).
+    /// The pointer is a `MTLBuffer` that is alive (UNS-29). As long as anything uses the bytes as
+    /// memory of a device, this value is there, or the `MTLBuffer` is kept alive by other means: a
+    /// tensor of the bytes is exported as the object itself. Where the owner of the memory is this
+    /// value, nothing more has to be done. A buffer that the application made around pages of its
+    /// own (`newBufferWithBytesNoCopy`) needs care, because the pages do not end with the buffer.
     ///
     /// # Errors
     /// `InvalidArgument` where the object is no buffer, the storage of the buffer is not shared,
-    /// the buffer belongs to another device of Metal than `device`, or `device` is not Metal's.
+    /// the buffer belongs to another device of Metal than `device`, `device` is not Metal's, or
+    /// some of the bytes are those of another buffer that has a name or was allocated here.
     pub unsafe fn new(device: &Device, buffer: NonNull<c_void>) -> Result<Self> {
         let api = api::load()?;
         let refused = |message| {
             Error::new(ErrorKind::InvalidArgument, message).during("name").on_device(device.id())
         };
-        let homes = home::all_devices(api)?.into_iter().map(Home::of);
-        let homes: Vec<_> = homes.collect::<Result<_>>()?;
-        let is_it =
-            |home: &&Arc<Home>| home.id == device.id() || home.is_default && device.id() == DEFAULT;
-        let home = homes.iter().find(is_it).ok_or_else(|| refused("the device is not Metal's"))?;
+        let _pool = Pool::new(api);
+        let home = Home::find(device.id()).ok_or_else(|| refused("the device is not Metal's"))?;
         // SAFETY: UNS-29, which the caller keeps: the buffer is alive.
         let buffer = unsafe { Object::retained(api, buffer) };
-        if let Some(problem) = memory::problem_of(home, &buffer) {
+        if let Some(problem) = memory::problem_of(&home, &buffer) {
             return Err(refused(problem));
         }
-        memory::add(buffer.clone(), memory::length_of(&buffer), home.id);
-        Ok(Self { buffer })
+        let (address, len) = (memory::contents(&buffer), memory::length_of(&buffer));
+        memory::add(buffer.clone(), len, home.id).map_err(refused)?;
+        Ok(Self { buffer, address, len })
     }
 
     /// The address of the bytes: the `contents` of the buffer.
     pub fn address(&self) -> *mut c_void {
-        memory::contents(&self.buffer)
+        self.address
     }
 
     /// The number of bytes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u64 {
-        memory::length_of(&self.buffer) as u64
+        self.len as u64
     }
 }
 

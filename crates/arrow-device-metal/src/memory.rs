@@ -62,12 +62,25 @@ pub(crate) fn contents(buffer: &Object) -> *mut c_void {
     unsafe { api.send::<*mut c_void>(buffer.id(), api.selectors.contents) }
 }
 
-/// Makes a buffer known by the address of its bytes. Where a buffer is known by that address
-/// already, that buffer stays, and is named once more.
-pub(crate) fn add(buffer: Object, len: usize, device: DeviceId) {
+/// Makes a buffer known by the address of its bytes. A buffer that is known is named once more. An
+/// error where some of the bytes are known as those of another buffer, because a byte leads to one
+/// buffer only.
+pub(crate) fn add(buffer: Object, len: usize, device: DeviceId) -> Result<(), &'static str> {
     let address = contents(&buffer).addr();
-    let known = KnownBuffer { buffer, len, device, names: 0 };
-    buffers().entry(address).or_insert(known).names += 1;
+    let mut buffers = buffers();
+    // What is known does not overlap, so that the last one that begins before the end tells.
+    let last = buffers.range_mut(..address.saturating_add(len)).next_back();
+    if let Some((start, known)) = last
+        && known.len > address.saturating_sub(*start)
+    {
+        if *start != address || known.buffer.id() != buffer.id() {
+            return Err("the bytes are known as those of another MTLBuffer");
+        }
+        known.names += 1;
+        return Ok(());
+    }
+    buffers.insert(address, KnownBuffer { buffer, len, device, names: 1 });
+    Ok(())
 }
 
 /// Takes back what [`add`] did.
@@ -81,22 +94,23 @@ pub(crate) fn remove(address: usize) {
     drop(gone);
 }
 
-/// The known buffer that an address lies in, and the place there.
-fn find(address: usize) -> Option<(KnownBuffer, usize)> {
+/// What `of` says of the known buffer that an address lies in, and the place there. `of` is called
+/// with the lock, and sends no message but `retain`.
+fn find<R>(address: usize, of: impl FnOnce(&KnownBuffer, usize) -> R) -> Option<R> {
     let buffers = buffers();
     let (start, known) = buffers.range(..=address).next_back()?;
     let offset = address - start;
-    (offset < known.len).then(|| (known.clone(), offset))
+    (offset < known.len).then(|| of(known, offset))
 }
 
-/// The buffer that an address lies in, and its place there, if the buffer is known.
-pub(crate) fn place_of(address: usize) -> Option<Place> {
-    find(address).map(|(known, offset)| Place { buffer: known.buffer, offset })
+/// The object of the buffer that an address lies in, and its place there, if the buffer is known.
+pub(crate) fn object_at(address: usize) -> Option<(NonNull<c_void>, usize)> {
+    find(address, |known, offset| (known.buffer.pointer(), offset))
 }
 
 /// The device of a known buffer, and how many bytes there are from an address to its end.
 pub(crate) fn extent_of(address: usize) -> Option<(DeviceId, u64)> {
-    find(address).map(|(known, offset)| (known.device, (known.len - offset) as u64))
+    find(address, |known, offset| (known.device, (known.len - offset) as u64))
 }
 
 /// Finds or makes the buffer for `len` bytes of a device's memory.
@@ -106,7 +120,7 @@ pub(crate) fn extent_of(address: usize) -> Option<(DeviceId, u64)> {
 pub(crate) unsafe fn buffer_for(home: &Home, spot: Spot, len: usize) -> Result<Place> {
     let refused = |kind, message| Err(Error::new(kind, message).during("copy").on_device(home.id));
     let start = spot.base.as_ptr().wrapping_byte_add(spot.offset as usize);
-    match find(start.addr()) {
+    match find(start.addr(), |known, offset| (known.clone(), offset)) {
         Some((known, _)) if known.device != home.id => {
             return refused(ErrorKind::NotReachable, "the memory is another device's");
         }

@@ -64,14 +64,18 @@ impl Drop for Object {
     fn drop(&mut self) {
         // DRV-8: no runtime is called in a child of `fork`.
         if api::enter().is_ok() {
+            // The object may end now, and use others as it does.
+            let _pool = Pool::new(self.api);
             // SAFETY: `- (void)release`; the reference is this owner's.
             unsafe { self.api.send::<()>(self.id.as_ptr(), self.api.selectors.release) };
         }
     }
 }
 
-/// A pool for what methods return without a reference. Pools of a thread end in the reverse order
-/// of their beginning, so a pool is kept in a variable of one function.
+/// A pool for what methods return without a reference, and for what they use meanwhile. Without a
+/// pool such objects are never released. Whoever sends a message has a pool, except for `retain`.
+/// Pools of a thread end in the reverse order of their beginning, so a pool is kept in a variable
+/// of one function.
 pub(crate) struct Pool {
     api: &'static Api,
     token: *mut c_void,

@@ -44,10 +44,15 @@ long stand_in_count_copies(void) { return atomic_load(&stand_in_copies); }
 
 /* ---- the functions of Metal */
 
-id MTLCreateSystemDefaultDevice(void) { return atomic_load(&device_count) ? [device_of(0) retain] : nil; }
+id MTLCreateSystemDefaultDevice(void)
+{
+    stand_in_needs_pool("MTLCreateSystemDefaultDevice");
+    return atomic_load(&device_count) ? [device_of(0) retain] : nil;
+}
 
 id MTLCopyAllDevices(void)
 {
+    stand_in_needs_pool("MTLCopyAllDevices");
     StandInArray *all = [StandInArray make];
     /* The default device is not the first one. */
     for (int i = atomic_load(&device_count) - 1; i >= 0; i--) {
@@ -63,18 +68,22 @@ id MTLCopyAllDevices(void)
 }
 - (uint64_t)registryID
 {
+    stand_in_needs_pool("registryID");
     return 0x100000abcULL + (uint64_t)number;
 }
 - (NSUInteger)maxBufferLength
 {
+    stand_in_needs_pool("maxBufferLength");
     return LONGEST;
 }
 - (uint64_t)recommendedMaxWorkingSetSize
 {
+    stand_in_needs_pool("recommendedMaxWorkingSetSize");
     return LONGEST;
 }
 - (id)newBufferWithLength:(NSUInteger)length options:(NSUInteger)options
 {
+    stand_in_needs_pool("newBufferWithLength:options:");
     if (length == 0 || (options & ~(NSUInteger)STORAGE_MODES) != 0) {
         stand_in_mistake("a buffer of %lu bytes with the options %lu", length, options);
         return nil;
@@ -102,6 +111,7 @@ id MTLCopyAllDevices(void)
                        options:(NSUInteger)options
                    deallocator:(id)deallocator
 {
+    stand_in_needs_pool("newBufferWithBytesNoCopy:length:options:deallocator:");
     if ((uintptr_t)bytes % PAGE || length % PAGE || !length || (options & STORAGE_MODES)
         || deallocator) {
         stand_in_mistake("a buffer around %p of %lu bytes", bytes, length);
@@ -115,6 +125,7 @@ id MTLCopyAllDevices(void)
 }
 - (id)newSharedEvent
 {
+    stand_in_needs_pool("newSharedEvent");
     StandInEvent *event = [StandInEvent make];
     event->device = self;
     return event;
@@ -127,6 +138,7 @@ id MTLCopyAllDevices(void)
 }
 - (id)newCommandQueueWithMaxCommandBufferCount:(NSUInteger)most
 {
+    stand_in_needs_pool("newCommandQueueWithMaxCommandBufferCount:");
     StandInQueue *queue = [StandInQueue make];
     queue->device = self;
     queue->most = most;
@@ -149,10 +161,12 @@ id MTLCopyAllDevices(void)
 }
 - (NSUInteger)storageMode
 {
+    stand_in_needs_pool("storageMode");
     return mode;
 }
 - (id)device
 {
+    stand_in_needs_pool("device");
     return device;
 }
 - (void)empty
@@ -168,6 +182,7 @@ id MTLCopyAllDevices(void)
 @implementation StandInPlainEvent
 - (id)device
 {
+    stand_in_needs_pool("device");
     return device;
 }
 @end
@@ -213,6 +228,7 @@ id MTLCopyAllDevices(void)
 @implementation StandInQueue
 - (id)device
 {
+    stand_in_needs_pool("device");
     return device;
 }
 - (id)commandBuffer
@@ -312,6 +328,7 @@ id MTLCopyAllDevices(void)
 }
 - (id)error
 {
+    stand_in_needs_pool("error");
     return error;
 }
 - (void)waitUntilCompleted
@@ -375,6 +392,7 @@ id MTLCopyAllDevices(void)
 }
 - (void)endEncoding
 {
+    stand_in_needs_pool("endEncoding");
     if (has_ended) {
         stand_in_mistake("an encoder ends twice");
         return;
@@ -449,6 +467,7 @@ static BOOL advance(StandInQueue *queue)
 
 static void *work(void *unused)
 {
+    objc_autoreleasePoolPush();
     stand_in_lock();
     for (;;) {
         BOOL moved = NO;

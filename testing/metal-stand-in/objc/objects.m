@@ -82,8 +82,20 @@ static void bury(id object)
     }
 }
 
+/* The objects of all pools of a thread, where a null pointer begins a pool. */
+static __thread id *pooled;
+static __thread size_t pooled_length, pooled_room;
+
+void stand_in_needs_pool(const char *what)
+{
+    if (pooled_length == 0) {
+        stand_in_mistake("%s: the thread has no pool", what);
+    }
+}
+
 BOOL stand_in_alive(StandInObject *object, const char *what)
 {
+    stand_in_needs_pool(what);
     if (object && atomic_load(&object->count) > 0) {
         return YES;
     }
@@ -112,6 +124,7 @@ BOOL stand_in_alive(StandInObject *object, const char *what)
     if (before < 1) {
         stand_in_mistake("release: a %s that was released", class_getName(isa));
     } else if (before == 1) {
+        stand_in_needs_pool("the end of an object");
         [self empty];
         atomic_fetch_sub(&stand_in_objects, 1);
         bury(self);
@@ -134,10 +147,7 @@ BOOL stand_in_alive(StandInObject *object, const char *what)
 {
 }
 
-/* ---- pools: the objects of all pools of a thread, where a null pointer begins a pool */
-
-static __thread id *pooled;
-static __thread size_t pooled_length, pooled_room;
+/* ---- pools */
 
 static void put(id object)
 {
@@ -204,6 +214,7 @@ StandInString *stand_in_string(const char *text)
 }
 - (id)objectAtIndex:(NSUInteger)index
 {
+    stand_in_needs_pool("objectAtIndex:");
     if (index >= length) {
         stand_in_mistake("objectAtIndex: %lu of %lu", index, length);
         return nil;
@@ -221,6 +232,7 @@ StandInString *stand_in_string(const char *text)
 @implementation StandInError
 - (long)code
 {
+    stand_in_needs_pool("code");
     return code;
 }
 @end

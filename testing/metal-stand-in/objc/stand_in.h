@@ -48,7 +48,11 @@ __attribute__((objc_root_class))
 - (void)empty;
 @end
 
-/* Whether the object is alive. A dead one is a mistake. */
+/* Notes a mistake where the thread has no pool. Methods of Metal may use objects that only a pool
+ * releases, whatever they return. */
+void stand_in_needs_pool(const char *what);
+
+/* Whether the object is alive. A dead one is a mistake, and so is a use without a pool. */
 BOOL stand_in_alive(StandInObject *object, const char *what);
 
 @interface StandInString : StandInObject
@@ -171,6 +175,8 @@ struct Command {
     BOOL has_ended;
 }
 @end
+
+void *objc_autoreleasePoolPush(void);
 
 /* With the lock: hands a queue with committed work to the thread that does the work. */
 void stand_in_list(StandInQueue *queue);

@@ -5,8 +5,8 @@
 //! does the work of all queues, late and one queue after the other; bytes are copied when their
 //! turn comes. Fresh memory holds a pattern. Objects that were released are kept, and their use is
 //! noted as a mistake, as are encoders that were not ended, commands after a commit, copies that
-//! are no whole units or leave a buffer, and results that no pool releases. A copy can be made to
-//! fail, and the device to be lost.
+//! are no whole units or leave a buffer, and messages on a thread without a pool. A copy can be
+//! made to fail, and the device to be lost.
 //!
 //! [`StandIn::load`] compiles the library, names it to `arrow-device-metal`, and returns what
 //! controls it.
@@ -164,7 +164,16 @@ impl Application<'_> {
         (unsafe { lookup(object, selector) }, selector)
     }
 
-    /// Sends a message without arguments.
+    /// Calls with a pool for what the object uses meanwhile.
+    fn pooled<R>(&self, call: impl FnOnce() -> R) -> R {
+        let pool = self.push_pool();
+        let answer = call();
+        unsafe { self.pop_pool(pool) };
+        answer
+    }
+
+    /// Sends a message without arguments. What has no reference of the caller's ends with this, as
+    /// for all messages.
     ///
     /// # Safety
     /// The object is alive and has such a method, with a result of this type.
@@ -172,7 +181,7 @@ impl Application<'_> {
         let (method, selector) = self.method(object, name);
         let method: unsafe extern "C" fn(Id, *const c_void) -> R =
             unsafe { std::mem::transmute(method) };
-        unsafe { method(object, selector) }
+        self.pooled(|| unsafe { method(object, selector) })
     }
 
     /// Sends a message with one argument.
@@ -183,7 +192,7 @@ impl Application<'_> {
         let (method, selector) = self.method(object, name);
         let method: unsafe extern "C" fn(Id, *const c_void, A) -> R =
             unsafe { std::mem::transmute(method) };
-        unsafe { method(object, selector, one) }
+        self.pooled(|| unsafe { method(object, selector, one) })
     }
 
     /// Sends a message with two arguments.
@@ -194,14 +203,33 @@ impl Application<'_> {
         let (method, selector) = self.method(object, name);
         let method: unsafe extern "C" fn(Id, *const c_void, A, B) -> R =
             unsafe { std::mem::transmute(method) };
-        unsafe { method(object, selector, one, two) }
+        self.pooled(|| unsafe { method(object, selector, one, two) })
+    }
+
+    /// Sends a message with four arguments.
+    ///
+    /// # Safety
+    /// The object is alive and has such a method, with arguments and a result of these types.
+    pub unsafe fn send_4<R, A, B, C, D>(
+        &self,
+        object: Id,
+        name: &str,
+        one: A,
+        two: B,
+        three: C,
+        four: D,
+    ) -> R {
+        let (method, selector) = self.method(object, name);
+        let method: unsafe extern "C" fn(Id, *const c_void, A, B, C, D) -> R =
+            unsafe { std::mem::transmute(method) };
+        self.pooled(|| unsafe { method(object, selector, one, two, three, four) })
     }
 
     /// The default device, with a reference of the caller's.
     pub fn default_device(&self) -> Id {
         let create: unsafe extern "C" fn() -> Id =
             unsafe { self.function("MTLCreateSystemDefaultDevice") };
-        unsafe { create() }
+        self.pooled(|| unsafe { create() })
     }
 
     /// A pool.
@@ -229,6 +257,20 @@ impl Application<'_> {
         unsafe { self.send(object, "release") }
     }
 
+    /// A command buffer that is not committed, with a reference of the caller's.
+    ///
+    /// # Safety
+    /// The queue is alive.
+    pub unsafe fn command_buffer(&self, queue: Id) -> Id {
+        let (method, selector) = self.method(queue, "commandBuffer");
+        let method: unsafe extern "C" fn(Id, *const c_void) -> Id =
+            unsafe { std::mem::transmute(method) };
+        self.pooled(|| {
+            let commands = unsafe { method(queue, selector) };
+            unsafe { self.send(commands, "retain") }
+        })
+    }
+
     /// Commits a command buffer that waits until the value of a shared event is 1 or more.
     ///
     /// # Safety
@@ -246,11 +288,10 @@ impl Application<'_> {
     }
 
     unsafe fn commit(&self, queue: Id, what: &str, event: Id) {
-        let pool = self.push_pool();
-        let commands: Id = unsafe { self.send(queue, "commandBuffer") };
+        let commands = unsafe { self.command_buffer(queue) };
         unsafe { self.send_2::<(), _, _>(commands, what, event, 1_u64) };
         unsafe { self.send::<()>(commands, "commit") };
-        unsafe { self.pop_pool(pool) };
+        unsafe { self.release(commands) };
     }
 }
 

@@ -10,7 +10,7 @@ use metal_stand_in::{Gate, Id};
 
 use crate::support::Bench;
 
-fn pointer(object: Id) -> NonNull<std::ffi::c_void> {
+pub(crate) fn pointer(object: Id) -> NonNull<std::ffi::c_void> {
     NonNull::new(object).unwrap()
 }
 

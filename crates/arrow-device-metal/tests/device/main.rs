@@ -10,12 +10,14 @@
 )]
 
 mod application;
+mod attacks;
 mod copies;
 mod events;
 mod examples;
 mod failures;
 mod faulty;
 mod fork;
+mod lanes;
 mod memory;
 mod missing;
 mod peers;

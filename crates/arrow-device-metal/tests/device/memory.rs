@@ -155,6 +155,71 @@ fn a_buffer_of_the_application_is_named_and_used() {
     unsafe { application.release(device) };
 }
 
+/// Makes a buffer of the application's around pages of its own.
+fn around(bench: &Bench, pages: *mut u8, len: usize) -> ptr::NonNull<std::ffi::c_void> {
+    let application = bench.stand_in.application();
+    let device = application.default_device();
+    let none: *mut std::ffi::c_void = ptr::null_mut();
+    let name = "newBufferWithBytesNoCopy:length:options:deallocator:";
+    let buffer: *mut std::ffi::c_void =
+        unsafe { application.send_4(device, name, pages, len, 0_usize, none) };
+    unsafe { application.release(device) };
+    ptr::NonNull::new(buffer).unwrap()
+}
+
+#[test]
+fn bytes_have_the_name_of_one_buffer() {
+    let Some(bench) = Bench::new() else { return };
+    let queue = bench.open_queue().unwrap();
+    let layout = std::alloc::Layout::from_size_align(4 * 4096, 4096).unwrap();
+    let pages = unsafe { std::alloc::alloc_zeroed(layout) };
+    let at = |page: usize| pages.wrapping_add(page * 4096);
+    let middle = around(&bench, at(1), 2 * 4096);
+    let named = unsafe { NamedBuffer::new(&bench, middle) }.unwrap();
+    for (what, page, count) in
+        [("the same bytes", 1, 2), ("its end", 2, 2), ("its begin", 0, 2), ("more", 0, 4)]
+    {
+        let buffer = around(&bench, at(page), count * 4096);
+        let refused = unsafe { NamedBuffer::new(&bench, buffer) }.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{what}: {refused}");
+        unsafe { bench.stand_in.application().release(buffer.as_ptr()) };
+    }
+    assert_eq!(buffer_of(named.address()), Some((middle, 0)));
+    let (before, behind) = (around(&bench, at(0), 4096), around(&bench, at(3), 4096));
+    let sides = [before, behind].map(|buffer| unsafe { NamedBuffer::new(&bench, buffer) }.unwrap());
+    assert_eq!(buffer_of(at(3).wrapping_add(7).cast()), Some((behind, 7)));
+    // The buffer of this crate's own memory may be named, too.
+    let mut memory = queue.allocate(64).unwrap();
+    let address = memory.spot(&queue).unwrap().base.as_ptr();
+    let (buffer, _) = buffer_of(address).unwrap();
+    let again = unsafe { NamedBuffer::new(&bench, buffer) }.unwrap();
+    drop((memory, queue));
+    assert_eq!(buffer_of(address), Some((buffer, 0)));
+    drop((again, named, sides));
+    assert_eq!(buffer_of(at(1).cast()), None);
+    for buffer in [before, middle, behind] {
+        unsafe { bench.stand_in.application().release(buffer.as_ptr()) };
+    }
+    unsafe { std::alloc::dealloc(pages, layout) };
+}
+
+/// As an external GPU that Metal does not list any more, or a device on iOS.
+#[test]
+fn a_buffer_of_a_device_that_is_not_listed_is_named() {
+    process::alone(|| {
+        let Some(bench) = Bench::new() else { return };
+        let second = arrow_device_metal::open(1).unwrap();
+        let mut memory = second.allocate(64).unwrap();
+        let queue = second.open_queue().unwrap();
+        let (buffer, _) = buffer_of(memory.spot(&queue).unwrap().base.as_ptr()).unwrap();
+        for devices in [1, 0] {
+            bench.stand_in.set_devices(devices);
+            assert_eq!(unsafe { NamedBuffer::new(&second, buffer) }.unwrap().len(), 4096);
+        }
+        bench.stand_in.set_devices(2);
+    });
+}
+
 #[test]
 fn everything_is_given_back() {
     process::alone(|| {

@@ -29,7 +29,20 @@ fn tensor_at(data: Id, shape: &mut [i64; 1], strides: &mut [i64; 1]) -> DLManage
     }
 }
 
-// Requirement: DLP-1
+/// The three numbers of a tensor that names a buffer of this crate.
+fn numbers_of(managed: Managed<DLManagedTensorVersioned>) -> [i32; 3] {
+    let managed = managed.into_raw();
+    let raw = unsafe { &(*managed).dl_tensor };
+    let application = metal_stand_in::StandIn::load().unwrap().application();
+    let contents: *const u8 = unsafe { application.send(raw.data, "contents") };
+    let first = contents.wrapping_add(raw.byte_offset as usize);
+    assert!(buffer_of(first.cast()).is_some_and(|(buffer, _)| buffer.as_ptr() == raw.data));
+    let numbers = unsafe { first.cast::<[i32; 3]>().read_unaligned() };
+    drop(unsafe { Managed::from_raw(managed) }.unwrap());
+    numbers
+}
+
+// Requirement: DLP-1, DLP-5
 #[test]
 fn a_tensor_in_a_buffer_of_another_library_is_used_in_place() {
     let Some(bench) = Bench::new() else { return };
@@ -56,6 +69,11 @@ fn a_tensor_in_a_buffer_of_another_library_is_used_in_place() {
     // The buffer is not one of ours, which a consumer could be given.
     let refused = tensor.clone().export::<DLManagedTensorVersioned>(Order::Host, CopyPolicy::Never);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+    let copied = tensor.clone().export(Order::Host, CopyPolicy::IfNeeded).unwrap();
+    assert_eq!(numbers_of(copied), [7, 8, 9]);
+    let copied = tensor.clone().export(Order::On(&queue), CopyPolicy::IfNeeded).unwrap();
+    queue.synchronize().unwrap();
+    assert_eq!(numbers_of(copied), [7, 8, 9]);
     drop(tensor);
     for (what, object) in [("private storage", private), ("no buffer", device)] {
         let mut raw = tensor_at(object, &mut shape, &mut strides);

@@ -133,6 +133,15 @@ pub(super) unsafe fn metal_object(
     Ok((spot.base.as_ptr(), spot.offset))
 }
 
+/// Whether there is a `MTLBuffer` for an address in the memory of a device of Metal.
+///
+/// # Safety
+/// UNS-22: the memory is the device's, and alive.
+pub(super) unsafe fn knows_metal_object(device: &Device, address: *mut c_void) -> Result<bool> {
+    // SAFETY: the memory is the device's, as the caller promises.
+    unsafe { device.driver().object_of(Raw::from_ptr(address)) }.map(|found| found.is_some())
+}
+
 fn no_metal(device: DeviceId) -> Error {
     let message =
         "DLPack's `data` is an MTLBuffer there and Arrow's an address; copy it to the host";

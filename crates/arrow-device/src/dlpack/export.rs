@@ -56,14 +56,14 @@ impl Tensor {
     pub fn export<F: Form>(self, order: Order<'_>, copying: CopyPolicy) -> Result<Managed<F>> {
         let must_copy = !F::IS_VERSIONED && self.origin() != Origin::Writable && !self.is_own();
         match copying {
-            CopyPolicy::Always => self.copied_for(order)?.write_out(order),
-            CopyPolicy::IfNeeded if must_copy => self.copied_for(order)?.write_out(order),
+            CopyPolicy::Always => self.copied_for(order)?.write_out(order, copying),
+            CopyPolicy::IfNeeded if must_copy => self.copied_for(order)?.write_out(order, copying),
             CopyPolicy::Never if must_copy => {
                 let message = "the older form cannot say that memory is read-only; ask for version 1, or allow a copy";
                 let error = Error::new(ErrorKind::Unsupported, message).on_device(self.device());
                 Err(error.during("export"))
             }
-            _ => self.write_out(order),
+            _ => self.write_out(order, copying),
         }
     }
 
@@ -90,7 +90,7 @@ impl Tensor {
     /// The consumer does not write to the memory, nor does anybody else, as long as the tensor, or
     /// anything made of it, lives (UNS-26).
     pub unsafe fn export_legacy_shared(self, order: Order<'_>) -> Result<Managed<DLManagedTensor>> {
-        self.write_out(order)
+        self.write_out(order, CopyPolicy::Never)
     }
 
     /// Whether the memory was copied for this tensor, and nobody else here has it or still reads
@@ -140,12 +140,37 @@ impl Tensor {
         }
     }
 
-    fn write_out<F: Form>(self, order: Order<'_>) -> Result<Managed<F>> {
+    fn write_out<F: Form>(self, order: Order<'_>, copying: CopyPolicy) -> Result<Managed<F>> {
         let is_on_host = self.device().device_type == DeviceType::CPU;
         match order {
             Order::Host | Order::Unordered if is_on_host => self.write_for(order, FinishedUser),
+            _ if copying == CopyPolicy::IfNeeded && self.lacks_object() => {
+                let copied = self.copied_for(order)?;
+                copied.write_for_device(order)
+            }
             _ => self.write_for_device(order),
         }
+    }
+
+    /// Whether DLPack names memory of the tensor's device by an object, and none is known for this
+    /// memory.
+    fn lacks_object(&self) -> bool {
+        self.device().device_type == DeviceType::METAL && self.lacks_metal_object()
+    }
+
+    #[cold]
+    fn lacks_metal_object(&self) -> bool {
+        let base = self.base().as_ptr();
+        if self.is_empty() || base.is_null() {
+            return false;
+        }
+        let start = usize::try_from(self.start()).unwrap_or(usize::MAX);
+        self.memory().open_device().is_ok_and(|opened| {
+            // SAFETY: UNS-22: the memory is the device's, and this tensor keeps it.
+            let known =
+                unsafe { device::knows_metal_object(&opened, base.wrapping_byte_add(start)) };
+            matches!(known, Ok(false))
+        })
     }
 
     #[inline(never)]
