@@ -76,16 +76,24 @@
 //! dpctl tells of a failed event no more than that its status is unknown. Whoever waits for such an
 //! event gets an error, and memory that waits for the event is kept, because the work may still
 //! run. A table of [`Functions`] that a C++ engine fills can tell that work has failed
-//! ([`WorkFailed`](arrow_device::ErrorKind::WorkFailed)). Whether work behind failed work fails as
-//! well is up to the runtime: this crate asks about the events alone. dpctl's functions that wait
-//! end the process where work has failed. This crate calls none of them: every wait asks about the
-//! event again and again.
+//! ([`WorkFailed`](arrow_device::ErrorKind::WorkFailed)). dpctl's functions that wait end the
+//! process where work has failed. This crate calls none of them: every wait asks about the event
+//! again and again.
+//!
+//! SYCL leaves open whether work behind failed work fails as well. This crate keeps the events of
+//! its copies, of its barriers and of what its queues wait for until they have answered. So an
+//! event that is recorded behind a failed copy answers with an error, and so does every event of
+//! another queue that waited for such an event, also where the runtime says that the barriers went
+//! well. A queue behind failed work stays failed. Of work that the application submits itself, this
+//! crate sees only what the barrier behind the work says. A consumer that is not built on this
+//! crate sees only the `sycl::event` of the barrier as well.
 
 mod driver;
 mod error;
 mod events;
 mod flusher;
 mod functions;
+mod lanes;
 mod library;
 mod objects;
 

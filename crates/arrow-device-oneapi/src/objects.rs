@@ -14,6 +14,7 @@ use arrow_device::driver::PerProcess;
 use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 use crate::functions::{ALL_DEVICES, Functions, IN_ORDER, Object};
+use crate::lanes::Lanes;
 
 /// An object that is given back when the owner is dropped.
 pub(crate) struct Owned {
@@ -169,6 +170,8 @@ pub(crate) struct Context {
     number: usize,
     /// Each allocation of this crate's, by its address.
     allocations: Mutex<BTreeMap<usize, OwnAllocation>>,
+    /// What the queues of the context were given here.
+    lanes: Lanes,
 }
 
 impl fmt::Debug for Context {
@@ -229,8 +232,8 @@ impl Context {
         }
         contexts.count += 1;
         let number = contexts.count;
-        let allocations = Mutex::default();
-        let made = Arc::new(Self { functions, context, number, allocations });
+        let (allocations, lanes) = (Mutex::default(), Lanes::new(functions));
+        let made = Arc::new(Self { functions, context, number, allocations, lanes });
         contexts.open.push(Arc::downgrade(&made));
         Ok(made)
     }
@@ -241,6 +244,10 @@ impl Context {
 
     pub(crate) fn number(&self) -> usize {
         self.number
+    }
+
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.lanes
     }
 
     /// The kind of memory at an address, by the table's numbers. The address 0 has no memory.

@@ -14,6 +14,7 @@
 mod contexts;
 mod copies;
 mod events;
+mod failures;
 mod faulty;
 mod flush;
 #[cfg(unix)]
