@@ -38,6 +38,8 @@ use crate::functions::{
 use crate::lanes::{Lane, Mark, Work};
 use crate::objects::{Context, OwnAllocation, Owned, SyclDevice, make_queue};
 
+/// What the runtime of all contexts is called.
+pub(crate) const RUNTIME: &str = "sycl";
 /// How allocations are aligned.
 const ALIGNMENT: usize = 64;
 /// How often `is_idle` looks whether the runtime has noticed that an empty queue is empty.
@@ -325,7 +327,7 @@ unsafe impl Driver for SyclDriver {
     }
 
     fn runtime(&self) -> Runtime {
-        Runtime { name: "sycl", instance: self.context.number() }
+        Runtime { name: RUNTIME, instance: self.context.number() }
     }
 
     fn properties(&self) -> &Properties {

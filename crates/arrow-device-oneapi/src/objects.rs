@@ -207,6 +207,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether a context with this number is open.
+pub(crate) fn is_open(number: usize) -> bool {
+    let contexts = lock(CONTEXTS.get());
+    contexts.open.iter().filter_map(Weak::upgrade).any(|open| open.number == number)
+}
+
 impl Context {
     /// Returns the one owner of this context, and takes the object over.
     ///

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_device::copy::Options;
-use arrow_device::driver::Raw;
+use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Array, DataType, Device, ErrorKind, Event, Queue};
 use arrow_device_oneapi::{Functions, use_functions};
 use arrow_device_testkit::{process, release_until};
@@ -261,6 +261,48 @@ fn many_pieces_of_work_wait_for_each_other_and_are_let_go() {
         }
         // The last barriers are asked about by nobody.
         assert!(release_until(|| runtime.live(1) <= 4), "{}", runtime.live(1));
+        runtime.assert_no_mistakes();
+    });
+}
+
+/// A queue that only copies, and that nobody asks, keeps no event for each copy.
+#[test]
+fn the_events_of_work_that_is_over_do_not_pile_up() {
+    process::alone(|| {
+        let Some((runtime, device)) = bench() else { return };
+        let queue = device.open_queue().unwrap();
+        let mut memory = queue.allocate(64).unwrap();
+        let to = memory.spot(&queue).unwrap();
+        static SEVENS: [u8; 64] = [7; 64];
+        let from = Raw::from_ptr(SEVENS.as_ptr().cast_mut().cast());
+        let region = Region { from: Spot { base: from, offset: 0 }, to, len: 64 };
+        for round in 0..4000 {
+            unsafe { queue.copy(Route::FromHost, &[region]) }.unwrap();
+            // Another queue's questions have the runtime do all work.
+            if round % 500 == 499 {
+                device.open_queue().unwrap().synchronize().unwrap();
+            }
+        }
+        assert!(runtime.live(1) < 2000, "{}", runtime.live(1));
+        queue.synchronize().unwrap();
+    });
+}
+
+// Requirement: SAF-14
+#[test]
+fn nothing_is_kept_of_a_failed_queue_that_is_closed() {
+    process::alone(|| {
+        let Some((runtime, device)) = bench() else { return };
+        let queues = || runtime.live(2);
+        let before = queues();
+        for _ in 0..10 {
+            let queue = device.open_queue().unwrap();
+            let good = numbers().copy_to(&queue).unwrap();
+            let bad = failing_copy(runtime, &good, &queue);
+            assert_failed(&queue.record().unwrap());
+            drop((good, bad, queue));
+        }
+        assert!(release_until(|| queues() == before), "{} of {before}", queues());
         runtime.assert_no_mistakes();
     });
 }
