@@ -11,6 +11,7 @@
     clippy::unwrap_used
 )]
 
+mod attacks;
 mod contexts;
 mod copies;
 mod events;
