@@ -35,7 +35,9 @@
 //! [`open_from`] takes the context of the application's queue. Where several contexts of a device
 //! are open, the runtime is asked which of them an address belongs to. For a queue of another
 //! context the memory is [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to
-//! such a queue goes through host memory.
+//! such a queue goes through host memory. Memory of [`Kind::Host`] or [`Kind::Shared`] that the host
+//! reads in place is no such way: SYCL lets a runtime refuse that memory in another context, so copy
+//! to memory of [`Kind::Device`] in between.
 //!
 //! The exporter keeps the `sycl::event` object until the release callback is called. Where a queue
 //! of this crate has to wait for the event, a queue in order waits by a barrier behind the event;

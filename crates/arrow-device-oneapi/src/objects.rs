@@ -35,7 +35,8 @@ impl Owned {
     /// # Safety
     /// UNS-31: `delete` gives back objects of this type; the object is the caller's.
     pub(crate) unsafe fn new(object: Object, delete: unsafe extern "C" fn(Object)) -> Option<Self> {
-        (!object.is_null()).then_some(Self { object, delete })
+        // Not `then_some`, which would make an owner of null and give null back.
+        (!object.is_null()).then(|| Self { object, delete })
     }
 
     pub(crate) fn object(&self) -> Object {

@@ -14,6 +14,10 @@ use arrow_device_testkit::release_until;
 use crate::support::{self, Gate, Handle, Runtime};
 use crate::tables;
 
+/// Places among [`queues`] between which data travels: all kinds of memory in one context, or memory
+/// of devices in both contexts.
+const GROUPS: [&[usize]; 2] = [&[0, 1, 2, 4, 5], &[0, 3, 4, 6, 7]];
+
 fn array(first: i32) -> Array {
     Array::from_values(DataType::Int32, (first..first + 20).map(Some)).unwrap()
 }
@@ -69,16 +73,19 @@ fn threads_that_share_queues_read_right_values_or_are_told_of_failures() {
                         let state = &mut (round * 4 + thread + 1);
                         let first = i32::try_from(thread * 1000).unwrap();
                         let always = Options::new().always(true);
+                        let group = &GROUPS[usize::try_from(thread).unwrap() % 2];
                         for _ in 0..25 {
                             let mut travels = array(first);
                             for _ in 0..1 + next(state, 4) {
                                 if next(state, 60) == 0 {
                                     runtime.fail_next_alone();
                                 }
-                                let queue = &shared[next(state, shared.len())];
+                                let queue = &shared[group[next(state, group.len())]];
                                 match travels.copy_with(queue, &always) {
                                     Ok(moved) => travels = moved,
-                                    Err(error) => assert_eq!(error.kind(), ErrorKind::WorkFailed, "{error}"),
+                                    Err(error) => {
+                                        assert_eq!(error.kind(), ErrorKind::WorkFailed, "{error}")
+                                    }
                                 }
                             }
                             let counted = match travels.to_host() {
@@ -159,4 +166,28 @@ fn a_process_may_end_in_the_middle() {
     if support::simulated().is_some() {
         assert!(text.contains("it ends"), "{text}");
     }
+}
+/// SYCL does not let the queues of a context use memory that was allocated in another context, not
+/// even where the host can read that memory.
+#[test]
+fn host_memory_of_another_context_is_refused_by_an_error_value() {
+    process::alone(|| {
+        let Some(runtime) = support::simulated() else { return };
+        let (devices, shared, raw) = queues(runtime);
+        for kind in [1, 2] {
+            let there = array(1).copy_to(&shared[kind]).unwrap();
+            let refused = there.copy_with(&shared[3], &Options::new().always(true)).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Driver, "{refused}");
+            // The way is by memory of the device.
+            let back = there.copy_with(&shared[0], &Options::new().always(true)).unwrap();
+            let moved = back.copy_to(&shared[3]).unwrap();
+            assert!(moved.to_host().unwrap().equals(&array(1)).unwrap());
+        }
+        drop((devices, shared));
+        assert!(release_until(|| runtime.live(0) == 0), "{}", runtime.live(0));
+        for raw in raw {
+            runtime.delete("Queue", raw);
+        }
+        runtime.assert_no_mistakes();
+    });
 }
