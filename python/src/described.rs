@@ -85,8 +85,8 @@ struct Block {
 }
 
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: UNS-23: called once, by the tensor that `Described::tensor` imported, with the pointer that it was
-    // given.
+    // SAFETY: UNS-23: called once, by the tensor that `Described::tensor` imported, with the
+    // pointer that it was given.
     let block = unsafe { (*managed).manager_ctx }.cast::<Block>();
     // SAFETY: the documentation of `Box::from_raw`: `Described::tensor` leaked this box.
     drop(unsafe { Box::from_raw(block) });

@@ -212,8 +212,8 @@ impl PyQueue {
     /// ``sycl::queue*`` (``dpctl.SyclQueue.addressof_ref()``).
     ///
     /// It has to stay open as long as this object and all that was used on it; of a ``sycl::queue``
-    /// a reference is taken, so it need not. A handle that is none is a crash. The default stream of a thread (2) is refused: it is another one on each
-    /// thread, and queues are used on all.
+    /// a reference is taken, so it need not. A handle that is none is a crash. The default stream
+    /// of a thread (2) is refused: it is another one on each thread, and queues are used on all.
     #[staticmethod]
     fn from_handle(device: &Bound<'_, PyAny>, handle: usize) -> PyResult<Self> {
         let device = open(device.py(), named(device)?)?.device;

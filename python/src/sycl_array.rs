@@ -6,7 +6,8 @@
 //! An object of the producer has to live as long as its memory is used.
 //!
 //! Queues are passed in capsules with the address of a `sycl::queue`, which an object makes in its
-//! method `_get_capsule`. A consumer copies the queue, and the capsule gives back its own reference.
+//! method `_get_capsule`. A consumer copies the queue, and the capsule gives back its own
+//! reference.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -45,8 +46,8 @@ pub(crate) fn find_library() {
     let found = attached(|py| beside_dpctl(py).ok().flatten()).flatten();
     LOOKED.call_once(|| {
         if let Some(path) = found {
-            // SAFETY: UNS-31: the file is dpctl's, of the package of that name. Where the library is
-            // not loaded, the next one who asks for devices is told.
+            // SAFETY: UNS-31: the file is dpctl's, of the package of that name. Where the library
+            // is not loaded, the next one who asks for devices is told.
             let _ = unsafe { arrow_device_oneapi::use_library(path) };
         }
     });
@@ -117,8 +118,8 @@ unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
     }
 }
 
-/// The dictionary for an array on a oneAPI device, and the queue that it names, which has to be told
-/// to wait for the data.
+/// The dictionary for an array on a oneAPI device, and the queue that it names, which has to be
+/// told to wait for the data.
 pub(crate) fn of_array<'py>(
     py: Python<'py>,
     array: &Array,
@@ -238,8 +239,8 @@ fn ordered(py: Python<'_>, syclobj: &Bound<'_, PyAny>) -> PyResult<Opened> {
     }
     let theirs = capsule.pointer_checked(Some(QUEUE))?;
     find_library();
-    // SAFETY: UNS-29: a capsule of this name has a `sycl::queue`, as dpctl's documentation says, and
-    // the capsule is alive.
+    // SAFETY: UNS-29: a capsule of this name has a `sycl::queue`, as dpctl's documentation says,
+    // and the capsule is alive.
     let copy = unsafe { SyclQueue::copy_of(theirs) }.or_raise()?;
     let work = move || {
         let raw = Raw::from_ptr(copy.as_ptr());

@@ -7,10 +7,10 @@
 //! waits for the newest barrier on the other queue, and so has the other queue flushed: of all
 //! barriers, only the newest one may be kept.
 //!
-//! An event that is recorded here is flushed once, when it is recorded. The maker of a foreign event
-//! may have left out the flush, so whoever waits for such an event has it flushed. Waits for one
-//! foreign event flush it once, however many there are: a copy of the event is kept by the event's
-//! address, and as long as the copy has not passed, the event at that address was flushed.
+//! An event that is recorded here is flushed once, when it is recorded. The maker of a foreign
+//! event may have left out the flush, so whoever waits for such an event has it flushed. Waits for
+//! one foreign event flush it once, however many there are: a copy of the event is kept by the
+//! event's address, and as long as the copy has not passed, the event at that address was flushed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

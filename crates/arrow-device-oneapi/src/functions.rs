@@ -103,8 +103,8 @@ pub struct Functions {
     pub queue_is_in_order: unsafe extern "C" fn(Object) -> bool,
     /// A copy of a queue: another reference to the same queue (`DPCTLQueue_Copy`).
     pub queue_copy: unsafe extern "C" fn(Object) -> Object,
-    /// A number that copies of a queue have in common, and that no other queue has as long as one of
-    /// them is there (`DPCTLQueue_Hash`).
+    /// A number that copies of a queue have in common, and that no other queue has as long as one
+    /// of them is there (`DPCTLQueue_Hash`).
     pub queue_hash: unsafe extern "C" fn(Object) -> usize,
     /// Gives back a queue (`DPCTLQueue_Delete`).
     pub queue_delete: unsafe extern "C" fn(Object),

@@ -16,9 +16,9 @@
 //!   over. What is over leaves the lane. Of failed work, the lane keeps the lowest number.
 //! * A queue that is told to wait for a mark takes over what the lane of the mark still has up to
 //!   its number, in front of the barrier that waits. The lane of the waiting queue remembers up to
-//!   which number it has taken from which lane, and does not take a piece that it has. So a piece of
-//!   work is taken once by each lane, however often queues wait for each other. A foreign event is
-//!   one piece of work.
+//!   which number it has taken from which lane, and does not take a piece that it has. So a piece
+//!   of work is taken once by each lane, however often queues wait for each other. A foreign event
+//!   is one piece of work.
 //! * A lane that has grown to twice its size since it was last looked at is looked at again. So the
 //!   work for each piece is constant on average, also where nobody asks for marks.
 //!
@@ -329,8 +329,8 @@ impl Lanes {
     }
 }
 
-/// Whether nobody but the table has the lane, and the lane has nothing to tell. The caller holds the
-/// lock of the table, so nobody else can get the lane meanwhile.
+/// Whether nobody but the table has the lane, and the lane has nothing to tell. The caller holds
+/// the lock of the table, so nobody else can get the lane meanwhile.
 fn is_idle(lane: &Arc<Lane>) -> bool {
     Arc::strong_count(lane) == 1 && lane.has_nothing_to_tell()
 }

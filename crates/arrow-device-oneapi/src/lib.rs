@@ -35,9 +35,9 @@
 //! [`open_from`] takes the context of the application's queue. Where several contexts of a device
 //! are open, the runtime is asked which of them an address belongs to. For a queue of another
 //! context the memory is [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to
-//! such a queue goes through host memory. Memory of [`Kind::Host`] or [`Kind::Shared`] that the host
-//! reads in place is no such way: SYCL lets a runtime refuse that memory in another context, so copy
-//! to memory of [`Kind::Device`] in between.
+//! such a queue goes through host memory. Memory of [`Kind::Host`] or [`Kind::Shared`] that the
+//! host reads in place is no such way: SYCL lets a runtime refuse that memory in another context,
+//! so copy to memory of [`Kind::Device`] in between.
 //!
 //! The exporter keeps the `sycl::event` object until the release callback is called. Where a queue
 //! of this crate has to wait for the event, a queue in order waits by a barrier behind the event;
@@ -66,8 +66,8 @@
 //! ```
 //!
 //! A C++ engine reads the address of its queue, and an application in C opens the device by
-//! `ardev_device_open_oneapi` of the library for C. In Python, arrays of dpctl and dpnp are taken by
-//! `arrow_device.array`, and the other way round, by `__sycl_usm_array_interface__` and DLPack;
+//! `ardev_device_open_oneapi` of the library for C. In Python, arrays of dpctl and dpnp are taken
+//! by `arrow_device.array`, and the other way round, by `__sycl_usm_array_interface__` and DLPack;
 //! the queue is passed in a capsule, for which [`SyclQueue`] makes the reference.
 //!
 //! Queues that are opened here are in order. A queue that is
@@ -248,8 +248,8 @@ pub unsafe fn use_functions(functions: Functions) -> Result<()> {
     unsafe { library::give(functions) }
 }
 
-/// Takes dpctl's library at this path as the one of the process, as [`use_functions`] takes a table.
-/// A program in Python finds the library in the folder of the package `dpctl`.
+/// Takes dpctl's library at this path as the one of the process, as [`use_functions`] takes a
+/// table. A program in Python finds the library in the folder of the package `dpctl`.
 ///
 /// # Safety
 /// The library has dpctl's functions by dpctl's names (UNS-31), and its initialisers are sound.
@@ -258,8 +258,8 @@ pub unsafe fn use_library(path: impl AsRef<OsStr>) -> Result<()> {
     unsafe { library::give_library(path.as_ref()) }
 }
 
-/// A reference to a `sycl::queue`, for other libraries. All references to a queue are equal, and the
-/// queue stays open as long as one of them is there.
+/// A reference to a `sycl::queue`, for other libraries. All references to a queue are equal, and
+/// the queue stays open as long as one of them is there.
 pub struct SyclQueue {
     queue: Owned,
 }

@@ -3,8 +3,8 @@
 //! A piece of work waits for signals and has a signal of its own. The thread sleeps until somebody
 //! asks about a signal that is not over. Then it takes the newest piece whose signals are all over
 //! and whose queue was flushed, copies the bytes, and ends the signal; and so on, until no piece is
-//! left that may run. Work behind failed work fails and copies nothing, or goes on as if nothing had
-//! happened: SYCL leaves that open, and the test chooses.
+//! left that may run. Work behind failed work fails and copies nothing, or goes on as if nothing
+//! had happened: SYCL leaves that open, and the test chooses.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once, PoisonError};

@@ -21,8 +21,8 @@
 // that of this library's version.
 ARDEV_CHECK int ardev_oneapi_use_functions(const void* table, size_t size, struct ardev_error* ARDEV_NULLABLE error);
 
-// Opens the device of the application's queue, a sycl::queue* (DPCTLSyclQueueRef), in the context of
-// that queue, for ARDEV_MEMORY_AUTOMATIC, _USM_HOST or _USM_SHARED. The queue need not stay; the
+// Opens the device of the application's queue, a sycl::queue* (DPCTLSyclQueueRef), in the context
+// of that queue, for ARDEV_MEMORY_AUTOMATIC, _USM_HOST or _USM_SHARED. The queue need not stay; the
 // context is kept as long as it is needed. ardev_queue_adopt makes the same pointer a queue of the
 // device. EINVAL for the queue of a part of a device.
 ARDEV_CHECK int ardev_device_open_oneapi(void* queue, int32_t memory, struct ardev_device** out,

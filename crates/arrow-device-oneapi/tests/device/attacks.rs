@@ -14,8 +14,8 @@ use arrow_device_testkit::release_until;
 use crate::support::{self, Gate, Handle, Runtime};
 use crate::tables;
 
-/// Places among [`queues`] between which data travels: all kinds of memory in one context, or memory
-/// of devices in both contexts.
+/// Places among [`queues`] between which data travels: all kinds of memory in one context, or
+/// memory of devices in both contexts.
 const GROUPS: [&[usize]; 2] = [&[0, 1, 2, 4, 5], &[0, 3, 4, 6, 7]];
 
 fn array(first: i32) -> Array {
