@@ -117,6 +117,7 @@ for header in \
     "$here/include/arrow_device/schema.h" \
     "$here/include/arrow_device/share.h" \
     "$here/include/arrow_device/vulkan.h" \
+    "$here/include/arrow_device/oneapi.h" \
     "$here/include/arrow_device/arrow_device.hpp" \
     "$here/include/arrow_device/result.hpp" \
     "$here/include/arrow_device/data.hpp" \

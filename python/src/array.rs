@@ -23,7 +23,7 @@ use crate::schema::{PyDataType, PySchema, at, check_request};
 use crate::tensor::PyTensor;
 use crate::{
     backends, buffer, cuda_array, exchange, host_buffer, html, interrupt, kwargs, pickle, sizes,
-    tensor, to_numpy,
+    sycl_array, tensor, to_numpy,
 };
 
 /// Two capsules: a schema's and an array's.
@@ -571,6 +571,16 @@ impl PyArray {
         if let Some(queue) = waits {
             self.used_by(py, &queue)?;
         }
+        Ok(about)
+    }
+
+    /// The SYCL USM array interface, version 1, of numbers without nulls on a oneAPI device, for
+    /// dpctl and dpnp. This object has to live as long as the memory is used, and nobody may write
+    /// to the memory.
+    #[getter]
+    fn __sycl_usm_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (about, queue) = sycl_array::of_array(py, self.array())?;
+        self.used_by(py, &queue)?;
         Ok(about)
     }
 

@@ -10,7 +10,7 @@ use arrow_device::driver::{PerProcess, Turns};
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
 
 use crate::found::{Found, index, number};
-use crate::{gpus, software};
+use crate::{gpus, software, sycl_array};
 
 /// One way to devices.
 #[derive(Debug)]
@@ -63,6 +63,7 @@ pub(crate) const BACKENDS: &[Backend] = &[
         types: &[DeviceType::ONEAPI],
         on_request: false,
         list: || {
+            sycl_array::find_library();
             arrow_device_oneapi::is_available()?;
             let listed = arrow_device_oneapi::devices()?.into_iter();
             let usable = listed.filter(|device| !device.kinds.is_empty());
@@ -72,7 +73,10 @@ pub(crate) const BACKENDS: &[Backend] = &[
             });
             Ok(found.collect())
         },
-        open: |id| arrow_device_oneapi::open(index(id)?),
+        open: |id| {
+            sycl_array::find_library();
+            arrow_device_oneapi::open(index(id)?)
+        },
     },
     Backend {
         name: "vulkan",
@@ -210,6 +214,17 @@ pub(crate) fn open(id: DeviceId) -> Result<Opened> {
     let entry = Opened { asked: id, device, queue, advertised };
     opened().push(entry.clone());
     Ok(entry)
+}
+
+/// The usual entry of a device that was opened from somebody else's queue, or one of its own where
+/// the queue has another context.
+pub(crate) fn open_as(device: Device) -> Result<Opened> {
+    let usual = open(device.id())?;
+    if usual.device.driver().runtime() == device.driver().runtime() {
+        return Ok(usual);
+    }
+    let queue = device.open_queue()?;
+    Ok(Opened { asked: device.id(), device, advertised: queue.clone(), queue })
 }
 
 /// What people call a device. All numbers of the host are one device. Arrays on Vulkan and WebGPU

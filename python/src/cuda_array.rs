@@ -3,14 +3,7 @@
 //! It is older than DLPack and says less: nothing of the device, and nothing that is told when a
 //! consumer is done. An object of the producer has to live as long as its memory is used.
 
-use std::ffi::c_void;
-use std::ptr;
-
-use arrow_device::abi::dlpack::{
-    DLDataType, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION,
-    DLPACK_MINOR_VERSION, DLPackVersion, DLTensor, kDLBool, kDLComplex, kDLFloat, kDLInt, kDLUInt,
-};
-use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Tensor, dl_device};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Tensor};
 use arrow_device::driver::Raw;
 use arrow_device::{Array, DeviceId, DeviceType, Queue, Ready};
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
@@ -18,7 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::attach::Held;
+use crate::described::{Described, compact, dtype, type_string};
 use crate::device;
 use crate::error::{OrRaise, refused};
 use crate::gpus;
@@ -66,27 +59,6 @@ pub(crate) fn of_array<'py>(
     Ok((about, waits.then_some(queue)))
 }
 
-/// The type of the elements, as numpy writes it.
-fn type_string(dtype: Dtype) -> PyResult<String> {
-    let text = dtype.to_string();
-    let digits = text.find(|letter: char| letter.is_ascii_digit()).unwrap_or(text.len());
-    let (kind, _) = text.split_at(digits);
-    let bytes = usize::from(dtype.bits / 8);
-    let letter = match kind {
-        "int" => 'i',
-        "uint" => 'u',
-        "float" => 'f',
-        "complex" => 'c',
-        _ => return Err(refused(format!("the CUDA array interface has no name for {text}"))),
-    };
-    let order = match (bytes, cfg!(target_endian = "little")) {
-        (1, _) => '|',
-        (_, true) => '<',
-        (_, false) => '>',
-    };
-    Ok(format!("{order}{letter}{bytes}"))
-}
-
 /// What an object with `__cuda_array_interface__` has, without a copy.
 pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let py = object.py();
@@ -108,11 +80,10 @@ pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let dtype = dtype(&needed("typestr")?.extract::<String>()?)?;
     let shape = needed("shape")?.extract::<Vec<i64>>()?;
     let bytes = i64::from(dtype.bits / 8);
-    let mut dims = shape.clone();
-    dims.extend(match about.get_item("strides")?.filter(|strides| !strides.is_none()) {
+    let strides = match about.get_item("strides")?.filter(|strides| !strides.is_none()) {
         Some(strides) => strides_of(&strides.extract::<Vec<i64>>()?, shape.len(), bytes)?,
         None => compact(&shape)?,
-    });
+    };
     let (address, is_read_only) = needed("data")?.extract::<(usize, bool)>()?;
     let version = needed("version")?.extract::<i64>()?;
     let stream = match about.get_item("stream")? {
@@ -124,71 +95,18 @@ pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let on = if is_empty {
         DeviceId::new(DeviceType::CUDA, 0)
     } else {
-        holder(py, address, span(&dims, bytes))?
+        holder(py, address, span(&shape, &strides, bytes))?
     };
     let order = match stream {
         None => Ordered::Host,
         Some(stream) => ordered(py, on, stream)?,
     };
-    let block = Box::leak(Box::new(Block {
-        managed: DLManagedTensorVersioned {
-            version: DLPackVersion { major: DLPACK_MAJOR_VERSION, minor: DLPACK_MINOR_VERSION },
-            manager_ctx: ptr::null_mut(),
-            deleter: Some(delete),
-            flags: if is_read_only { DLPACK_FLAG_BITMASK_READ_ONLY } else { 0 },
-            dl_tensor: DLTensor {
-                data: if is_empty {
-                    ptr::null_mut()
-                } else {
-                    ptr::with_exposed_provenance_mut(address)
-                },
-                device: dl_device(on).or_refuse()?,
-                ndim: i32::try_from(shape.len())?,
-                dtype,
-                shape: ptr::null_mut(),
-                strides: ptr::null_mut(),
-                byte_offset: 0,
-            },
-        },
-        dims,
-        _object: Held::new(object.clone()),
-    }));
-    let numbers = block.dims.as_mut_ptr();
-    block.managed.dl_tensor.shape = numbers;
-    block.managed.dl_tensor.strides = numbers.wrapping_add(shape.len());
-    let block = ptr::from_mut(block);
-    // SAFETY: the Rust reference on places: the block was just leaked, and nobody else has it.
-    unsafe { (*block).managed.manager_ctx = block.cast::<c_void>() };
-    // SAFETY: the Rust reference on places: the block was just leaked; only the place is computed.
-    let managed = unsafe { &raw mut (*block).managed };
-    // SAFETY: UNS-23 to UNS-25: the struct is new and its deleter drops it once; shape and strides
-    // are the block's; the interface says that the elements they name lie at `data` as long as the
-    // object lives, which the block holds.
-    let tensor = unsafe { Tensor::import(managed, order.order()) }.or_refuse()?;
-    // SAFETY: UNS-26: `array` tells its callers that nobody may write to memory that is shared as
-    // long as it is.
-    Ok(unsafe { tensor.assume_frozen() })
-}
-
-/// A tensor over memory of an object.
-struct Block {
-    managed: DLManagedTensorVersioned,
-    /// Lengths, then strides.
-    dims: Vec<i64>,
-    _object: Held,
-}
-
-unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: UNS-23: called once, by the tensor that `take` imported, with the pointer that it was
-    // given.
-    let block = unsafe { (*managed).manager_ctx }.cast::<Block>();
-    // SAFETY: the documentation of `Box::from_raw`: `take` leaked this box.
-    drop(unsafe { Box::from_raw(block) });
+    let described = Described { on, address, is_read_only, dtype, shape, strides };
+    described.tensor(object, &order)
 }
 
 /// How many bytes the elements lie before their first one, and how many from there on.
-fn span(dims: &[i64], bytes: i64) -> (i128, i128) {
-    let (lengths, strides) = dims.split_at(dims.len() / 2);
+fn span(lengths: &[i64], strides: &[i64], bytes: i64) -> (i128, i128) {
     let reach = |(length, stride): (&i64, &i64)| {
         let elements = i128::from(length.saturating_sub(1)) * i128::from(*stride);
         elements.saturating_mul(i128::from(bytes))
@@ -253,37 +171,4 @@ fn strides_of(strides: &[i64], ndim: usize, bytes: i64) -> PyResult<Vec<i64>> {
         }
     };
     strides.iter().map(in_elements).collect()
-}
-
-fn compact(shape: &[i64]) -> PyResult<Vec<i64>> {
-    let mut strides = Vec::with_capacity(shape.len());
-    let mut step = 1_i64;
-    for length in shape.iter().rev() {
-        strides.push(step);
-        let next = step.checked_mul((*length).max(1));
-        step = next.ok_or_else(|| refused("the shape has more elements than there is memory"))?;
-    }
-    strides.reverse();
-    Ok(strides)
-}
-
-fn dtype(text: &str) -> PyResult<DLDataType> {
-    let unknown = || refused(format!("a tensor has no elements of the type {text:?}"));
-    let mut letters = text.chars();
-    let (order, kind) = (letters.next().ok_or_else(unknown)?, letters.next().ok_or_else(unknown)?);
-    let bytes = letters.as_str().parse::<u8>().map_err(|_| unknown())?;
-    let foreign = if cfg!(target_endian = "little") { '>' } else { '<' };
-    let code = match kind {
-        'b' if bytes == 1 => kDLBool,
-        'i' => kDLInt,
-        'u' => kDLUInt,
-        'f' => kDLFloat,
-        'c' => kDLComplex,
-        _ => return Err(unknown()),
-    };
-    if order == foreign && bytes > 1 || bytes == 0 {
-        return Err(unknown());
-    }
-    let bits = bytes.checked_mul(8).ok_or_else(unknown)?;
-    Ok(DLDataType { code, bits, lanes: 1 })
 }

@@ -1,9 +1,11 @@
 //! `Device` and `Queue`.
 
 use std::fmt;
+use std::ptr::NonNull;
 
 use arrow_device::driver::Raw;
-use arrow_device::{DeviceId, DeviceType};
+use arrow_device::{DeviceId, DeviceType, Queue};
+use arrow_device_oneapi::SyclQueue;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -206,17 +208,28 @@ impl PyQueue {
 #[pymethods]
 impl PyQueue {
     /// A queue that another library opened, by its handle as an integer: a ``cudaStream_t`` (0 and
-    /// 1 are the default stream), a ``hipStream_t``, a ``cl_command_queue``, a ``VkQueue``.
+    /// 1 are the default stream), a ``hipStream_t``, a ``cl_command_queue``, a ``VkQueue``, a
+    /// ``sycl::queue*`` (``dpctl.SyclQueue.addressof_ref()``).
     ///
-    /// It has to stay open as long as this object and all that was used on it. A handle that is
-    /// none is a crash. The default stream of a thread (2) is refused: it is another one on each
-    /// thread, and queues are used on all.
+    /// It has to stay open as long as this object and all that was used on it; of a ``sycl::queue``
+    /// a reference is taken, so it need not. A handle that is none is a crash. The default stream
+    /// of a thread (2) is refused: it is another one on each thread, and queues are used on all.
     #[staticmethod]
     fn from_handle(device: &Bound<'_, PyAny>, handle: usize) -> PyResult<Self> {
         let device = open(device.py(), named(device)?)?.device;
         let of_thread = device.properties().default_queues.and_then(|queues| queues.of_thread);
         if of_thread == Some(Raw::from_bits(handle)) {
             return Err(invalid("the default stream of a thread is another one on each thread"));
+        }
+        if let (DeviceType::ONEAPI, Some(queue)) =
+            (device.id().device_type, NonNull::new(Raw::<Queue>::from_bits(handle).as_ptr()))
+        {
+            // SAFETY: UNS-29: what it asks is said above; Python programs pass handles as integers
+            // and answer for them.
+            let copy = unsafe { SyclQueue::copy_of(queue) }.or_raise()?;
+            let raw = Raw::from_ptr(copy.as_ptr());
+            // SAFETY: UNS-20: the queue is open as long as its copy, which is the owner.
+            return Ok(Self::new(unsafe { device.adopt_queue_of(raw, copy) }));
         }
         // SAFETY: what it asks is said above; Python programs pass handles as integers and answer
         // for them.

@@ -19,7 +19,7 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyDict};
 use crate::capsule;
 use crate::error::{OrRaise, refused};
 use crate::tensor::{LEGACY, VERSIONED, is_long, moved, supported};
-use crate::{interrupt, streams};
+use crate::{interrupt, streams, sycl_array};
 
 /// What a consumed capsule is called.
 const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
@@ -78,8 +78,16 @@ pub(crate) fn take(
     let capsule = made.cast_into::<PyCapsule>().map_err(|error| {
         PyTypeError::new_err(format!("__dlpack__ gives a capsule, and this gave {error}"))
     })?;
-    let (id, queue) = &given;
-    let order = if streams::are_passed(id.device_type) { Order::On(queue) } else { Order::Host };
+    let mut is_ordered = streams::are_passed(given.0.device_type);
+    // Arrays of dpnp tell nothing by DLPack that a consumer has to wait for.
+    if given.0.device_type == DeviceType::ONEAPI
+        && let Some(waiting) = sycl_array::order_of(object)?
+    {
+        given = (waiting.device.id(), waiting.queue);
+        is_ordered = true;
+    }
+    let (_, queue) = &given;
+    let order = if is_ordered { Order::On(queue) } else { Order::Host };
     let tensor = consume(&capsule, order)?;
     arrange(py, tensor, device, on, copy, copy == Some(true) && !was_told)
 }

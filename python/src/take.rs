@@ -13,7 +13,7 @@ use crate::error::{OrRaise, invalid};
 use crate::items::Failure;
 use crate::stream::PyStream;
 use crate::tensor::PyTensor;
-use crate::{buffer, capsule, cuda_array, dlpack_in, interrupt, numpy_times, values};
+use crate::{buffer, capsule, cuda_array, dlpack_in, interrupt, numpy_times, sycl_array, values};
 
 /// The array of an object that speaks the Arrow PyCapsule protocol, DLPack or the buffer protocol,
 /// in that order.
@@ -36,6 +36,9 @@ pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Array> {
     }
     if object.hasattr(intern!(py, "__cuda_array_interface__"))? {
         return from_tensor(py, cuda_array::take(object)?);
+    }
+    if object.hasattr(intern!(py, "__sycl_usm_array_interface__"))? {
+        return from_tensor(py, sycl_array::take(object)?);
     }
     // SAFETY: an object that is alive.
     if unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) } != 0 {
@@ -142,6 +145,7 @@ fn speaks(object: &Bound<'_, PyAny>) -> PyResult<bool> {
         intern!(py, "__arrow_c_stream__"),
         intern!(py, "__dlpack__"),
         intern!(py, "__cuda_array_interface__"),
+        intern!(py, "__sycl_usm_array_interface__"),
     ];
     for method in methods {
         if object.hasattr(method)? {

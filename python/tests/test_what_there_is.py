@@ -104,6 +104,7 @@ PROBES = {
     "DLPack, with nulls refused or replaced": with_nulls,
     "DLPack": lambda package: np.from_dlpack(ARRAYS[package]).tolist() == VALUES,
     "CUDA array interface": lambda package: hasattr(type(ARRAYS[package]), "__cuda_array_interface__"),
+    "SYCL USM array interface": lambda package: hasattr(type(ARRAYS[package]), "__sycl_usm_array_interface__"),
     "`numpy.asarray`": lambda package: np.asarray(ARRAYS[package].__array__()).tolist() == VALUES,
     "buffer protocol": lambda package: memoryview(ARRAYS[package]).tolist() == VALUES,
     "Python values, both ways": lambda package: ARRAYS[package].to_pylist() == VALUES,

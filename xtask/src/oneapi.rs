@@ -1,12 +1,13 @@
 //! `cargo xtask oneapi`: runs the tests of the oneAPI devices on a real SYCL runtime, that of Intel
-//! for processors, which is installed from wheels into `target/oneapi`.
+//! for processors, which is installed from wheels into `target/oneapi`; and the Python package
+//! beside dpctl and dpnp there.
 
 use std::fs;
 use std::path::PathBuf;
 
-use crate::{peers, shell};
+use crate::{peers, python, shell};
 
-/// dpctl, the SYCL runtime, and a runtime of devices for processors.
+/// dpctl, dpnp, the SYCL runtime, and a runtime of devices for processors.
 const PACKAGES: &str = "testing/simulated-sycl/requirements.txt";
 /// The library that holds queues back, and fills the table of functions by the header.
 const SHIM: &str = "crates/arrow-device-oneapi/tests/device/shim.cpp";
@@ -20,7 +21,7 @@ pub(crate) fn has_packages() -> bool {
     peers::are_installed(&environment(), PACKAGES)
 }
 
-/// Installs the packages: half a gigabyte to load, and one and a half on the disk.
+/// Installs the packages: three quarters of a gigabyte to load, and three on the disk.
 pub(crate) fn install_packages() -> Result<(), String> {
     peers::install_into(&environment(), PACKAGES)
 }
@@ -61,5 +62,8 @@ pub(crate) fn test() -> Result<(), String> {
     ];
     let package = ["cargo", "test", "--package=arrow-device-oneapi", "--no-fail-fast", "--"];
     // Drivers with faults are run on the simulated runtime.
-    shell::run(&[&package[..], &["--skip=faulty::"]].concat(), &variables)
+    shell::run(&[&package[..], &["--skip=faulty::"]].concat(), &variables)?;
+    // Without the name of the library, which the package finds by itself.
+    let variables = [("OCL_ICD_VENDORS", vendors.as_str())];
+    python::test_in(&environment(), python::DPCTL_TESTS, &variables)
 }

@@ -20,6 +20,8 @@ const RAY_LIBRARIES: &str = "python/tests/requirements-ray.txt";
 /// The tests with Ray and Dask.
 const RAY_TESTS: [&str; 3] =
     ["python/tests/test_clusters.py", "python/tests/test_dask.py", "python/tests/test_ray.py"];
+/// The tests with dpctl and dpnp, which `cargo xtask oneapi` runs.
+pub(crate) const DPCTL_TESTS: &str = "python/tests/test_dpctl.py";
 /// The tests of the scripts for a machine with a GPU.
 const HARDWARE_TESTS: &str = "python/tests/test_hardware.py";
 /// Where the wheel is put.
@@ -83,12 +85,9 @@ pub(crate) fn install_ray() -> Result<(), String> {
 
 /// Builds, installs and tests. The tests print the line that counts them.
 pub(crate) fn test(part: Part) -> Result<(), String> {
-    let wheel = build()?;
-    let python = part.environment().join("bin/python").display().to_string();
-    let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", &wheel];
-    shell::run(&[&[python.as_str()][..], &install].concat(), &[])?;
+    let python = installed_into(&part.environment())?;
     let pytest = [&python, "-m", "pytest", "--quiet", "--config-file=python/pyproject.toml"];
-    let others = [&[TENSOR_TESTS], &RAY_TESTS[..]].concat();
+    let others = [&[TENSOR_TESTS, DPCTL_TESTS], &RAY_TESTS[..]].concat();
     let ignored: Vec<_> = others.iter().map(|file| format!("--ignore={file}")).collect();
     let which: Vec<&str> = match part {
         Part::Package => {
@@ -98,15 +97,44 @@ pub(crate) fn test(part: Part) -> Result<(), String> {
         Part::Ray => RAY_TESTS.to_vec(),
     };
     let driver = build_simulated_driver()?;
-    let variable = ("ARROW_DEVICE_SIMULATED_DRIVER", driver.as_str());
-    shell::run(&[&pytest[..], &which].concat(), &[variable])
+    let runtime = build_simulated("simulated-sycl")?;
+    let variables = [
+        ("ARROW_DEVICE_SIMULATED_DRIVER", driver.as_str()),
+        ("ARROW_DEVICE_SIMULATED_SYCL", &runtime),
+    ];
+    shell::run(&[&pytest[..], &which].concat(), &variables)
+}
+
+/// Builds the wheel and runs tests in another environment, where it is installed first.
+pub(crate) fn test_in(
+    environment: &Path,
+    tests: &str,
+    variables: &[(&str, &str)],
+) -> Result<(), String> {
+    let python = installed_into(environment)?;
+    let pytest = ["-m", "pytest", "--quiet", "--config-file=python/pyproject.toml", tests];
+    shell::run(&[&[python.as_str()][..], &pytest].concat(), variables)
+}
+
+/// Builds the wheel and installs it into an environment; the Python there.
+fn installed_into(environment: &Path) -> Result<String, String> {
+    let wheel = build()?;
+    let python = environment.join("bin/python").display().to_string();
+    let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", &wheel];
+    shell::run(&[&[python.as_str()][..], &install].concat(), &[])?;
+    Ok(python)
 }
 
 /// A library that stands for the drivers of CUDA and HIP.
 fn build_simulated_driver() -> Result<String, String> {
+    build_simulated("simulated-gpu-drivers")
+}
+
+/// The library of a package that stands for a runtime.
+fn build_simulated(package: &str) -> Result<String, String> {
     let target = ("CARGO_TARGET_DIR", "target");
-    shell::run(&["cargo", "build", "--quiet", "--package=simulated-gpu-drivers"], &[target])?;
-    let name = format!("{DLL_PREFIX}simulated_gpu_drivers{DLL_SUFFIX}");
+    shell::run(&["cargo", "build", "--quiet", "--package", package], &[target])?;
+    let name = format!("{DLL_PREFIX}{}{DLL_SUFFIX}", package.replace('-', "_"));
     Ok(shell::root().join("target/debug").join(name).display().to_string())
 }
 
@@ -167,7 +195,7 @@ mod tests {
         for file in [PACKAGES, TENSOR_LIBRARIES, RAY_LIBRARIES] {
             assert!(!peers::pins(file).unwrap().is_empty(), "{file}");
         }
-        for file in [&[TENSOR_TESTS, HARDWARE_TESTS], &RAY_TESTS[..]].concat() {
+        for file in [&[TENSOR_TESTS, HARDWARE_TESTS, DPCTL_TESTS], &RAY_TESTS[..]].concat() {
             assert!(shell::root().join(file).is_file(), "{file}");
         }
     }

@@ -278,9 +278,9 @@ pub(crate) const RAY: Tool = Tool {
     source: Source::Python(python::install_ray),
 };
 
-/// Half a gigabyte, in an environment of its own.
+/// Three quarters of a gigabyte, in an environment of its own.
 pub(crate) const SYCL: Tool = Tool {
-    name: "dpctl and Intel's SYCL runtime for processors",
+    name: "dpctl, dpnp and Intel's SYCL runtime for processors",
     is_present: oneapi::has_packages,
     source: Source::Python(oneapi::install_packages),
 };

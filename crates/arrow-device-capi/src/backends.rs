@@ -73,7 +73,13 @@ const BACKENDS: &[Backend] = &[
         open_for: Some(opencl::open_for),
     },
     #[cfg(feature = "oneapi")]
-    Backend { device_type: DeviceType::ONEAPI, list: oneapi::list, open: oneapi::open, ..HOST },
+    Backend {
+        device_type: DeviceType::ONEAPI,
+        list: oneapi::list,
+        open: oneapi::open,
+        open_with: Some(oneapi::open_with),
+        ..HOST
+    },
     #[cfg(feature = "vulkan")]
     Backend {
         device_type: DeviceType::VULKAN,
@@ -317,8 +323,12 @@ fn mistakes(_: DeviceId) -> Option<String> {
 }
 
 #[cfg(feature = "oneapi")]
-mod oneapi {
+pub(crate) mod oneapi {
     use super::*;
+    use crate::memory_kinds::{
+        ARDEV_MEMORY_AUTOMATIC, ARDEV_MEMORY_USM_HOST, ARDEV_MEMORY_USM_SHARED,
+    };
+    use arrow_device_oneapi::Kind;
 
     pub(super) fn list() -> Result<Vec<(i64, String)>> {
         arrow_device_oneapi::is_available()?;
@@ -329,6 +339,20 @@ mod oneapi {
 
     pub(super) fn open(id: i64) -> Result<Device> {
         arrow_device_oneapi::open(index(id))
+    }
+
+    pub(super) fn open_with(id: i64, memory: i32) -> Result<Device> {
+        let index = super::index(id);
+        arrow_device_oneapi::open_with(index, kind(memory)?)
+    }
+
+    pub(crate) fn kind(memory: i32) -> Result<Kind> {
+        match memory {
+            ARDEV_MEMORY_AUTOMATIC => Ok(Kind::Device),
+            ARDEV_MEMORY_USM_HOST => Ok(Kind::Host),
+            ARDEV_MEMORY_USM_SHARED => Ok(Kind::Shared),
+            other => Err(no_such_memory(DeviceType::ONEAPI, other)),
+        }
     }
 }
 

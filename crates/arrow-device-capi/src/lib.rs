@@ -10,6 +10,7 @@
 //! include/arrow_device/schema.h         types: made, read, with metadata
 //! include/arrow_device/share.h          arrays of one process in another one
 //! include/arrow_device/vulkan.h         Vulkan devices of the application's
+//! include/arrow_device/oneapi.h         oneAPI devices of the application's queues
 //! include/arrow_device/arrow_device.hpp the same as classes of C++17, over that header
 //!   result, data, exchange, share       its parts: errors and owners; arrays; streams and tensors;
 //!                                       other processes
@@ -22,6 +23,7 @@
 //!   context                             callbacks of the caller, and their end
 //!   backends, memory_kinds, open        which devices there are, and opening them
 //!   vulkan                              Vulkan devices, queues and memory of the application's
+//!   oneapi                              oneAPI devices of the application's queues
 //!   device, allocator, driver           devices; the caller's memory, the caller's device
 //!   queue                               queues and events
 //!   schema, schema_parts                types, and what they are made of
@@ -57,6 +59,7 @@ mod device;
 mod driver;
 mod error;
 mod memory_kinds;
+mod oneapi;
 mod open;
 mod queue;
 mod release;
@@ -87,6 +90,7 @@ pub use device::*;
 pub use driver::*;
 pub use error::*;
 pub use memory_kinds::*;
+pub use oneapi::*;
 pub use open::*;
 pub use queue::*;
 pub use release::*;

@@ -87,6 +87,7 @@ pub unsafe extern "C" fn ardev_device_open_in(
 fn no_context(device_type: DeviceType) -> Error {
     let instead = match device_type {
         DeviceType::VULKAN => "give its handles to ardev_device_open_vulkan",
+        DeviceType::ONEAPI => "give a queue of the context to ardev_device_open_oneapi",
         DeviceType::CUDA
         | DeviceType::CUDA_HOST
         | DeviceType::CUDA_MANAGED

@@ -7,6 +7,8 @@
 //!   and behind the copies, and the copies are told to wait for the first one.
 //! * An event is the `sycl::event` of a barrier behind all work. A queue in order waits by a
 //!   barrier behind the event. For a queue out of order the host waits.
+//! * The events of all work that is submitted to a queue are kept in the queue's lane
+//!   ([`crate::lanes`]), which tells of work that has failed in front of a barrier.
 //! * Memory is named by addresses, so a part is an address, too. The host reads memory of the
 //!   kinds [`Kind::Host`] and [`Kind::Shared`] where it lies.
 //! * On devices that SYCL drives by OpenCL, other than processors, queues are flushed behind each
@@ -27,14 +29,17 @@ use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
 use crate::Kind;
 use crate::error::refused;
-use crate::events::{await_event, is_over};
+use crate::events::{Answer, ask, ask_until};
 use crate::flusher::Flusher;
 use crate::functions::{
     Allocate, Functions, HAS_HOST_MEMORY, HOST_MEMORY, IS_CPU, NO_USM, OPENCL, Object,
     SHARED_MEMORY, SHARES_AT_ONCE,
 };
+use crate::lanes::{Lane, Mark, Work};
 use crate::objects::{Context, OwnAllocation, Owned, SyclDevice, make_queue};
 
+/// What the runtime of all contexts is called.
+pub(crate) const RUNTIME: &str = "sycl";
 /// How allocations are aligned.
 const ALIGNMENT: usize = 64;
 /// How often `is_idle` looks whether the runtime has noticed that an empty queue is empty.
@@ -163,6 +168,46 @@ impl SyclDriver {
         Ok(event)
     }
 
+    /// The lane of a queue.
+    ///
+    /// # Safety
+    /// The queue is alive.
+    unsafe fn lane(&self, queue: Raw<Queue>) -> Result<Arc<Lane>> {
+        // SAFETY: UNS-31, and the queue is alive, as the caller promises.
+        let lane = unsafe { self.context.lanes().of(queue.as_ptr()) };
+        lane.ok_or_else(|| refused("keep what the queue was given", self.id))
+    }
+
+    /// Submits a barrier behind all work of the queue, and returns a question about that work.
+    ///
+    /// # Safety
+    /// The queue is alive.
+    unsafe fn question(
+        &self,
+        queue: Raw<Queue>,
+        operation: &'static str,
+    ) -> Result<impl Fn() -> Result<bool>> {
+        // SAFETY: the queue is alive, as the caller promises.
+        let lane = unsafe { self.lane(queue) }?;
+        let behind = lane.count();
+        // SAFETY: the queue is alive, as the caller promises.
+        let barrier = unsafe { self.event_behind(queue, operation) }?;
+        let mark = Mark::new(Work::new(barrier), lane, behind);
+        Ok(move || mark.answer(self.functions).told(operation, self.id))
+    }
+
+    /// What is known of the work that an event stands for.
+    ///
+    /// # Safety
+    /// The event is alive.
+    unsafe fn answer(&self, event: Object) -> Answer {
+        match self.context.lanes().mark(event) {
+            Some(mark) => mark.answer(self.functions),
+            // SAFETY: UNS-31, and the event is alive, as the caller promises.
+            None => unsafe { ask(self.functions, event) },
+        }
+    }
+
     /// Whether the queue is in order by itself.
     ///
     /// # Safety
@@ -238,8 +283,10 @@ impl SyclDriver {
         })?;
         // SAFETY: the event is alive in its owner.
         let copied = unsafe { self.flush(event.object()) }.and_then(|()| {
-            // SAFETY: the event is alive in its owner.
-            unsafe { await_event(self.functions, event.object(), None, "map", self.id) }
+            ask_until(None, || {
+                // SAFETY: the event is alive in its owner.
+                unsafe { ask(self.functions, event.object()) }.told("map", self.id)
+            })
         });
         copied.map(|_| copy).inspect_err(|error| {
             // Where nobody tells whether the copy is over, its memory stays.
@@ -280,7 +327,7 @@ unsafe impl Driver for SyclDriver {
     }
 
     fn runtime(&self) -> Runtime {
-        Runtime { name: "sycl", instance: self.context.number() }
+        Runtime { name: RUNTIME, instance: self.context.number() }
     }
 
     fn properties(&self) -> &Properties {
@@ -338,28 +385,26 @@ unsafe impl Driver for SyclDriver {
     }
 
     unsafe fn close_queue(&self, queue: Raw<Queue>) {
+        // SAFETY: UNS-22, which the caller keeps: `open_queue` gave it.
+        unsafe { self.context.lanes().forget(queue.as_ptr()) };
         // SAFETY: UNS-22, which the caller keeps: `open_queue` gave it. Work that was submitted
         // still finishes, since the runtime's commands keep its own queue.
         unsafe { (self.functions.queue_delete)(queue.as_ptr()) };
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
-        const OPERATION: &str = "finish the queue";
         // SAFETY: UNS-22, which the caller keeps.
-        let event = unsafe { self.event_behind(queue, OPERATION) }?;
-        // SAFETY: the event is alive in its owner.
-        unsafe { await_event(self.functions, event.object(), None, OPERATION, self.id) }.map(drop)
+        let is_over = unsafe { self.question(queue, "finish the queue") }?;
+        ask_until(None, is_over).map(drop)
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        const OPERATION: &str = "ask a queue";
         // dpctl cannot be asked whether a queue is idle. A barrier on a queue without work passes
         // as soon as the runtime gets to the barrier.
         // SAFETY: UNS-22, which the caller keeps.
-        let event = unsafe { self.event_behind(queue, OPERATION) }?;
+        let is_over = unsafe { self.question(queue, "ask a queue") }?;
         for _ in 0..LOOKS {
-            // SAFETY: the event is alive in its owner.
-            if unsafe { is_over(self.functions, event.object(), OPERATION, self.id) }? {
+            if is_over()? {
                 return Ok(true);
             }
             std::thread::yield_now();
@@ -373,25 +418,26 @@ unsafe impl Driver for SyclDriver {
     }
 
     unsafe fn destroy_event(&self, event: Raw<Event>) {
-        if !event.is_null() {
-            // SAFETY: UNS-22, which the caller keeps: `record` gave it.
-            unsafe { (self.functions.event_delete)(event.as_ptr()) };
-        }
+        // The mark owns the `sycl::event` that `record` gave.
+        self.context.lanes().forget_mark(event.as_ptr());
     }
 
     unsafe fn record(&self, queue: Raw<Queue>, _event: Raw<Event>) -> Result<Raw<Event>> {
         // SAFETY: UNS-22, which the caller keeps.
+        let lane = unsafe { self.lane(queue) }?;
+        // Before the barrier: what another thread submits meanwhile is no work of the event's.
+        let behind = lane.count();
+        // SAFETY: UNS-22, which the caller keeps.
         let event = unsafe { self.event_behind(queue, "record an event") }?;
-        Ok(Raw::from_ptr(event.into_object()))
+        Ok(Raw::from_ptr(self.context.lanes().record(lane, behind, event)))
     }
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
         const OPERATION: &str = "wait for an event";
         let event = event.as_ptr();
-        // If the work has failed already, the caller is told here: the runtime would tell nobody
-        // who waits behind the barrier.
+        // If the work has failed already, the caller is told here.
         // SAFETY: UNS-22, which the caller keeps: the event is alive.
-        if unsafe { is_over(self.functions, event, OPERATION, self.id) }? {
+        if unsafe { self.answer(event) }.told(OPERATION, self.id)? {
             return Ok(Waiting::Queued);
         }
         // DPC++ 2026.2 lets work start before a barrier on a queue out of order has passed, where
@@ -400,28 +446,46 @@ unsafe impl Driver for SyclDriver {
         if !unsafe { self.is_in_order(queue) } {
             return Ok(Waiting::HostMustWait);
         }
+        // SAFETY: UNS-22, which the caller keeps: the queue is alive.
+        let lane = unsafe { self.lane(queue) }?;
+        if let Some(mark) = self.context.lanes().mark(event) {
+            // SAFETY: UNS-22, which the caller keeps: queue and event are alive.
+            let barrier = unsafe { self.barrier_for(queue.as_ptr(), event, OPERATION) }?;
+            lane.follow(self.functions, &mark, Work::new(barrier));
+            return Ok(Waiting::Queued);
+        }
+        // SAFETY: UNS-31, and UNS-22, which the caller keeps: the event is alive.
+        let copy = self.check(unsafe { (self.functions.event_copy)(event) }, OPERATION)?;
         // SAFETY: UNS-22, which the caller keeps: queue and event are alive.
-        unsafe { self.barrier_for(queue.as_ptr(), event, OPERATION) }?;
+        let barrier = unsafe { self.barrier_for(queue.as_ptr(), event, OPERATION) }?;
+        lane.add_behind(self.functions, Work::new(copy), Work::new(barrier));
         Ok(Waiting::Queued)
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
         // SAFETY: UNS-22, which the caller keeps.
-        unsafe { is_over(self.functions, event.as_ptr(), "ask an event", self.id) }
+        unsafe { self.answer(event.as_ptr()) }.told("ask an event", self.id)
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
         const OPERATION: &str = "wait for an event";
         let event = event.as_ptr();
-        // SAFETY: UNS-22, which the caller keeps.
-        if unsafe { is_over(self.functions, event, OPERATION, self.id) }? {
-            return Ok(true);
+        if let Some(mark) = self.context.lanes().mark(event) {
+            return ask_until(timeout, || mark.answer(self.functions).told(OPERATION, self.id));
         }
-        // The event may be foreign, and its maker may have left out the flush.
-        // SAFETY: UNS-22, which the caller keeps.
-        unsafe { self.flush(event) }?;
-        // SAFETY: UNS-22, which the caller keeps.
-        unsafe { await_event(self.functions, event, timeout, OPERATION, self.id) }
+        ask_until(timeout, || {
+            // SAFETY: UNS-31, and UNS-22, which the caller keeps: the event is alive.
+            let answer = unsafe { ask(self.functions, event) };
+            if answer == Answer::Pending
+                && let Some(flusher) = &self.flusher
+            {
+                // SAFETY: UNS-31, and UNS-22, which the caller keeps: the event is alive.
+                if !unsafe { flusher.flush_foreign(event) } {
+                    return Err(refused("flush the queue", self.id));
+                }
+            }
+            answer.told(OPERATION, self.id)
+        })
     }
 
     fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
@@ -445,6 +509,8 @@ unsafe impl Driver for SyclDriver {
     unsafe fn copy(&self, queue: Raw<Queue>, _route: Route<'_>, regions: &[Region]) -> Result<()> {
         const OPERATION: &str = "keep the queue in order";
         // SAFETY: UNS-22, which the caller keeps: the queue is alive.
+        let lane = unsafe { self.lane(queue) }?;
+        // SAFETY: UNS-22, which the caller keeps: the queue is alive.
         let is_in_order = unsafe { self.is_in_order(queue) };
         let fence = match is_in_order {
             true => None,
@@ -456,11 +522,14 @@ unsafe impl Driver for SyclDriver {
             let queue = queue.as_ptr();
             // SAFETY: UNS-21 and UNS-22, which the caller keeps. Addresses of the host and of the
             // device are copied by the same function, which finds out what they are.
-            unsafe { self.copy_bytes(queue, to, from, region.len, fence.as_ref()) }?;
+            let copied = unsafe { self.copy_bytes(queue, to, from, region.len, fence.as_ref()) }?;
+            lane.add(self.functions, Work::new(copied));
         }
-        if !is_in_order {
+        if let Some(fence) = fence {
             // SAFETY: UNS-22, which the caller keeps: the queue is alive.
-            unsafe { self.barrier(queue, OPERATION) }?;
+            let behind = unsafe { self.barrier(queue, OPERATION) }?;
+            lane.add(self.functions, Work::new(fence));
+            lane.add(self.functions, Work::new(behind));
         }
         Ok(())
     }

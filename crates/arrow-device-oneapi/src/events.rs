@@ -4,7 +4,6 @@
 //! failed. A wait asks without a pause at first. After that there is a pause before each question,
 //! and each pause is longer than the one before, up to a bound.
 
-use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use arrow_device::{DeviceId, Result};
@@ -17,42 +16,54 @@ const EAGER: u32 = 50;
 const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 
-/// Whether the event has passed. Failed work is an error.
-///
-/// # Safety
-/// UNS-31 of the table, and the event is alive.
-pub(crate) unsafe fn is_over(
-    functions: &Functions,
-    event: Object,
-    operation: &'static str,
-    device: DeviceId,
-) -> Result<bool> {
-    // SAFETY: UNS-31, and the event is alive, as the caller promises.
-    let status: c_int = unsafe { (functions.event_status)(event) };
-    match status {
-        COMPLETE => Ok(true),
-        FAILED => Err(failed(operation, device)),
-        UNKNOWN => Err(unanswered(operation, device)),
-        _ => Ok(false),
+/// What is known of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It goes on, or has not begun.
+    Pending,
+    /// It is over and went well.
+    Over,
+    /// It is over and has failed.
+    Failed,
+    /// Nobody tells.
+    Unknown,
+}
+
+impl Answer {
+    /// Whether the work has passed. Failed work is an error.
+    pub(crate) fn told(self, operation: &'static str, device: DeviceId) -> Result<bool> {
+        match self {
+            Self::Pending => Ok(false),
+            Self::Over => Ok(true),
+            Self::Failed => Err(failed(operation, device)),
+            Self::Unknown => Err(unanswered(operation, device)),
+        }
     }
 }
 
-/// Waits until the event has passed or the time is over. Returns whether the event has passed.
+/// What an event says.
 ///
 /// # Safety
-/// UNS-31 of the table, and the event is alive during the call.
-pub(crate) unsafe fn await_event(
-    functions: &Functions,
-    event: Object,
+/// UNS-31 of the table, and the event is alive.
+pub(crate) unsafe fn ask(functions: &Functions, event: Object) -> Answer {
+    // SAFETY: UNS-31, and the event is alive, as the caller promises.
+    match unsafe { (functions.event_status)(event) } {
+        COMPLETE => Answer::Over,
+        FAILED => Answer::Failed,
+        UNKNOWN => Answer::Unknown,
+        _ => Answer::Pending,
+    }
+}
+
+/// Asks until the answer is yes or the time is over. Returns the last answer.
+pub(crate) fn ask_until(
     timeout: Option<Duration>,
-    operation: &'static str,
-    device: DeviceId,
+    mut ask: impl FnMut() -> Result<bool>,
 ) -> Result<bool> {
     let start = Instant::now();
     let (mut asked, mut pause) = (0, SHORTEST_PAUSE);
     loop {
-        // SAFETY: UNS-31, and the event is alive, as the caller promises.
-        if unsafe { is_over(functions, event, operation, device) }? {
+        if ask()? {
             return Ok(true);
         }
         let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));

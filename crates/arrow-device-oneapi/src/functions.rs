@@ -101,6 +101,11 @@ pub struct Functions {
     pub queue_device: unsafe extern "C" fn(Object) -> Object,
     /// Whether a queue is in order (`DPCTLQueue_IsInOrder`).
     pub queue_is_in_order: unsafe extern "C" fn(Object) -> bool,
+    /// A copy of a queue: another reference to the same queue (`DPCTLQueue_Copy`).
+    pub queue_copy: unsafe extern "C" fn(Object) -> Object,
+    /// A number that copies of a queue have in common, and that no other queue has as long as one
+    /// of them is there (`DPCTLQueue_Hash`).
+    pub queue_hash: unsafe extern "C" fn(Object) -> usize,
     /// Gives back a queue (`DPCTLQueue_Delete`).
     pub queue_delete: unsafe extern "C" fn(Object),
     /// Submits a copy behind events: the queue, the destination, the source, the bytes, the events
@@ -121,6 +126,8 @@ pub struct Functions {
     /// Asks an event (`DPCTLEvent_GetCommandExecutionStatus`): 0 for unknown, 1 for submitted, 2
     /// for running, 3 for complete. A C++ engine says -1 for failed.
     pub event_status: unsafe extern "C" fn(Object) -> c_int,
+    /// A copy of an event: another reference to the same event (`DPCTLEvent_Copy`).
+    pub event_copy: unsafe extern "C" fn(Object) -> Object,
     /// Gives back an event (`DPCTLEvent_Delete`).
     pub event_delete: unsafe extern "C" fn(Object),
     /// Allocates memory of the device (`DPCTLaligned_alloc_device`).

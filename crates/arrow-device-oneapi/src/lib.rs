@@ -35,7 +35,9 @@
 //! [`open_from`] takes the context of the application's queue. Where several contexts of a device
 //! are open, the runtime is asked which of them an address belongs to. For a queue of another
 //! context the memory is [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to
-//! such a queue goes through host memory.
+//! such a queue goes through host memory. Memory of [`Kind::Host`] or [`Kind::Shared`] that the
+//! host reads in place is no such way: SYCL lets a runtime refuse that memory in another context,
+//! so copy to memory of [`Kind::Device`] in between.
 //!
 //! The exporter keeps the `sycl::event` object until the release callback is called. Where a queue
 //! of this crate has to wait for the event, a queue in order waits by a barrier behind the event;
@@ -63,6 +65,11 @@
 //! # Ok::<(), arrow_device::Error>(())
 //! ```
 //!
+//! A C++ engine reads the address of its queue, and an application in C opens the device by
+//! `ardev_device_open_oneapi` of the library for C. In Python, arrays of dpctl and dpnp are taken
+//! by `arrow_device.array`, and the other way round, by `__sycl_usm_array_interface__` and DLPack;
+//! the queue is passed in a capsule, for which [`SyclQueue`] makes the reference.
+//!
 //! Queues that are opened here are in order. A queue that is
 //! [adopted](arrow_device::Device::adopt_queue) may be out of order. This crate puts barriers
 //! around the copies that it submits to such a queue. Where such a queue has to wait for an event,
@@ -76,29 +83,38 @@
 //! dpctl tells of a failed event no more than that its status is unknown. Whoever waits for such an
 //! event gets an error, and memory that waits for the event is kept, because the work may still
 //! run. A table of [`Functions`] that a C++ engine fills can tell that work has failed
-//! ([`WorkFailed`](arrow_device::ErrorKind::WorkFailed)). Whether work behind failed work fails as
-//! well is up to the runtime: this crate asks about the events alone. dpctl's functions that wait
-//! end the process where work has failed. This crate calls none of them: every wait asks about the
-//! event again and again.
+//! ([`WorkFailed`](arrow_device::ErrorKind::WorkFailed)). dpctl's functions that wait end the
+//! process where work has failed. This crate calls none of them: every wait asks about the event
+//! again and again.
+//!
+//! SYCL leaves open whether work behind failed work fails as well. This crate keeps the events of
+//! its copies, of its barriers and of what its queues wait for until they have answered. So an
+//! event that is recorded behind a failed copy answers with an error, and so does every event of
+//! another queue that waited for such an event, also where the runtime says that the barriers went
+//! well. A queue behind failed work stays failed. Of work that the application submits itself, this
+//! crate sees only what the barrier behind the work says. A consumer that is not built on this
+//! crate sees only the `sycl::event` of the barrier as well.
 
 mod driver;
 mod error;
 mod events;
 mod flusher;
 mod functions;
+mod lanes;
 mod library;
 mod objects;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{OsStr, c_int, c_void};
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use arrow_device::{Device, Error, ErrorKind, Result};
+use arrow_device::{Device, Error, ErrorKind, Queue, Result};
 
 use driver::SyclDriver;
 use error::no_device;
 use functions::{HAS_DEVICE_MEMORY, HAS_HOST_MEMORY, HAS_SHARED_MEMORY};
-use objects::{Context, SyclDevice};
+use objects::{Context, Owned, SyclDevice};
 
 pub use functions::{Allocate, ErrorHandler, Functions, Object};
 
@@ -230,4 +246,89 @@ fn open_in(
 pub unsafe fn use_functions(functions: Functions) -> Result<()> {
     // SAFETY: UNS-31, which the caller promises.
     unsafe { library::give(functions) }
+}
+
+/// Takes dpctl's library at this path as the one of the process, as [`use_functions`] takes a
+/// table. A program in Python finds the library in the folder of the package `dpctl`.
+///
+/// # Safety
+/// The library has dpctl's functions by dpctl's names (UNS-31), and its initialisers are sound.
+pub unsafe fn use_library(path: impl AsRef<OsStr>) -> Result<()> {
+    // SAFETY: UNS-31 and the initialisers, which the caller promises.
+    unsafe { library::give_library(path.as_ref()) }
+}
+
+/// A reference to a `sycl::queue`, for other libraries. All references to a queue are equal, and
+/// the queue stays open as long as one of them is there.
+pub struct SyclQueue {
+    queue: Owned,
+}
+
+impl fmt::Debug for SyclQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SyclQueue({:p})", self.as_ptr())
+    }
+}
+
+impl SyclQueue {
+    /// A reference to a queue of a device of this crate. The result is an error of the kind
+    /// [`ErrorKind::InvalidArgument`] for a queue of another device.
+    pub fn of(queue: &Queue) -> Result<Self> {
+        let functions = library::load()?;
+        let device = queue.device();
+        let runtime = device.driver().runtime();
+        if runtime.name != driver::RUNTIME || !objects::is_open(runtime.instance) {
+            let error = Error::new(ErrorKind::InvalidArgument, "it is not a oneAPI device");
+            return Err(error.during("share a queue").on_device(device.id()));
+        }
+        // SAFETY: DRV-7: a driver with this runtime has queues of the open context, which are
+        // `sycl::queue`s, and the queue is alive.
+        unsafe { Self::copy(functions, queue.raw().as_ptr()) }
+    }
+
+    /// A reference to somebody else's queue.
+    ///
+    /// # Safety
+    /// `queue` is a `sycl::queue*` that is alive during the call, of the SYCL runtime that this
+    /// process uses (UNS-29).
+    pub unsafe fn copy_of(queue: NonNull<c_void>) -> Result<Self> {
+        let functions = library::load()?;
+        // SAFETY: UNS-29, which the caller keeps.
+        unsafe { Self::copy(functions, queue.as_ptr()) }
+    }
+
+    /// # Safety
+    /// UNS-31 of the table, and the queue is alive.
+    unsafe fn copy(functions: &'static Functions, queue: Object) -> Result<Self> {
+        // SAFETY: UNS-31, and the queue is alive, as the caller promises.
+        let copy = unsafe { (functions.queue_copy)(queue) };
+        // SAFETY: UNS-31: the copy was just made; `queue_delete` is for queues.
+        let copy = unsafe { Owned::new(copy, functions.queue_delete) };
+        copy.map(|queue| Self { queue }).ok_or_else(|| {
+            Error::new(ErrorKind::Driver, "SYCL makes no copy of the queue").during("share a queue")
+        })
+    }
+
+    /// The `sycl::queue*`, which is valid as long as this reference.
+    pub fn as_ptr(&self) -> *mut c_void {
+        self.queue.object()
+    }
+
+    /// Gives the `sycl::queue*` to the caller, who gives it back by [`from_raw`](Self::from_raw).
+    pub fn into_raw(self) -> *mut c_void {
+        self.queue.into_object()
+    }
+
+    /// Takes back what [`into_raw`](Self::into_raw) gave.
+    ///
+    /// # Safety
+    /// `into_raw` gave the pointer, and it was not taken back before.
+    pub unsafe fn from_raw(queue: NonNull<c_void>) -> Result<Self> {
+        let functions = library::load()?;
+        // SAFETY: UNS-31: `into_raw` gave the queue, which is the caller's; `queue_delete` is for
+        // queues.
+        let queue = unsafe { Owned::new(queue.as_ptr(), functions.queue_delete) };
+        let none = || Error::new(ErrorKind::InvalidArgument, "it is null").during("share a queue");
+        queue.map(|queue| Self { queue }).ok_or_else(none)
+    }
 }

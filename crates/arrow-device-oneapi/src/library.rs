@@ -4,7 +4,7 @@
 //! handed out is released through the table. The environment variable `ARROW_DEVICE_ONEAPI_LIBRARY`
 //! names another library to load.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::sync::OnceLock;
 
 use arrow_device::driver::LibraryUse;
@@ -49,30 +49,51 @@ pub(crate) fn load() -> Result<&'static Functions> {
 /// long as the process.
 pub(crate) unsafe fn give(functions: Functions) -> Result<()> {
     LIBRARY.enter().map_err(|error| error.during(OPERATION))?;
-    let refused = |message: &str| {
-        let error = Error::new(ErrorKind::InvalidArgument, message.to_owned());
-        Err(error.during(OPERATION))
-    };
     if functions.size != size_of::<Functions>() {
-        return refused(
+        return Err(refused(
             "the table of functions has another size than this version of the library's",
-        );
+        ));
     }
+    settle(Loaded { functions, _library: None })
+}
+
+/// Makes the table of this library the one of the process.
+///
+/// # Safety
+/// UNS-31: the library has dpctl's functions by dpctl's names, and its initialisers are sound.
+pub(crate) unsafe fn give_library(path: &OsStr) -> Result<()> {
+    LIBRARY.enter().map_err(|error| error.during(OPERATION))?;
+    // SAFETY: `Library::new` asks that the library's initialisers are sound, which the caller
+    // promises.
+    let opened = unsafe { Library::new(path) };
+    let name = path.to_string_lossy();
+    let opened = opened.map_err(|error| format!("{name}: {error}: {INSTALL}"));
+    let loaded = opened.and_then(|library| find_all(library, &name));
+    settle(
+        loaded
+            .map_err(|message| Error::new(ErrorKind::DriverMissing, message).during(OPERATION))?,
+    )
+}
+
+fn settle(given: Loaded) -> Result<()> {
+    let barrier = given.functions.barrier as usize;
     let mut is_taken = false;
     let loaded = LOADED.get_or_init(|| {
         is_taken = true;
-        Ok(begin(Loaded { functions, _library: None }))
+        Ok(begin(given))
     });
     // The barrier's address stands for the whole table: two runtimes have two such functions.
-    let is_known = loaded
-        .as_ref()
-        .is_ok_and(|loaded| loaded.functions.barrier as usize == functions.barrier as usize);
+    let is_known = loaded.as_ref().is_ok_and(|loaded| loaded.functions.barrier as usize == barrier);
     if is_taken || is_known {
         return Ok(());
     }
-    refused(
+    Err(refused(
         "this process uses another SYCL runtime already: give the functions before a device is opened or listed",
-    )
+    ))
+}
+
+fn refused(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message).during(OPERATION)
 }
 
 /// Has the runtime initialise itself, which the runtime does when it is first asked for its
@@ -156,11 +177,14 @@ unsafe fn functions_of(library: &'static Library) -> Result<Functions, String> {
             queue_context: symbol(library, "DPCTLQueue_GetContext")?,
             queue_device: symbol(library, "DPCTLQueue_GetDevice")?,
             queue_is_in_order: symbol(library, "DPCTLQueue_IsInOrder")?,
+            queue_copy: symbol(library, "DPCTLQueue_Copy")?,
+            queue_hash: symbol(library, "DPCTLQueue_Hash")?,
             queue_delete: symbol(library, "DPCTLQueue_Delete")?,
             copy: symbol(library, "DPCTLQueue_MemcpyWithEvents")?,
             barrier: symbol(library, "DPCTLQueue_SubmitBarrier")?,
             barrier_for: symbol(library, "DPCTLQueue_SubmitBarrierForEvents")?,
             event_status: symbol(library, "DPCTLEvent_GetCommandExecutionStatus")?,
+            event_copy: symbol(library, "DPCTLEvent_Copy")?,
             event_delete: symbol(library, "DPCTLEvent_Delete")?,
             allocate_device: symbol(library, "DPCTLaligned_alloc_device")?,
             allocate_host: symbol(library, "DPCTLaligned_alloc_host")?,

@@ -14,6 +14,7 @@ use arrow_device::driver::PerProcess;
 use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 use crate::functions::{ALL_DEVICES, Functions, IN_ORDER, Object};
+use crate::lanes::Lanes;
 
 /// An object that is given back when the owner is dropped.
 pub(crate) struct Owned {
@@ -34,7 +35,8 @@ impl Owned {
     /// # Safety
     /// UNS-31: `delete` gives back objects of this type; the object is the caller's.
     pub(crate) unsafe fn new(object: Object, delete: unsafe extern "C" fn(Object)) -> Option<Self> {
-        (!object.is_null()).then_some(Self { object, delete })
+        // Not `then_some`, which would make an owner of null and give null back.
+        (!object.is_null()).then(|| Self { object, delete })
     }
 
     pub(crate) fn object(&self) -> Object {
@@ -169,6 +171,8 @@ pub(crate) struct Context {
     number: usize,
     /// Each allocation of this crate's, by its address.
     allocations: Mutex<BTreeMap<usize, OwnAllocation>>,
+    /// What the queues of the context were given here.
+    lanes: Lanes,
 }
 
 impl fmt::Debug for Context {
@@ -204,6 +208,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether a context with this number is open.
+pub(crate) fn is_open(number: usize) -> bool {
+    let contexts = lock(CONTEXTS.get());
+    contexts.open.iter().filter_map(Weak::upgrade).any(|open| open.number == number)
+}
+
 impl Context {
     /// Returns the one owner of this context, and takes the object over.
     ///
@@ -229,8 +239,8 @@ impl Context {
         }
         contexts.count += 1;
         let number = contexts.count;
-        let allocations = Mutex::default();
-        let made = Arc::new(Self { functions, context, number, allocations });
+        let (allocations, lanes) = (Mutex::default(), Lanes::new(functions));
+        let made = Arc::new(Self { functions, context, number, allocations, lanes });
         contexts.open.push(Arc::downgrade(&made));
         Ok(made)
     }
@@ -241,6 +251,10 @@ impl Context {
 
     pub(crate) fn number(&self) -> usize {
         self.number
+    }
+
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.lanes
     }
 
     /// The kind of memory at an address, by the table's numbers. The address 0 has no memory.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::devices::{Context, Device, DeviceList};
 use crate::memory;
 use crate::objects::{self, Handle, find, give, take};
-use crate::queues::{Event, FAILS_NEXT, Queue};
+use crate::queues::{self, Event, FAILS_NEXT, FAILS_NEXT_ALONE, Queue};
 use crate::work::Signal;
 
 /// Keeps all work that is submitted to a queue later from its start, until
@@ -29,7 +29,20 @@ extern "C" fn simulated_sycl_open(gate: Handle) {
     }
 }
 
-/// Has the next copy fail that is submitted to any queue.
+/// Has the next copy fail that is submitted to any queue. The work behind it goes on as if the copy
+/// had gone well, and says that it is complete.
+#[unsafe(no_mangle)]
+extern "C" fn simulated_sycl_fail_next_alone() {
+    FAILS_NEXT_ALONE.store(true, Ordering::SeqCst);
+}
+
+/// How many barriers were submitted.
+#[unsafe(no_mangle)]
+extern "C" fn simulated_sycl_barriers() -> u64 {
+    queues::barriers()
+}
+
+/// Has the next copy fail that is submitted to any queue, and with it the work behind it.
 #[unsafe(no_mangle)]
 extern "C" fn simulated_sycl_fail_next() {
     FAILS_NEXT.store(true, Ordering::SeqCst);

@@ -23,8 +23,10 @@
 //!   counted as mistakes and printed.
 //!
 //! Beside dpctl's functions there are some for tests: `simulated_sycl_gate` and
-//! `simulated_sycl_open` hold a queue back, `simulated_sycl_fail_next` has the next copy fail,
-//! `simulated_sycl_live` counts objects, and `simulated_sycl_mistakes` counts mistakes.
+//! `simulated_sycl_open` hold a queue back. `simulated_sycl_fail_next` has the next copy fail with
+//! all that is behind it, and `simulated_sycl_fail_next_alone` has it fail alone.
+//! `simulated_sycl_live` counts objects, `simulated_sycl_barriers` counts barriers, and
+//! `simulated_sycl_mistakes` counts mistakes.
 //!
 //! What is not simulated: kernels, profiling, several platforms, and parts of devices, of which
 //! only the refusal of an id can be seen (`simulated_sycl_part_of_device`).

@@ -5,7 +5,7 @@
 //! DPC++ 2026.2 does where the barrier itself waits for a task of the host.
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::devices::{Context, Device};
@@ -38,6 +38,14 @@ struct Ends {
 pub(crate) struct Event(Arc<Signal>);
 
 pub(crate) static FAILS_NEXT: AtomicBool = AtomicBool::new(false);
+/// The same for a copy whose failure the work behind it does not share.
+pub(crate) static FAILS_NEXT_ALONE: AtomicBool = AtomicBool::new(false);
+static BARRIERS: AtomicU64 = AtomicU64::new(0);
+
+/// How many barriers were submitted to any queue.
+pub(crate) fn barriers() -> u64 {
+    BARRIERS.load(Ordering::SeqCst)
+}
 
 impl Event {
     pub(crate) fn of(signal: Arc<Signal>) -> Self {
@@ -96,6 +104,16 @@ extern "C" fn DPCTLQueue_Delete(queue: Handle) {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn DPCTLQueue_Copy(queue: Handle) -> Handle {
+    find::<Queue>(queue).map_or(ptr::null_mut(), give)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn DPCTLQueue_Hash(queue: Handle) -> usize {
+    find::<Queue>(queue).map_or(0, |queue| Arc::as_ptr(&queue).addr())
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn DPCTLQueue_GetContext(queue: Handle) -> Handle {
     find::<Queue>(queue).map_or(ptr::null_mut(), |queue| give(queue.context.clone()))
 }
@@ -129,8 +147,13 @@ unsafe extern "C" fn DPCTLQueue_MemcpyWithEvents(
     if !(memory::may_use(context, to, len) && memory::may_use(context, from, len)) {
         return ptr::null_mut();
     }
-    let fails = FAILS_NEXT.swap(false, Ordering::SeqCst);
-    let task = if fails { Task::Fail } else { Task::Copy { to, from, len } };
+    let task = if FAILS_NEXT.swap(false, Ordering::SeqCst) {
+        Task::Fail { is_shared: true }
+    } else if FAILS_NEXT_ALONE.swap(false, Ordering::SeqCst) {
+        Task::Fail { is_shared: false }
+    } else {
+        Task::Copy { to, from, len }
+    };
     give(Arc::new(Event(queue.submit(task, false, &signals))))
 }
 
@@ -150,6 +173,7 @@ unsafe fn signals(events: *const Handle, count: usize) -> Option<Vec<Arc<Signal>
 #[unsafe(no_mangle)]
 extern "C" fn DPCTLQueue_SubmitBarrier(queue: Handle) -> Handle {
     let Some(queue) = find::<Queue>(queue) else { return ptr::null_mut() };
+    BARRIERS.fetch_add(1, Ordering::SeqCst);
     give(Arc::new(Event(queue.submit(Task::Nothing, true, &[]))))
 }
 
@@ -164,6 +188,7 @@ unsafe extern "C" fn DPCTLQueue_SubmitBarrierForEvents(
     let Some(queue) = find::<Queue>(queue) else { return ptr::null_mut() };
     // SAFETY: the list has so many events, as the caller promises.
     let Some(signals) = (unsafe { signals(events, count) }) else { return ptr::null_mut() };
+    BARRIERS.fetch_add(1, Ordering::SeqCst);
     give(Arc::new(Event(queue.submit(Task::Nothing, true, &signals))))
 }
 

@@ -9,7 +9,7 @@ use crate::shell;
 const C_FOLDERS: [(&str, &[&str]); 2] = [
     (
         "crates/arrow-device-capi/include/arrow_device",
-        &["arrow_device.h", "schema.h", "share.h", "driver.h", "vulkan.h"],
+        &["arrow_device.h", "schema.h", "share.h", "driver.h", "vulkan.h", "oneapi.h"],
     ),
     ("crates/arrow-device-abi/include/arrow_device", &["abi.h", "dlpack_abi.h"]),
 ];

@@ -247,11 +247,11 @@ pub(crate) const TIERS: &[Tier] = &[
     },
     Tier {
         name: "oneapi",
-        purpose: "the oneAPI devices on Intel's SYCL runtime, and the table that the C++ header fills",
-        // The packages are half a gigabyte. The first tier runs the same tests on the simulated
-        // runtime.
+        purpose: "the oneAPI devices on Intel's SYCL runtime, the table that the C++ header fills, and arrays of dpctl and dpnp",
+        // The packages are three quarters of a gigabyte. The first tier runs the tests of the
+        // devices on the simulated runtime.
         when: When::Everything,
-        needs: &[setup::PYTHON, setup::CPP_COMPILER, setup::SYCL],
+        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES, setup::CPP_COMPILER, setup::SYCL],
         gains_from: &[],
         variables: &[],
         command: &["cargo", "xtask", "oneapi"],

@@ -194,6 +194,9 @@ ARDEV_CHECK int ardev_device_open(ArrowDeviceType device_type, int64_t device_id
 #define ARDEV_MEMORY_HOST_VISIBLE 2
 // ARROW_DEVICE_VULKAN: the device's own, in which the host does not look.
 #define ARDEV_MEMORY_DEVICE_ONLY 3
+// ARROW_DEVICE_ONEAPI: unified shared memory of the host, or that moves between host and device.
+#define ARDEV_MEMORY_USM_HOST 4
+#define ARDEV_MEMORY_USM_SHARED 5
 
 ARDEV_CHECK int ardev_device_open_with(ArrowDeviceType device_type, int64_t device_id, int32_t memory,
                                        struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
@@ -201,7 +204,8 @@ ARDEV_CHECK int ardev_device_open_with(ArrowDeviceType device_type, int64_t devi
 // Opens a device of a context that the application made: for ARROW_DEVICE_OPENCL a cl_context and a
 // cl_device_id. The context is retained as long as it is needed. CUDA and ROCm do not need this
 // function: ardev_device_open opens the primary context of a device, in which all data is. Adopt
-// only streams of that context. For Vulkan there is ardev_device_open_vulkan.
+// only streams of that context. For Vulkan there is ardev_device_open_vulkan,
+// and for oneAPI ardev_device_open_oneapi.
 ARDEV_CHECK int ardev_device_open_in(ArrowDeviceType device_type, void* context, void* device, int32_t memory,
                                      struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
@@ -329,6 +333,7 @@ ARDEV_CHECK int ardev_event_wait(const struct ardev_event* event, int64_t timeou
 void ardev_event_free(struct ardev_event* ARDEV_NULLABLE event);
 
 #include "vulkan.h"
+#include "oneapi.h"
 #include "driver.h"
 #include "schema.h"
 

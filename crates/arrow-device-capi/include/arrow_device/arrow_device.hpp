@@ -135,7 +135,9 @@ enum class Memory : int32_t {
   automatic = ARDEV_MEMORY_AUTOMATIC,
   svm = ARDEV_MEMORY_SVM,
   host_visible = ARDEV_MEMORY_HOST_VISIBLE,
-  device_only = ARDEV_MEMORY_DEVICE_ONLY
+  device_only = ARDEV_MEMORY_DEVICE_ONLY,
+  usm_host = ARDEV_MEMORY_USM_HOST,
+  usm_shared = ARDEV_MEMORY_USM_SHARED
 };
 
 class Device : public detail::Owner<ardev_device, ardev_device_free> {
@@ -175,6 +177,19 @@ class Device : public detail::Owner<ardev_device, ardev_device_free> {
       return ardev_device_open_vulkan(&handles, queues.data(), queues.size(), static_cast<int32_t>(memory),
                                       detail::kept(std::move(release)), detail::call_and_delete<F>, out, error);
     }));
+  }
+  // The oneAPI device of a `sycl::queue` of the application's, in the context of that queue.
+  [[nodiscard]] static Outcome<Device> open_oneapi(void* queue, Memory memory = Memory::automatic) {
+    return detail::outcome(detail::made<Device>([&](auto out, auto error) {
+      return ardev_device_open_oneapi(queue, static_cast<int32_t>(memory), out, error);
+    }));
+  }
+  // Takes the table that `arrow_device::sycl::make_functions` returns, before a oneAPI device is
+  // opened or listed.
+  template <typename Table>
+  static Outcome<void> use_oneapi_functions(const Table& table) {
+    return detail::outcome(
+        detail::done([&](auto error) { return ardev_oneapi_use_functions(&table, sizeof(Table), error); }));
   }
   // A device that is open in this process, whoever opened it.
   [[nodiscard]] static Outcome<Device> find(ArrowDeviceType device_type, int64_t device_id) {

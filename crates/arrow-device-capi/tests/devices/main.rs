@@ -9,6 +9,8 @@
 
 #[cfg(feature = "cuda")]
 mod cuda;
+#[cfg(feature = "oneapi")]
+mod oneapi;
 #[cfg(feature = "opencl")]
 mod opencl;
 #[cfg(feature = "rocm")]

@@ -73,6 +73,7 @@ fn a_prefix_that_is_not_absolute_is_one_from_here() {
         "dlpack_abi.h",
         "driver.h",
         "exchange.hpp",
+        "oneapi.h",
         "result.hpp",
         "schema.h",
         "share.h",

@@ -80,8 +80,10 @@ fn program() -> PathBuf {
             }
         }
         // Handles that nobody may follow are only passed where something else is wrong, or where
-        // there is no Vulkan.
-        if name == "ardev_device_open_vulkan" && cfg!(feature = "vulkan") {
+        // there is no Vulkan and no oneAPI.
+        let is_followed = name == "ardev_device_open_vulkan" && cfg!(feature = "vulkan")
+            || name == "ardev_device_open_oneapi" && cfg!(feature = "oneapi");
+        if is_followed {
             variants.retain(|variant| variant.expected == "EINVAL");
         }
         for variant in &variants {
@@ -168,6 +170,10 @@ impl Function<'_> {
             ("ardev_sender_wait", "0") => "ETIMEDOUT",
             // The host is no Vulkan device.
             (name, "0") if name.contains("vulkan") => match cfg!(feature = "vulkan") {
+                true => "EINVAL",
+                false => "ENOSYS",
+            },
+            (name, "0") if name.contains("oneapi") => match cfg!(feature = "oneapi") {
                 true => "EINVAL",
                 false => "ENOSYS",
             },

@@ -35,7 +35,7 @@ pub(crate) fn header() -> String {
 pub(crate) fn header_in(folder: &Path) -> String {
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
     let mut header = read("arrow_device.h");
-    for name in ["vulkan.h", "driver.h", "schema.h", "share.h"] {
+    for name in ["vulkan.h", "oneapi.h", "driver.h", "schema.h", "share.h"] {
         let include = format!("#include \"{name}\"\n");
         // Version 0.1 has three of them.
         let is_there = folder.join(name).exists();

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,12 +55,15 @@ struct functions {
   void* (*queue_context)(void* queue);
   void* (*queue_device)(void* queue);
   bool (*queue_is_in_order)(void* queue);
+  void* (*queue_copy)(void* queue);
+  std::size_t (*queue_hash)(void* queue);
   void (*queue_delete)(void* queue);
   void* (*copy)(void* queue, void* to, const void* from, std::size_t bytes, void* const* events,
                 std::size_t count);
   void* (*barrier)(void* queue);
   void* (*barrier_for)(void* queue, void* const* events, std::size_t count);
   int (*event_status)(void* event);
+  void* (*event_copy)(void* event);
   void (*event_delete)(void* event);
   void* (*allocate_device)(std::size_t alignment, std::size_t bytes, void* queue);
   void* (*allocate_host)(std::size_t alignment, std::size_t bytes, void* queue);
@@ -235,6 +239,12 @@ inline functions make_functions() {
   table.queue_is_in_order = [](void* queue) {
     return or_else(false, [&] { return at<api::queue>(queue).is_in_order(); });
   };
+  table.queue_copy = [](void* queue) {
+    return made([&] { return api::queue(at<api::queue>(queue)); });
+  };
+  table.queue_hash = [](void* queue) {
+    return or_else(std::size_t{0}, [&] { return std::hash<api::queue>{}(at<api::queue>(queue)); });
+  };
   table.queue_delete = [](void* queue) { deleted<api::queue>(queue); };
   table.copy = [](void* queue, void* to, const void* from, std::size_t bytes, void* const* events,
                   std::size_t count) {
@@ -263,6 +273,9 @@ inline functions make_functions() {
   };
   table.event_status = [](void* event) {
     return or_else(0, [&] { return status(at<api::event>(event)); });
+  };
+  table.event_copy = [](void* event) {
+    return made([&] { return api::event(at<api::event>(event)); });
   };
   table.event_delete = [](void* event) { deleted<api::event>(event); };
   table.allocate_device = [](std::size_t alignment, std::size_t bytes, void* queue) {

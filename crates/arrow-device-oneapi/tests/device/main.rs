@@ -11,9 +11,11 @@
     clippy::unwrap_used
 )]
 
+mod attacks;
 mod contexts;
 mod copies;
 mod events;
+mod failures;
 mod faulty;
 mod flush;
 #[cfg(unix)]

@@ -104,6 +104,19 @@ impl Runtime {
         unsafe { delete(object) };
     }
 
+    /// How many barriers the simulated runtime was given.
+    pub(crate) fn barriers(&self) -> u64 {
+        let barriers: unsafe extern "C" fn() -> u64 = self.function("simulated_sycl_barriers");
+        unsafe { barriers() }
+    }
+
+    /// Has the next copy fail that the simulated runtime is given. What is behind the copy says
+    /// that it went well.
+    pub(crate) fn fail_next_alone(&self) {
+        let fail: unsafe extern "C" fn() = self.function("simulated_sycl_fail_next_alone");
+        unsafe { fail() };
+    }
+
     /// How many objects are alive, by the simulated runtime's numbers.
     pub(crate) fn live(&self, what: c_int) -> u64 {
         let live: unsafe extern "C" fn(c_int) -> u64 = self.function("simulated_sycl_live");

@@ -11,7 +11,7 @@ use arrow_device_testkit::suite::Suite;
 use crate::support::{self, Runtime, runtime};
 
 /// A table of the runtime's functions, as an engine has one.
-fn table(runtime: &Runtime) -> Functions {
+pub(crate) fn table(runtime: &Runtime) -> Functions {
     Functions {
         size: size_of::<Functions>(),
         list_devices: runtime.function("DPCTLDeviceMgr_GetDevices"),
@@ -33,11 +33,14 @@ fn table(runtime: &Runtime) -> Functions {
         queue_context: runtime.function("DPCTLQueue_GetContext"),
         queue_device: runtime.function("DPCTLQueue_GetDevice"),
         queue_is_in_order: runtime.function("DPCTLQueue_IsInOrder"),
+        queue_copy: runtime.function("DPCTLQueue_Copy"),
+        queue_hash: runtime.function("DPCTLQueue_Hash"),
         queue_delete: runtime.function("DPCTLQueue_Delete"),
         copy: runtime.function("DPCTLQueue_MemcpyWithEvents"),
         barrier: runtime.function("DPCTLQueue_SubmitBarrier"),
         barrier_for: runtime.function("DPCTLQueue_SubmitBarrierForEvents"),
         event_status: runtime.function("DPCTLEvent_GetCommandExecutionStatus"),
+        event_copy: runtime.function("DPCTLEvent_Copy"),
         event_delete: runtime.function("DPCTLEvent_Delete"),
         allocate_device: runtime.function("DPCTLaligned_alloc_device"),
         allocate_host: runtime.function("DPCTLaligned_alloc_host"),
@@ -88,7 +91,7 @@ fn a_table_that_comes_too_late_or_has_another_size_is_refused() {
 static STATUS_OF_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// An engine's status, which tells failed work from work of which nothing is known.
-unsafe extern "C" fn status(event: Object) -> c_int {
+pub(crate) unsafe extern "C" fn status(event: Object) -> c_int {
     let ask: unsafe extern "C" fn(Object) -> c_int =
         runtime().function("DPCTLEvent_GetCommandExecutionStatus");
     match unsafe { ask(event) } {
@@ -108,11 +111,14 @@ fn an_engines_table_tells_that_work_has_failed() {
         let given = Functions { event_status: status, ..table(runtime) };
         unsafe { use_functions(given) }.unwrap();
         let device = arrow_device_oneapi::open(0).unwrap();
-        let fail: unsafe extern "C" fn() = runtime.function("simulated_sycl_fail_next");
-        let fail = || unsafe { fail() };
-        let report = Suite::new(&device).over([]).failing(&fail).run();
-        report.assert();
-        assert!(STATUS_OF_FAILED.load(Ordering::SeqCst));
+        // What comes behind failed work fails as well, or the runtime says that it went well.
+        for name in ["simulated_sycl_fail_next", "simulated_sycl_fail_next_alone"] {
+            let fail: unsafe extern "C" fn() = runtime.function(name);
+            let fail = || unsafe { fail() };
+            let report = Suite::new(&device).over([]).failing(&fail).run();
+            report.assert();
+            assert!(STATUS_OF_FAILED.swap(false, Ordering::SeqCst), "{name}");
+        }
         runtime.assert_no_mistakes();
     });
 }
