@@ -117,6 +117,8 @@ try {
     }
   });
 
+  await test("the file of the demonstration is what its script makes", () => void output("node", ["demo/make.mjs", "--check"]));
+
   await test("the demonstration filters on the GPU what the host filters, and shows it", async () => {
     const demo = await browser.open(`${url}/demo/`, (line) => logged.push(line));
     const state = `document.querySelector("main").dataset.state`;

@@ -105,12 +105,6 @@ extern "C" fn release(object: i32) {
     deferred::release_finished();
 }
 
-/// How many objects JavaScript has not released.
-#[unsafe(no_mangle)]
-extern "C" fn object_count() -> usize {
-    objects::count()
-}
-
 /// The last error, as an output: its kind and its text, with a line break between.
 #[unsafe(no_mangle)]
 extern "C" fn take_error() -> i32 {

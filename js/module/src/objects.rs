@@ -141,11 +141,6 @@ pub(crate) fn with<T>(number: i32, look: impl FnOnce(&mut Object) -> Result<T>) 
     result
 }
 
-/// How many objects there are.
-pub(crate) fn count() -> usize {
-    TABLE.with_borrow(|table| table.slots.iter().flatten().count())
-}
-
 /// An error: no such object, or one of another kind.
 #[cold]
 pub(crate) fn unknown(number: i32) -> Error {
