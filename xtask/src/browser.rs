@@ -1,4 +1,5 @@
-//! `cargo xtask browser`: builds the package for JavaScript, and runs its tests in headless Chromium.
+//! `cargo xtask browser`: builds the package for JavaScript, and runs its tests in headless
+//! Chromium.
 //!
 //! The packages of npm that the tests use are in `js/node_modules`, in the versions of
 //! `js/package-lock.json`.

@@ -4,12 +4,12 @@
 //! gpu-bundle`.
 //!
 //! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets,
-//! [`miri`] those under Miri, [`browser`] those in a browser, [`python`] those of the Python package, [`platforms`] those on
-//! other targets, [`setup`] finds and installs the tools they use, [`peers`] those that are other
-//! implementations of Arrow, [`released`] checks what released packages make of the interface,
-//! [`requirements`] and [`lint`] look at the tree, [`bench`] measures, [`bundle`] packs what runs
-//! on a machine with a GPU, [`book`] builds the book, and [`shell`] runs the commands of all of
-//! them.
+//! [`miri`] those under Miri, [`browser`] those in a browser, [`python`] those of the Python
+//! package, [`platforms`] those on other targets, [`setup`] finds and installs the tools they use,
+//! [`peers`] those that are other implementations of Arrow, [`released`] checks what released
+//! packages make of the interface, [`requirements`] and [`lint`] look at the tree, [`bench`]
+//! measures, [`bundle`] packs what runs on a machine with a GPU, [`book`] builds the book, and
+//! [`shell`] runs the commands of all of them.
 
 mod bench;
 mod book;

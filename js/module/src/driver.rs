@@ -23,12 +23,24 @@ use arrow_device::driver::{
 };
 use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue, Result};
 
-use crate::page::{self, Way};
+use crate::page;
 
 /// The device copies this many bytes, at multiples of this number.
 const UNIT: u64 = 4;
 /// The largest `minStorageBufferOffsetAlignment` of the specification.
 const ALIGNMENT: usize = 256;
+
+/// The direction of a list of copies, as the page is told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Way {
+    /// From this module's memory to the device, taken in the call.
+    Up = 0,
+    /// From the device to this module's memory.
+    Down = 1,
+    /// From one buffer of the device to another.
+    Within = 2,
+}
 
 /// A copy as the page reads it. Where a side is this module's memory, its place is an address.
 #[derive(Clone, Copy, Debug)]
@@ -134,11 +146,11 @@ unsafe fn mark_of(event: Raw<Event>) -> u64 {
 // (DRV-4). The page reaches a mark when the promise of `onSubmittedWorkDone`, made behind all that
 // was submitted, has been kept, and the bytes of all reads in front of the mark have come down
 // (DRV-17 to DRV-19). The page counts submissions to the queue, also those of the application, so
-// that it knows whether there are any behind the last mark. Nothing waits (DRV-5). The flag of the loss is looked at by each operation,
-// and the page writes no bytes into memory after it has set the flag (DRV-21, DRV-28). What
-// is refused later is told by the promise of the call that submitted it, as the head of this file
-// says, and no array of that call is given out (DRV-27). Functions of the page do not unwind
-// (DRV-2). Buffers and marks are numbers (DRV-1).
+// that it knows whether there are any behind the last mark. Nothing waits (DRV-5). The flag of the
+// loss is looked at by each operation, and the page writes no bytes into memory after it has set
+// the flag (DRV-21, DRV-28). What is refused later is told by the promise of the call that
+// submitted it, as the head of this file says, and no array of that call is given out (DRV-27).
+// Functions of the page do not unwind (DRV-2). Buffers and marks are numbers (DRV-1).
 unsafe impl Driver for PageDriver {
     fn id(&self) -> DeviceId {
         DeviceId::new(DeviceType::WEBGPU, self.number.into())

@@ -20,8 +20,10 @@ mod exports;
 mod objects;
 #[cfg(target_family = "wasm")]
 mod page;
-#[cfg(all(test, not(target_family = "wasm")))]
+#[cfg(test)]
+#[cfg(not(target_family = "wasm"))]
 #[path = "stand_in.rs"]
 mod page;
-#[cfg(all(test, not(target_family = "wasm")))]
+#[cfg(test)]
+#[cfg(not(target_family = "wasm"))]
 mod suite;

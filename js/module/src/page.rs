@@ -1,18 +1,6 @@
 //! What the page does for the module. `js/page.js` has the functions.
 
-use crate::driver::PageRegion;
-
-/// The direction of a list of copies, as the page is told it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum Way {
-    /// From this module's memory to the device, taken in the call.
-    Up = 0,
-    /// From the device to this module's memory.
-    Down = 1,
-    /// From one buffer of the device to another.
-    Within = 2,
-}
+use crate::driver::{PageRegion, Way};
 
 #[link(wasm_import_module = "page")]
 unsafe extern "C" {

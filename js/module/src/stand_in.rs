@@ -6,18 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::driver::PageRegion;
-
-/// The direction of a list of copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// From the host to the device, taken in the call.
-    Up,
-    /// From the device to the host.
-    Down,
-    /// From one buffer of the device to another.
-    Within,
-}
+use crate::driver::{PageRegion, Way};
 
 /// Work of a device.
 enum Work {

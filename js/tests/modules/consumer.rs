@@ -1,5 +1,5 @@
-//! A WebAssembly module that takes an array over by the C device data interface. It has never heard of arrow-device, nor
-//! of the module that made the array.
+//! A WebAssembly module that takes an array over by the C device data interface. It has never heard
+//! of arrow-device, nor of the module that made the array.
 //!
 //! `consume` moves the first column out, and releases the rest. `finish` releases the column.
 
@@ -27,7 +27,8 @@ fn release(at: usize, place: usize) {
     let callback = word(at + place) as usize;
     if callback != 0 {
         // SAFETY: a release callback is such a function, by its place in the table of functions.
-        let callback = unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(usize)>(callback) };
+        let callback =
+            unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(usize)>(callback) };
         // SAFETY: the struct is not released.
         unsafe { callback(at) };
     }
@@ -61,7 +62,8 @@ pub extern "C" fn my_free(address: usize) {
     LIVE.lock().unwrap().0 -= 1;
 }
 
-/// Returns the number of the buffer with the column's values, 0 where the structs are not those of one column.
+/// Returns the number of the buffer with the column's values, 0 where the structs are not those of
+/// one column.
 #[unsafe(no_mangle)]
 pub extern "C" fn consume(schema: usize, array: usize) -> u32 {
     release(schema, SCHEMA_RELEASE);

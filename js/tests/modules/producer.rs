@@ -1,8 +1,9 @@
-//! A WebAssembly module with an array in a GPU's buffer, and structs of its own for the C device data interface. It has
-//! never heard of arrow-device, nor of the module that will use the array.
+//! A WebAssembly module with an array in a GPU's buffer, and structs of its own for the C device
+//! data interface. It has never heard of arrow-device, nor of the module that will use the array.
 //!
-//! It knows the buffer by a number of its own, which the page gave it. The array is a batch of one column of 32-bit
-//! integers, made by `make`. `released` says how many of its structs were released.
+//! It knows the buffer by a number of its own, which the page gave it. The array is a batch of one
+//! column of 32-bit integers, made by `make`. `released` says how many of its structs were
+//! released.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{c_char, c_void};
@@ -119,7 +120,11 @@ fn node(length: i64, buffers: Vec<*const c_void>, children: Vec<*mut ArrowArray>
     }
 }
 
-fn field(format: &'static [u8], name: &'static [u8], children: Vec<*mut ArrowSchema>) -> ArrowSchema {
+fn field(
+    format: &'static [u8],
+    name: &'static [u8],
+    children: Vec<*mut ArrowSchema>,
+) -> ArrowSchema {
     ArrowSchema {
         format: format.as_ptr().cast(),
         name: name.as_ptr().cast(),
@@ -133,10 +138,14 @@ fn field(format: &'static [u8], name: &'static [u8], children: Vec<*mut ArrowSch
     }
 }
 
-/// Makes a batch of one column with these many numbers, which lie in this buffer of this device. Returns the address of
-/// the schema; the array is behind it.
+/// Makes a batch of one column with these many numbers, which lie in this buffer of this device.
+/// Returns the address of the schema; the array is behind it.
 #[unsafe(no_mangle)]
-pub extern "C" fn make(buffer: usize, length: u32, device_id: u32) -> *mut (ArrowSchema, ArrowDeviceArray) {
+pub extern "C" fn make(
+    buffer: usize,
+    length: u32,
+    device_id: u32,
+) -> *mut (ArrowSchema, ArrowDeviceArray) {
     let length = i64::from(length);
     let column = leaked(node(length, vec![ptr::null(), buffer as *const c_void], Vec::new()));
     let array = ArrowDeviceArray {
