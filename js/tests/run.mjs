@@ -45,12 +45,26 @@ try {
   // The test says that it is skipped.
 }
 
+/** A test that waits for something that never comes has failed. */
+const DEADLINE_MS = 60_000;
+async function inTime(promise) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error("the test does not end")), DEADLINE_MS);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 const results = { passed: 0, failed: 0, skipped: 0 };
 async function test(name, body) {
   if (!name.includes(part)) return;
   let [word, lines] = ["ok", ""];
   try {
-    const skipped = await body();
+    const skipped = await inTime(body());
     if (skipped) lines = skipped;
     results[skipped ? "skipped" : "passed"] += 1;
     if (skipped) word = "skipped";

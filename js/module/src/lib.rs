@@ -2,9 +2,9 @@
 //!
 //! WebGPU is an interface of JavaScript: a `GPUBuffer` is an object of the page, which no module
 //! has in its memory. The module knows each buffer and each device by a number that the page gave
-//! out, and the [`page`] does what the [`driver`] asks for. JavaScript calls the functions of
-//! [`exports`], which read Arrow IPC onto the GPU, write batches as Arrow IPC, and exchange arrays
-//! as C structs in this module's memory.
+//! out, and the page does what the driver asks for. JavaScript calls the functions of `exports`,
+//! which read Arrow IPC onto the GPU, write batches as Arrow IPC, and exchange arrays as C structs
+//! in this module's memory.
 //!
 //! A page may not block. No function here waits: a copy to the host is polled each time that the
 //! page has been told by its GPU that work is done.
