@@ -1,17 +1,19 @@
 //! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask miri`, `cargo
 //! xtask python`, `cargo xtask peers`, `cargo xtask platforms`, `cargo xtask requirements`, `cargo
-//! xtask lint`, `cargo xtask bench`, `cargo xtask book`, `cargo xtask gpu-bundle`.
+//! xtask lint`, `cargo xtask bench`, `cargo xtask book`, `cargo xtask browser`, `cargo xtask
+//! gpu-bundle`.
 //!
 //! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets,
-//! [`miri`] those under Miri, [`python`] the tests of the Python package, [`platforms`] those on
-//! other targets, [`setup`] finds and installs the tools they use, [`peers`] those that are other
-//! implementations of Arrow, [`released`] checks what released packages make of the interface,
-//! [`requirements`] and [`lint`] look at the tree, [`bench`] measures, [`bundle`] packs what runs
-//! on a machine with a GPU, [`book`] builds the book, and [`shell`] runs the commands of all of
-//! them.
+//! [`miri`] those under Miri, [`browser`] those in a browser, [`python`] those of the Python
+//! package, [`platforms`] those on other targets, [`setup`] finds and installs the tools they use,
+//! [`peers`] those that are other implementations of Arrow, [`released`] checks what released
+//! packages make of the interface, [`requirements`] and [`lint`] look at the tree, [`bench`]
+//! measures, [`bundle`] packs what runs on a machine with a GPU, [`book`] builds the book, and
+//! [`shell`] runs the commands of all of them.
 
 mod bench;
 mod book;
+mod browser;
 mod bundle;
 mod dist;
 mod fuzz;
@@ -54,6 +56,9 @@ cargo xtask miri [rest]
 cargo xtask platforms [rest]
     Check and test the library for other targets, in WebAssembly and under emulators, as far as their tools are
     there; with `rest` run those tests that take long, and no others.
+
+cargo xtask browser
+    Build the package for JavaScript in js, and run its tests in headless Chromium.
 
 cargo xtask oneapi
     Run the tests of the oneAPI devices on the SYCL runtime in target/oneapi.
@@ -111,6 +116,7 @@ fn main() -> ExitCode {
             fuzz_wish(options).and_then(|(target, seconds)| fuzz::fuzz(target, seconds))
         }
         ["oneapi"] => oneapi::test(),
+        ["browser"] => browser::test(),
         ["python"] => python::test(python::Part::Package),
         ["python", "tensors"] => python::test(python::Part::Tensors),
         ["python", "ray"] => python::test(python::Part::Ray),

@@ -75,6 +75,11 @@ pub(crate) fn has_python() -> bool {
     shell::output_of(&["python3", "-c", "import ensurepip, venv"]).is_some()
 }
 
+/// The Python that has the wheels, if they are installed.
+pub(crate) fn environment_python() -> PathBuf {
+    folder().join("venv/bin/python")
+}
+
 /// Installs the wheels.
 pub(crate) fn install_wheels() -> Result<(), String> {
     install_into(&folder().join("venv"), WHEELS)

@@ -3,7 +3,7 @@
 //! Looking never installs anything. Installing happens only for `--setup`, says first what it will
 //! do, and uses the system's package manager, rustup, cargo and, in a folder of its own, pip.
 
-use crate::{oneapi, peers, python, shell};
+use crate::{browser, oneapi, peers, python, shell};
 
 /// The oldest Rust the project promises to build with; the workspace manifest is the one place that
 /// says it.
@@ -375,6 +375,13 @@ pub(crate) const NODE: Tool = Tool {
     name: "node",
     is_present: || shell::output_of(&["node", "--version"]).is_some(),
     source: Source::Debian("nodejs"),
+};
+
+/// Builds the package for JavaScript, and compares what it does.
+pub(crate) const NPM_PACKAGES: Tool = Tool {
+    name: "apache-arrow for JavaScript and TypeScript",
+    is_present: browser::has_packages,
+    source: Source::Python(browser::install_packages),
 };
 
 /// Runs programs of other processors.

@@ -362,6 +362,16 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Tests,
     },
     Tier {
+        name: "browser",
+        purpose: "the package for JavaScript, with data on a GPU of a browser, and its demonstration",
+        when: When::All,
+        needs: &[setup::WASM_TARGET, setup::CHROMIUM, setup::NODE, setup::NPM, setup::NPM_PACKAGES],
+        gains_from: &[setup::GOLDEN_FILES, setup::PYTHON, setup::PEER_WHEELS],
+        variables: &[],
+        command: &["cargo", "xtask", "browser"],
+        kind: Kind::Tests,
+    },
+    Tier {
         name: "swiftshader",
         purpose: "the Vulkan devices on a second driver, with other alignments and other kinds of semaphores",
         when: When::All,

@@ -201,7 +201,7 @@ pub(crate) fn is_asking() -> bool {
 
 /// Waits until the library's thread has returned from a driver. The wait is bounded: the thread may
 /// be gone by now, as threads are when a library of Windows is unloaded.
-#[cfg(not(miri))]
+#[cfg(not(any(miri, all(target_family = "wasm", target_os = "unknown"))))]
 fn wait_for_asking() {
     /// How many times the end of the process looks whether such a call is over.
     const LOOKS: u32 = 200;
