@@ -256,7 +256,9 @@ impl Client {
         let end = self.options.patience.and_then(|patience| Instant::now().checked_add(patience));
         loop {
             match self.incoming.next() {
-                Some(Next::Message { header, body }) => return self.decode(&header, body).map(Some),
+                Some(Next::Message { header, body }) => {
+                    return self.decode(&header, body).map(Some);
+                }
                 Some(Next::End) => return Ok(None),
                 None => {}
             }
@@ -362,8 +364,10 @@ impl Client {
         if opened.is_fixed || self.options.trusts || !is_read_in_place {
             return Ok(opened.buffer);
         }
-        Err(unsupported("the server can still write to the memory; trust it, or let it share \
-                         memory that no allocator uses again"))
+        Err(unsupported(
+            "the server can still write to the memory; trust it, or let it share \
+                         memory that no allocator uses again",
+        ))
     }
 }
 

@@ -333,9 +333,7 @@ mod tests {
                     let what = format!("the {part} of message {number} has not come");
                     match 3 - number {
                         0 => format!("{what}, and the end has come"),
-                        left => format!(
-                            "{what}, and {left} later ones have, and the end has come"
-                        ),
+                        left => format!("{what}, and {left} later ones have, and the end has come"),
                     }
                 }
             };

@@ -11,7 +11,6 @@
 //! | send a stream to the client that asks for it | [`Server`] |
 //! | ask for a stream and read it | [`Client`] |
 //! | carry the messages over a Unix socket, with memory beside them | `UnixTransport` |
-//! | carry the messages by UCX, also to another machine | `ucx` |
 //! | carry them in any other way | [`Transport`] |
 //!
 //! ```

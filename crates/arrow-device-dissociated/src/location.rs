@@ -171,7 +171,8 @@ mod tests {
     #[test]
     fn handles_of_any_bytes_are_read_again() {
         for len in 0..70_u8 {
-            let handle: Vec<u8> = (0..len).map(|at| at.wrapping_mul(83).wrapping_add(251)).collect();
+            let handle: Vec<u8> =
+                (0..len).map(|at| at.wrapping_mul(83).wrapping_add(251)).collect();
             let location =
                 Location { remote_handle: Some(handle), ..Location::new("ucx://10.0.0.1:7") };
             assert_eq!(location.to_string().parse::<Location>().unwrap(), location);

@@ -280,7 +280,9 @@ mod tests {
             outgoing.take(Message::tagged(1, ticket.to_vec()))
         };
         assert_eq!(ask(&mut outgoing, &[7; 17]).unwrap_err().kind(), ErrorKind::LimitExceeded);
-        assert!(matches!(ask(&mut outgoing, b"a").unwrap(), Said::Request(ticket) if ticket == b"a"));
+        assert!(
+            matches!(ask(&mut outgoing, b"a").unwrap(), Said::Request(ticket) if ticket == b"a")
+        );
         assert!(matches!(ask(&mut outgoing, b"a").unwrap(), Said::Nothing));
         assert_eq!(ask(&mut outgoing, b"b").unwrap_err().kind(), ErrorKind::Malformed);
         assert!(outgoing.take(Message::untagged(vec![1])).is_err());

@@ -163,10 +163,7 @@ impl Server {
     /// [`Malformed`](ErrorKind::Malformed): it broke the protocol. Errors of `find` and of the
     /// stream. In each case nothing is kept afterwards, and the client sees the end of the
     /// connection: the protocol has no message that tells an error.
-    pub fn serve(
-        mut self,
-        find: impl FnOnce(&[u8]) -> Result<ArrayStream>,
-    ) -> Result<Counts> {
+    pub fn serve(mut self, find: impl FnOnce(&[u8]) -> Result<ArrayStream>) -> Result<Counts> {
         let ticket = self.wait_for_request()?;
         let stream = find(&ticket)?;
         let mut encoder = Encoder::new(stream.schema(), self.options.write)?;
@@ -197,7 +194,11 @@ impl Server {
 
     /// Takes in what the client says until `holds`. At the end of the stream, the client may end the
     /// connection.
-    fn until(&mut self, holds: impl Fn(&Outgoing<MessageApart>) -> bool, is_end: bool) -> Result<()> {
+    fn until(
+        &mut self,
+        holds: impl Fn(&Outgoing<MessageApart>) -> bool,
+        is_end: bool,
+    ) -> Result<()> {
         let end = self.options.linger.and_then(|linger| Instant::now().checked_add(linger));
         loop {
             let is_done = holds(&self.outgoing);

@@ -107,7 +107,12 @@ impl UnixTransport {
     }
 
     /// Receives bytes into a part of a frame. `None` where the time is over.
-    fn fill(&self, to: &mut [u8], descriptors: &mut Vec<OwnedFd>, end: End) -> Result<Option<usize>> {
+    fn fill(
+        &self,
+        to: &mut [u8],
+        descriptors: &mut Vec<OwnedFd>,
+        end: End,
+    ) -> Result<Option<usize>> {
         loop {
             let mut space =
                 [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(Message::MOST_REGIONS))];

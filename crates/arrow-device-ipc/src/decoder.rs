@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use arrow_device::{
-    Array, Batch, Buffer, DeviceId, Error, ErrorKind, Metadata, Result, Schema,
-};
+use arrow_device::{Array, Batch, Buffer, DeviceId, Error, ErrorKind, Metadata, Result, Schema};
 use arrow_ipc as fb;
 
 use crate::compression::Codec;

@@ -336,8 +336,7 @@ impl Encoder {
         }
         let lens: Vec<u64> = buffers.iter().map(Piece::len).collect();
         let described = (&*nodes, &*lens, &*variadic_counts);
-        let (header, body_len) =
-            self.header(described, self.options.compression, rows, content)?;
+        let (header, body_len) = self.header(described, self.options.compression, rows, content)?;
         Ok(EncodedMessage {
             header,
             pieces: buffers,
