@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use arrow_device::{Array, ArrayStream, Batch, DataType, Device, DeviceType, ErrorKind, IndexType};
 use arrow_device_dissociated::{
-    Client, ClientOptions, LocalTransport, Location, Server, ServerOptions, Transport,
+    Client, ClientOptions, LocalTransport, Location, Message, Received, Server, ServerOptions,
+    Transport,
 };
 use arrow_device_ipc::{Compression, WriteOptions};
 use arrow_device_sim::{Kind, Sim};
@@ -237,4 +238,34 @@ fn a_server_that_fails_ends_the_stream_with_an_error() {
     let refused = Client::request(other, &location, b"?", opening(&host)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Peer);
     assert!(serving.join().unwrap().is_err());
+}
+
+/// The bytes of `docs/dissociated.md`.
+#[test]
+fn the_example_of_the_page_is_what_a_server_and_a_client_send() {
+    let host = Device::host();
+    let location = Location::new("local:").sharing(&host);
+    let numbers = Array::from_values(DataType::Int64, [Some(1_i64), None, Some(3)]).unwrap();
+    let batch = Batch::from_columns([("n", numbers)]).unwrap();
+    let (one, other) = LocalTransport::pair();
+    let serving = serving(one, &location, sharing(&host), vec![batch]);
+    other.send(&Message::tagged(1, b"numbers".to_vec()), None).unwrap();
+    let mut said: Vec<Message> = Vec::new();
+    while said.len() < 4 {
+        let Received::Message(message) = other.receive(1 << 20, None).unwrap() else { panic!() };
+        said.push(message);
+    }
+    let tags: Vec<Option<u64>> = said.iter().map(|message| message.tag).collect();
+    assert_eq!(tags, [None, None, Some(0x0100_0000_0000_0001), None]);
+    assert_eq!(
+        (&said[0].bytes[..5], &said[1].bytes[..5]),
+        (&[1, 0, 0, 0, 0][..], &[1, 1, 0, 0, 0][..])
+    );
+    let list: Vec<u8> = [0x19_u64, 2, 0x1000, 1, 0x1040, 24].map(u64::to_le_bytes).concat();
+    assert_eq!(said[2].bytes, list);
+    assert_eq!(said[2].regions.len(), 1);
+    assert_eq!(said[3].bytes, [0, 2, 0, 0, 0]);
+    let freed = [0x1000_u64, 0x1040].map(u64::to_le_bytes).concat();
+    other.send(&Message::tagged(2, freed), None).unwrap();
+    assert_eq!(serving.join().unwrap().unwrap().freed, 1);
 }
