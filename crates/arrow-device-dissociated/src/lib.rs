@@ -52,16 +52,16 @@
 //!
 //! # Messages
 //!
-//! The client asks for a stream by a ticket. The server sends headers in messages without a tag, and
-//! each body in a message whose tag has the number of its header: packed, or as a list of addresses.
+//! The client asks for a stream by a ticket. The server sends headers in messages without a tag,
+//! and each body in a message whose tag has the number of its header: packed, or as a list of addresses.
 //! Messages may come in any order. The numbers tell the order, and repetitions are passed over.
 //!
 //! # How bodies travel
 //!
 //! Where the server [shares](ServerOptions::sharing) a device, the transport carries memory, and the
 //! [location](Location::sharing) names the domain of the device, a body is a list of addresses: the
-//! bytes stay on the device, and never pass through messages or memory of the host. The server keeps
-//! them until the client has freed their addresses, which the client does when the last array of
+//! bytes stay on the device, and never pass through messages or memory of the host. The server
+//! keeps them until the client has freed their addresses, which the client does when the last array of
 //! them is gone. In all other cases bodies are packed, and pass through memory of the host on both
 //! sides. [`Counts`] tells how many bytes went which way.
 //!

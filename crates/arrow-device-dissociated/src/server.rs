@@ -10,7 +10,8 @@
 //! Where the memory of the device or the transport cannot be shared, the body is packed, and passes
 //! through memory of the host.
 //!
-//! What must stay true: a message is kept before it is sent, because the client may free it at once.
+//! What must stay true: a message is kept before it is sent, because the client may free it at
+//! once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -192,8 +193,8 @@ impl Server {
         self.transport.send(message, self.options.patience)
     }
 
-    /// Takes in what the client says until `holds`. At the end of the stream, the client may end the
-    /// connection.
+    /// Takes in what the client says until `holds`. At the end of the stream, the client may end
+    /// the connection.
     fn until(
         &mut self,
         holds: impl Fn(&Outgoing<MessageApart>) -> bool,

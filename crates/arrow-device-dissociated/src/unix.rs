@@ -1,6 +1,6 @@
 //! [`UnixTransport`]: messages over a Unix socket, with the descriptors of memory beside them.
 //!
-//! A message is a frame: a header of 32 bytes, a table of the regions, and the bytes. The header has
+//! A message is a frame: a header of 32 bytes, a table of the regions, and the bytes. The header:
 //!
 //! | bytes | what |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! [`MessageApart`]: a message whose buffers stay where they lie.
 //!
-//! An array is walked along its type, as the [encoder of bodies](crate::encode) does, but nothing is
-//! cut: the header describes the buffers as they are. What must stay true: each array begins with
+//! An array is walked along its type, as the [encoder of bodies](crate::encode) does, but nothing
+//! is cut: the header describes the buffers as they are. What must stay true: each array begins with
 //! the first element of its buffers, because a header has no place for an offset.
 
 use std::fmt;
@@ -81,7 +81,7 @@ impl BufferApart {
 
 /// How the few numbers are read that a header needs.
 #[derive(Clone, Copy)]
-pub(crate) struct Walk<'a> {
+pub(crate) struct PartsReader<'a> {
     pub(crate) reader: &'a BufferReader,
     /// The most bytes of host memory for that.
     pub(crate) window: u64,
@@ -97,7 +97,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// Adds an array and all below it.
-    pub(crate) fn add(&mut self, array: &Array, walk: Walk<'_>) -> Result<()> {
+    pub(crate) fn add(&mut self, array: &Array, walk: PartsReader<'_>) -> Result<()> {
         let (data_type, len) = (array.data_type(), array.len());
         if array.offset() != 0 {
             let message = format!("{data_type} begins at element {}: copy it", array.offset());
@@ -146,7 +146,7 @@ fn buffer(
     array: &Array,
     index: usize,
     kind: Option<BufferKind>,
-    walk: Walk<'_>,
+    walk: PartsReader<'_>,
 ) -> Result<Option<BufferApart>> {
     let mut len = walk.reader.buffer(array, index)?.len();
     if array.is_empty() && kind.is_some_and(BufferKind::has_one_more) {
@@ -157,7 +157,7 @@ fn buffer(
     Ok((len > 0).then(|| BufferApart { array: array.clone(), index, len }))
 }
 
-fn count_nulls(array: &Array, walk: Walk<'_>) -> Result<usize> {
+fn count_nulls(array: &Array, walk: PartsReader<'_>) -> Result<usize> {
     let bitmap = walk.reader.buffer(array, 0)?;
     if bitmap.is_empty() {
         return Ok(0);

@@ -21,7 +21,7 @@ use arrow_device::{Array, Batch, ErrorKind, Metadata, Queue, Result, Schema};
 use arrow_ipc as fb;
 use flatbuffers::FlatBufferBuilder;
 
-use crate::apart::{BufferApart, MessageApart, Parts, Walk};
+use crate::apart::{BufferApart, MessageApart, Parts, PartsReader};
 use crate::encode::Pieces;
 use crate::options::{Compression, WriteOptions};
 use crate::output::Output;
@@ -154,8 +154,8 @@ impl Encoder {
         Ok(messages)
     }
 
-    /// Returns the messages of a batch, as [`encode`](Self::encode) does, but with the buffers where
-    /// they lie: for a protocol that moves them by itself. No byte of a buffer is copied.
+    /// Returns the messages of a batch, as [`encode`](Self::encode) does, but with the buffers
+    /// where they lie: for a protocol that moves them by itself. No byte of a buffer is copied.
     ///
     /// Where nobody knows how many elements of an array are null, its bitmap is read. Dictionaries
     /// are written whole, and again where the array of their values is another one than before.
@@ -168,7 +168,7 @@ impl Encoder {
     pub fn encode_apart(&mut self, batch: &Batch) -> Result<Vec<MessageApart>> {
         self.begin(batch, true)?;
         let reader = BufferReader::new(batch.as_array())?;
-        let walk = Walk { reader: &reader, window: self.options.staging / 2 };
+        let walk = PartsReader { reader: &reader, window: self.options.staging / 2 };
         let (mut messages, mut new) = (Vec::new(), Vec::new());
         let columns = batch.columns()?;
         for (shape, column) in self.columns.iter().zip(&columns) {
@@ -200,7 +200,7 @@ impl Encoder {
         &self,
         shape: &Shape,
         array: &Array,
-        walk: Walk<'_>,
+        walk: PartsReader<'_>,
         messages: &mut Vec<MessageApart>,
         new: &mut Vec<(i64, Array)>,
     ) -> Result<()> {
