@@ -58,12 +58,12 @@
 //!
 //! # How bodies travel
 //!
-//! Where the server [shares](ServerOptions::sharing) a device, the transport carries memory, and the
-//! [location](Location::sharing) names the domain of the device, a body is a list of addresses: the
-//! bytes stay on the device, and never pass through messages or memory of the host. The server
-//! keeps them until the client has freed their addresses, which the client does when the last array of
-//! them is gone. In all other cases bodies are packed, and pass through memory of the host on both
-//! sides. [`Counts`] tells how many bytes went which way.
+//! Where the server [shares](ServerOptions::sharing) a device, the transport carries memory, and
+//! the [location](Location::sharing) names the domain of the device, a body is a list of addresses:
+//! the bytes stay on the device, and never pass through messages or memory of the host. The server
+//! keeps them until the client has freed their addresses, which the client does when the last array
+//! of them is gone. In all other cases bodies are packed, and pass through memory of the host on
+//! both sides. [`Counts`] tells how many bytes went which way.
 //!
 //! # What goes wrong
 //!

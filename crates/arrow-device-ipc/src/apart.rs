@@ -1,8 +1,8 @@
 //! [`MessageApart`]: a message whose buffers stay where they lie.
 //!
 //! An array is walked along its type, as the [encoder of bodies](crate::encode) does, but nothing
-//! is cut: the header describes the buffers as they are. What must stay true: each array begins with
-//! the first element of its buffers, because a header has no place for an offset.
+//! is cut: the header describes the buffers as they are. What must stay true: each array begins
+//! with the first element of its buffers, because a header has no place for an offset.
 
 use std::fmt;
 
