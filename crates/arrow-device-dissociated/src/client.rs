@@ -313,12 +313,16 @@ impl Client {
         // Freed in any case, when nothing of the body is used, also where the body is refused.
         let lease = Arc::new(Lease { link: self.link.clone(), addresses });
         regions.sort_unstable_by_key(|region| region.base);
-        let mut opened = Vec::with_capacity(regions.len());
-        for Region { base, len, handle } in regions {
-            let end = base.checked_add(len).ok_or_else(|| malformed("a region has no end"))?;
-            if opened.last().is_some_and(|(_, before, _)| base < *before) {
+        let mut last = 0;
+        for Region { base, len, .. } in &regions {
+            if *base < last {
                 return Err(malformed("two regions have the same addresses"));
             }
+            last = base.checked_add(*len).ok_or_else(|| malformed("a region has no end"))?;
+        }
+        let mut opened = Vec::with_capacity(regions.len());
+        for Region { base, len, handle } in regions {
+            let end = base.saturating_add(len);
             opened.push((base, end, self.open(device, handle, len, &lease)?));
         }
         let buffer = |(address, len): &(u64, u64)| {

@@ -53,8 +53,9 @@
 //! # Messages
 //!
 //! The client asks for a stream by a ticket. The server sends headers in messages without a tag,
-//! and each body in a message whose tag has the number of its header: packed, or as a list of addresses.
-//! Messages may come in any order. The numbers tell the order, and repetitions are passed over.
+//! and each body in a message whose tag has the number of its header: packed, or as a list of
+//! addresses. Messages may come in any order. The numbers tell the order, and repetitions are
+//! passed over.
 //!
 //! # How bodies travel
 //!

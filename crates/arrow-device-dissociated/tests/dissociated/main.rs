@@ -9,3 +9,8 @@ mod killed;
 mod processes;
 mod support;
 mod target;
+
+use arrow_device_testkit::allocations::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
