@@ -116,8 +116,9 @@ impl Default for ClientOptions {
 /// Asks a server for a stream of batches, and reads it: an iterator of batches.
 ///
 /// Bodies that come as addresses stay where they are, in memory that the server shares, until the
-/// last array of them is dropped; packed ones are in host memory. [`on`](Self::on) copies each batch to a queue. Dropping the client
-/// ends the stream; what came stays usable, and keeps the connection. An error ends the stream.
+/// last array of them is dropped; packed ones are in host memory. [`on`](Self::on) copies each
+/// batch to a queue. Dropping the client ends the stream; what came stays usable, and keeps the
+/// connection. An error ends the stream.
 pub struct Client {
     link: Arc<Link>,
     incoming: Incoming,

@@ -2,8 +2,9 @@
 //! stay in the memory of a device.
 //!
 //! **Experimental.** The Arrow project calls the protocol experimental and may change it, and then
-//! this crate changes with it. No other implementation was run against this one: `docs/dissociated.md`
-//! in the repository says what is on the wire, byte by byte, and what is not proven.
+//! this crate changes with it. No other implementation was run against this one:
+//! `docs/dissociated.md` in the repository says what is on the wire, byte by byte, and what is not
+//! proven.
 //!
 //! | to | use |
 //! |---|---|
