@@ -97,6 +97,15 @@ impl<'a> Walk<'a> {
         Err(malformed(message))
     }
 
+    /// Checks that there are `given` buffers, where each came by itself.
+    pub(crate) fn check_buffer_count(&self, given: usize) -> Result<()> {
+        let count = self.buffers.len();
+        if given == count {
+            return Ok(());
+        }
+        Err(malformed(format!("{given} buffers came, and the header has {count}")))
+    }
+
     /// Checks that there are at least `count` nodes, as many as the whole schema has.
     pub(crate) fn check_node_count(&self, count: usize) -> Result<()> {
         if self.nodes.len() < count { Err(too_few_nodes(self.nodes.len())) } else { Ok(()) }
@@ -205,7 +214,7 @@ impl<'a> Walk<'a> {
             if place.is_empty() {
                 return Ok(None);
             }
-            let part = bytes.body.part(place.start, place.end - place.start)?;
+            let part = bytes.body.part(number, place.start, place.end - place.start)?;
             match bytes.codec {
                 Some(codec) => codec.unpack(part, &mut bytes.left),
                 None => Ok(Some(part)),
@@ -306,6 +315,9 @@ impl<'a> Walk<'a> {
             }
         }
         let mut builder = Array::builder(shape.schema()?).len(len).buffers(buffers);
+        if let Some(device) = bytes.body.device() {
+            builder = builder.device(device);
+        }
         if layout.has_validity() {
             builder = builder.null_count(nulls);
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use arrow_device::{Array, Batch, Buffer, Error, ErrorKind, Metadata, Result, Schema};
+use arrow_device::{Array, Batch, Buffer, DeviceId, Error, ErrorKind, Metadata, Result, Schema};
 use arrow_ipc as fb;
 
 use crate::compression::Codec;
@@ -149,6 +149,9 @@ impl Columns {
         let rows = usize::try_from(rows)
             .map_err(|_| malformed(format!("a record batch has {rows} rows")))?;
         let mut walk = Walk::new(batch, message.version())?;
+        if let Body::Apart { buffers, .. } = body {
+            walk.check_buffer_count(buffers.len())?;
+        }
         let whole = match (Codec::of(batch)?, body) {
             (None, Body::Whole(body)) => self.of_one_body(&mut walk, rows, body)?,
             (codec, _) => {
@@ -196,6 +199,7 @@ impl Columns {
 
     /// Makes a batch of columns that are arrays of their own.
     fn of_several(&self, walk: &mut Walk<'_>, rows: usize, mut bytes: Bytes<'_>) -> Result<Array> {
+        let device = bytes.body.device();
         let mut columns = Vec::with_capacity(self.all.len());
         for (shape, is_wanted) in self.all.iter().zip(&self.are_wanted) {
             if *is_wanted {
@@ -215,7 +219,10 @@ impl Columns {
                 .filter_map(|number| columns.get(*number).cloned().flatten())
                 .collect::<Vec<_>>(),
         };
-        let whole = Array::builder(&self.schema).len(rows).buffers([None]);
+        let mut whole = Array::builder(&self.schema).len(rows).buffers([None]);
+        if let Some(device) = device {
+            whole = whole.device(device);
+        }
         whole.children(columns).finish_ready()
     }
 
@@ -234,6 +241,9 @@ impl Columns {
         self.dictionaries.put_together_below(id)?;
         let Some(values) = self.dictionaries.wanted(id)? else { return Ok(()) };
         let mut walk = Walk::new(batch, message.version())?;
+        if let Body::Apart { buffers, .. } = body {
+            walk.check_buffer_count(buffers.len())?;
+        }
         let (codec, left) = (Codec::of(batch)?, options.max_unpacked);
         let mut bytes = Bytes { body, codec, left, dictionaries: &self.dictionaries };
         let named = |error| within(error, &format!("dictionary {id}"));
@@ -284,6 +294,36 @@ impl Decoder {
         let decoded = decoded.map_err(|error| self.in_message(error));
         self.count_message();
         decoded
+    }
+
+    /// Decodes the next message, whose buffers came each by itself and not in one body.
+    ///
+    /// `buffers` are in the order in which the header lists them: the header's places are not used,
+    /// only its lengths. All lie in memory of `device`. A buffer that is empty may be `None`.
+    /// Dictionaries and the batches that use them have to be on one device. A compressed buffer has
+    /// to be in host memory.
+    ///
+    /// # Errors
+    /// Those of [`decode`](Self::decode).
+    pub fn decode_apart(
+        &mut self,
+        header: &[u8],
+        buffers: Vec<Option<Buffer>>,
+        device: DeviceId,
+    ) -> Result<Decoded> {
+        let decoded = self.decode_next(header, &Body::Apart { buffers, device });
+        let decoded = decoded.map_err(|error| self.in_message(error));
+        self.count_message();
+        decoded
+    }
+
+    /// Whether a message with this header comes with a body: all but the one with the schema do.
+    ///
+    /// # Errors
+    /// [`Malformed`](arrow_device::ErrorKind::Malformed): the header is broken.
+    /// [`Unsupported`](arrow_device::ErrorKind::Unsupported): another version of the format.
+    pub fn has_body(header: &[u8]) -> Result<bool> {
+        Ok(verified(header)?.header_type() != fb::MessageHeader::Schema)
     }
 
     fn decode_next(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {

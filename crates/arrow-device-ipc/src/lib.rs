@@ -8,6 +8,7 @@
 //! | put the batches on a device | [`StreamReader::on`], [`FileReader::on`] |
 //! | write a stream or a file, from any device | [`StreamWriter`], [`FileWriter`] |
 //! | handle single messages, which something else carries | [`Decoder`], [`Encoder`] |
+//! | handle headers alone, and leave the buffers where they lie | [`Encoder::encode_apart`], [`Decoder::decode_apart`] |
 //!
 //! A message of IPC has a small header, which says how long the columns are and where their buffers
 //! lie, and a body with the bytes of all buffers. Reading decodes the header on the host and makes
@@ -83,6 +84,7 @@
 //! read and not mapped, so if another process makes the file shorter meanwhile, reading is an error
 //! and not a fault.
 
+mod apart;
 mod compression;
 mod decode;
 mod decoder;
@@ -103,6 +105,7 @@ mod source;
 mod stream_reader;
 mod stream_writer;
 
+pub use apart::{BufferApart, MessageApart};
 pub use decoder::{Decoded, Decoder};
 pub use file_reader::{FileReader, ReadAt};
 pub use file_writer::FileWriter;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use arrow_device::{Buffer, Error, Result};
+use arrow_device::{Buffer, DeviceId, Error, Result};
 
 use crate::problem::malformed;
 
@@ -17,6 +17,11 @@ pub(crate) enum Body {
         len: u64,
         parts: Vec<(u64, Buffer)>,
     },
+    /// Each buffer by itself, in the order in which the header lists them, in memory of one device.
+    Apart {
+        buffers: Vec<Option<Buffer>>,
+        device: DeviceId,
+    },
 }
 
 impl Body {
@@ -24,11 +29,30 @@ impl Body {
         match self {
             Self::Whole(buffer) => buffer.extent().at_least(),
             Self::Parts { len, .. } => *len,
+            // The places in the header lead nowhere: each buffer is held against its own length.
+            Self::Apart { .. } => u64::MAX,
         }
     }
 
-    /// Returns some of the bytes without copying them.
-    pub(crate) fn part(&self, offset: u64, len: u64) -> Result<Buffer> {
+    /// Returns the device that has the buffers, where that need not be the host.
+    pub(crate) fn device(&self) -> Option<DeviceId> {
+        match self {
+            Self::Apart { device, .. } => Some(*device),
+            Self::Whole(_) | Self::Parts { .. } => None,
+        }
+    }
+
+    /// Returns the bytes of the buffer of this number without copying them. The header says where
+    /// they lie.
+    pub(crate) fn part(&self, number: usize, offset: u64, len: u64) -> Result<Buffer> {
+        if let Self::Apart { buffers, .. } = self {
+            let buffer = buffers.get(number).and_then(Option::as_ref);
+            let there = buffer.map_or(0, |buffer| buffer.extent().at_least());
+            let buffer = buffer.filter(|_| len <= there).ok_or_else(|| {
+                malformed(format!("the header says {len} bytes, and {there} came"))
+            })?;
+            return buffer.slice(0, len);
+        }
         let end = offset.checked_add(len).filter(|end| *end <= self.len());
         let outside = || outside(offset, len, self.len());
         let end = end.ok_or_else(outside)?;
@@ -43,6 +67,7 @@ impl Body {
                 }
                 buffer.slice(offset - start, len)
             }
+            Self::Apart { .. } => Err(outside()),
         }
     }
 }
@@ -83,8 +108,8 @@ mod tests {
             (range.start, Buffer::from(bytes))
         });
         let body = Body::Parts { len: far + 8, parts: parts.collect() };
-        assert_eq!(body.part(far + 2, 6).unwrap().extent().at_least(), 6);
-        assert!(body.part(16, 8).is_err() && body.part(far - 1, 2).is_err());
-        assert!(body.part(far + 4, 5).is_err() && body.part(u64::MAX, 2).is_err());
+        assert_eq!(body.part(0, far + 2, 6).unwrap().extent().at_least(), 6);
+        assert!(body.part(0, 16, 8).is_err() && body.part(0, far - 1, 2).is_err());
+        assert!(body.part(0, far + 4, 5).is_err() && body.part(0, u64::MAX, 2).is_err());
     }
 }

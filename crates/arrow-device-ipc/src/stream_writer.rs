@@ -21,6 +21,7 @@ use arrow_device::{Array, Batch, ErrorKind, Metadata, Queue, Result, Schema};
 use arrow_ipc as fb;
 use flatbuffers::FlatBufferBuilder;
 
+use crate::apart::{BufferApart, MessageApart, Parts, PartsReader};
 use crate::encode::Pieces;
 use crate::options::{Compression, WriteOptions};
 use crate::output::Output;
@@ -41,6 +42,8 @@ pub struct Encoder {
     written: HashMap<i64, Array>,
     /// Whether a dictionary may be replaced by other values.
     replaces: bool,
+    /// Whether the dictionaries were written apart. Then they may lie on a device.
+    wrote_apart: bool,
 }
 
 /// A message that was made and not yet sent. It keeps the arrays whose bytes it will write, on
@@ -78,7 +81,8 @@ impl Encoder {
     pub fn new(schema: &Schema, options: WriteOptions) -> Result<Self> {
         let columns = Shape::of_columns(schema.columns())?;
         let (schema, written) = (schema.clone(), HashMap::new());
-        let encoder = Self { columns, schema, options, written, replaces: true };
+        let encoder =
+            Self { columns, schema, options, written, replaces: true, wrote_apart: false };
         encoder.schema_message()?;
         Ok(encoder)
     }
@@ -134,11 +138,7 @@ impl Encoder {
         batch: &Batch,
         metadata: &Metadata,
     ) -> Result<Vec<EncodedMessage>> {
-        let (expected, given) = (self.schema.data_type(), batch.as_array().data_type());
-        if !expected.equals_ignoring_metadata(given) {
-            let message = format!("a batch of {given}, and the schema is {expected}");
-            return Err(refused(ErrorKind::SchemaMismatch, message));
-        }
+        self.begin(batch, false)?;
         let columns = self.nodes(batch)?;
         let mut new = NewDictionaries::default();
         for (shape, column) in self.columns.iter().zip(&columns) {
@@ -152,6 +152,94 @@ impl Encoder {
         // Not noted before all messages are made: after an error the caller gets none of them.
         self.written.extend(values);
         Ok(messages)
+    }
+
+    /// Returns the messages of a batch, as [`encode`](Self::encode) does, but with the buffers
+    /// where they lie: for a protocol that moves them by itself. No byte of a buffer is copied.
+    ///
+    /// Where nobody knows how many elements of an array are null, its bitmap is read. Dictionaries
+    /// are written whole, and again where the array of their values is another one than before.
+    /// [`WriteOptions::compression`] does not apply.
+    ///
+    /// # Errors
+    /// Those of [`encode`](Self::encode), and [`Unsupported`](ErrorKind::Unsupported) where an
+    /// array does not begin with the first element of its buffers, as a slice does not. A
+    /// [copy](Batch::copy_to) does.
+    pub fn encode_apart(&mut self, batch: &Batch) -> Result<Vec<MessageApart>> {
+        self.begin(batch, true)?;
+        let reader = BufferReader::new(batch.as_array())?;
+        let walk = PartsReader { reader: &reader, window: self.options.staging / 2 };
+        let (mut messages, mut new) = (Vec::new(), Vec::new());
+        let columns = batch.columns()?;
+        for (shape, column) in self.columns.iter().zip(&columns) {
+            self.write_dictionaries_apart(shape, column, walk, &mut messages, &mut new)?;
+        }
+        let mut parts = Parts::default();
+        columns.iter().try_for_each(|column| parts.add(column, walk))?;
+        let content = Content::Batch(&Metadata::EMPTY);
+        messages.push(self.message_apart(parts, batch.row_count(), &content)?);
+        self.written.extend(new);
+        Ok(messages)
+    }
+
+    /// Checks the type of a batch. Forgets which dictionaries were written, where they were written
+    /// in the other way: a reader then has them in other memory.
+    fn begin(&mut self, batch: &Batch, apart: bool) -> Result<()> {
+        let (expected, given) = (self.schema.data_type(), batch.as_array().data_type());
+        if !expected.equals_ignoring_metadata(given) {
+            let message = format!("a batch of {given}, and the schema is {expected}");
+            return Err(refused(ErrorKind::SchemaMismatch, message));
+        }
+        if std::mem::replace(&mut self.wrote_apart, apart) != apart {
+            self.written.clear();
+        }
+        Ok(())
+    }
+
+    fn write_dictionaries_apart(
+        &self,
+        shape: &Shape,
+        array: &Array,
+        walk: PartsReader<'_>,
+        messages: &mut Vec<MessageApart>,
+        new: &mut Vec<(i64, Array)>,
+    ) -> Result<()> {
+        let (id, values) = match &shape.kind {
+            ShapeKind::Plain(children) => {
+                return children.iter().enumerate().try_for_each(|(index, child)| {
+                    let array = array.child(index)?;
+                    self.write_dictionaries_apart(child, &array, walk, messages, new)
+                });
+            }
+            ShapeKind::Dictionary { id, values } => (*id, values),
+        };
+        let Some(dictionary) = array.dictionary() else {
+            return Err(refused(ErrorKind::SchemaMismatch, "the dictionary is missing"));
+        };
+        if self.written.get(&id).is_some_and(|before| before.is_same(&dictionary)) {
+            return Ok(());
+        }
+        self.write_dictionaries_apart(values, &dictionary, walk, messages, new)?;
+        let mut parts = Parts::default();
+        parts.add(&dictionary, walk)?;
+        let content = Content::Dictionary { id, is_delta: false };
+        messages.push(self.message_apart(parts, dictionary.len(), &content)?);
+        new.push((id, dictionary));
+        Ok(())
+    }
+
+    fn message_apart(
+        &self,
+        parts: Parts,
+        rows: usize,
+        content: &Content<'_>,
+    ) -> Result<MessageApart> {
+        let Parts { nodes, buffers, variadic_counts } = parts;
+        let lens: Vec<u64> =
+            buffers.iter().map(|buffer| buffer.as_ref().map_or(0, BufferApart::len)).collect();
+        let (header, _) = self.header((&nodes, &lens, &variadic_counts), None, rows, content)?;
+        let is_dictionary = matches!(content, Content::Dictionary { .. });
+        Ok(MessageApart::new(header, buffers, is_dictionary))
     }
 
     /// Returns the columns, each with the way in which its bytes are read.
@@ -246,20 +334,40 @@ impl Encoder {
                 }
             }
         }
+        let lens: Vec<u64> = buffers.iter().map(Piece::len).collect();
+        let described = (&*nodes, &*lens, &*variadic_counts);
+        let (header, body_len) = self.header(described, self.options.compression, rows, content)?;
+        Ok(EncodedMessage {
+            header,
+            pieces: buffers,
+            alignment: self.options.alignment,
+            body_len,
+            is_dictionary: matches!(content, Content::Dictionary { .. }),
+        })
+    }
+
+    /// Returns a header with these nodes, lengths of buffers and counts of data buffers, and the
+    /// length of the body in which the buffers lie one behind the other.
+    fn header(
+        &self,
+        (nodes, lens, variadic_counts): (&[(i64, i64)], &[u64], &[i64]),
+        compression: Option<Compression>,
+        rows: usize,
+        content: &Content<'_>,
+    ) -> Result<(Vec<u8>, u64)> {
         let alignment = self.options.alignment;
-        let mut places = Vec::with_capacity(buffers.len());
+        let mut places = Vec::with_capacity(lens.len());
         let mut body_len = 0_u64;
-        for piece in &buffers {
-            let len = piece.len();
-            places.push(fb::Buffer::new(body_len as i64, len as i64));
+        for len in lens {
+            places.push(fb::Buffer::new(body_len as i64, *len as i64));
             body_len += len.next_multiple_of(alignment);
         }
         let mut builder = FlatBufferBuilder::new();
         let nodes: Vec<fb::FieldNode> =
-            nodes.into_iter().map(|(len, nulls)| fb::FieldNode::new(len, nulls)).collect();
+            nodes.iter().map(|(len, nulls)| fb::FieldNode::new(*len, *nulls)).collect();
         let (nodes, places) = (builder.create_vector(&nodes), builder.create_vector(&places));
-        let counts = (!variadic_counts.is_empty()).then(|| builder.create_vector(&variadic_counts));
-        let compression = self.options.compression.map(|compression| {
+        let counts = (!variadic_counts.is_empty()).then(|| builder.create_vector(variadic_counts));
+        let compression = compression.map(|compression| {
             let args = fb::BodyCompressionArgs {
                 codec: Compression::number(compression),
                 method: fb::BodyCompressionMethod::BUFFER,
@@ -295,13 +403,7 @@ impl Encoder {
         };
         let message = fb::Message::create(&mut builder, &args);
         builder.finish(message, None);
-        Ok(EncodedMessage {
-            header: builder.finished_data().to_vec(),
-            pieces: buffers,
-            alignment,
-            body_len,
-            is_dictionary: matches!(content, Content::Dictionary { .. }),
-        })
+        Ok((builder.finished_data().to_vec(), body_len))
     }
 }
 

@@ -1,0 +1,16 @@
+//! Streams between a server and a client: in one process, in two, over each transport.
+#![cfg(target_os = "linux")]
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
+mod exchange;
+mod faults;
+mod hostile;
+mod killed;
+mod processes;
+mod support;
+mod target;
+
+use arrow_device_testkit::allocations::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
