@@ -76,11 +76,7 @@ mod tests {
                 2,
             ),
             (wgpu::Error::OutOfMemory { source: source() }, ErrorKind::OutOfMemory, 3),
-            (
-                wgpu::Error::Internal { source: source(), description: said() },
-                ErrorKind::Driver,
-                4,
-            ),
+            (wgpu::Error::Internal { source: source(), description: said() }, ErrorKind::Driver, 4),
         ] {
             let text = error.to_string();
             let error = Caught::from(error).error("do");

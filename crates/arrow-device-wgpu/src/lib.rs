@@ -258,9 +258,8 @@ impl Bound {
 /// device's queue before the view or the memory is dropped; work on a column only reads.
 pub unsafe fn bound(device: &Device, spot: Spot, len: u64) -> Result<Bound> {
     let logical = find(device)?;
-    let refused = |message: &str| {
-        logical.error(ErrorKind::InvalidArgument, message).during("find a buffer")
-    };
+    let refused =
+        |message: &str| logical.error(ErrorKind::InvalidArgument, message).during("find a buffer");
     let whole = logical.held.table.find(spot.base);
     let whole = whole.ok_or_else(|| refused("the place names no buffer of this device"))?;
     let part = whole.part(spot.offset, len);
@@ -289,9 +288,8 @@ pub unsafe fn adopt(
     len: u64,
 ) -> Result<Buffer> {
     let logical = find(device)?;
-    let refused = |message: &str| {
-        logical.error(ErrorKind::InvalidArgument, message).during("adopt a buffer")
-    };
+    let refused =
+        |message: &str| logical.error(ErrorKind::InvalidArgument, message).during("adopt a buffer");
     if !buffer.usage().contains(wgpu::BufferUsages::COPY_SRC) {
         return Err(refused("the buffer has no usage COPY_SRC"));
     }

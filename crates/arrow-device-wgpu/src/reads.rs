@@ -12,8 +12,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use arrow_device::driver::{Raw, Region};
 use arrow_device::Memory;
+use arrow_device::driver::{Raw, Region};
 
 use crate::driver::UNIT;
 
