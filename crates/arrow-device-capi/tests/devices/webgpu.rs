@@ -78,11 +78,11 @@ fn a_wgpu_device_of_the_application_is_opened_in_its_queue() {
     let device = open(0).unwrap();
     let queue = made(|out, error| unsafe { ardev_queue_open(device, out, error) }).unwrap();
     let there = copy(&numbers(3), queue, ptr::null()).unwrap();
-    assert_eq!(there.device_id(), handle.addr() as i64);
     assert_eq!(values_of(&copy(&there, ptr::null(), queue).unwrap()), [3, 4, 5]);
     drop(there);
     unsafe { ardev_queue_free(queue) };
     unsafe { ardev_device_free(device) };
-    arrow_device::deferred::wait_until_released(None).unwrap();
+    let patience = std::time::Duration::from_secs(60);
+    arrow_device::deferred::wait_until_released(patience).unwrap();
     drop(web);
 }
