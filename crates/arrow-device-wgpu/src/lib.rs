@@ -113,7 +113,7 @@ impl Limits {
     fn of(limits: &wgpu::Limits) -> Self {
         Self {
             max_buffer: limits.max_buffer_size,
-            max_binding: limits.max_storage_buffer_binding_size.into(),
+            max_binding: limits.max_storage_buffer_binding_size,
             offset_alignment: limits.min_storage_buffer_offset_alignment.into(),
         }
     }
