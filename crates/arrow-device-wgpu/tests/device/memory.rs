@@ -19,7 +19,7 @@ fn a_device_says_what_it_is_like() {
     let limits = limits_of(&device).unwrap();
     // What the specification guarantees.
     assert!(limits.max_buffer >= 256 << 20 && limits.max_binding >= 128 << 20);
-    assert!(properties.alignment as u64 % limits.offset_alignment == 0);
+    assert!((properties.alignment as u64).is_multiple_of(limits.offset_alignment));
     assert_eq!(handles_of(&device).unwrap(), (application.device, application.queue));
     assert_eq!(device_of(device.id().id).unwrap().id(), device.id());
     assert!(handles_of(&Device::host()).is_err());
