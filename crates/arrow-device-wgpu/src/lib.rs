@@ -65,10 +65,8 @@
 //! handler of the application nor panics. An error of a call that a callback of the application
 //! makes during a submission of this crate is caught by these scopes, too.
 //!
-//! In a browser (`wasm32-unknown-unknown`) nothing can wait: waits for work that is not finished are
-//! an [`ErrorKind::NotReady`], and
-//! [`PolledCopy`](arrow_device::copy::PolledCopy) brings data to the host. Scopes answer later
-//! there, and what was refused is an [`ErrorKind::WorkFailed`] then.
+//! The tests of this crate run on native Vulkan. The crate has not been tried in a browser, where
+//! wgpu's types belong to one thread and scopes answer later.
 //!
 //! # A device that is lost
 //!
