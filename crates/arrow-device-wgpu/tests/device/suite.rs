@@ -12,13 +12,25 @@ use crate::support;
 // Requirement: SYS-1, ARR-5, ARR-7, ARR-16, ARR-20
 #[test]
 fn a_device_passes() {
-    let Some((device, _)) = support::bench() else { return };
-    let report = Suite::new(&device).run();
+    let Some((application, device)) = support::opened() else { return };
+    let busy = application.buffer(&[1; 4096], wgpu::BufferUsages::STORAGE);
+    let occupy = |_: &arrow_device::Queue| {
+        application.run(BUSY, &[busy.as_entire_binding()], 16);
+    };
+    let report = Suite::new(&device).slow(&occupy).run();
     report.assert();
     let skipped: Vec<Check> = report.skipped().map(|(check, _)| check).collect();
     assert_eq!(skipped, [Check::Mappings, Check::ReadInPlace, Check::AnotherDevice]);
     assert_eq!(report.cases(), 7 * 1598 + 28);
 }
+
+/// Keeps a queue at work for longer than a copy does.
+const BUSY: &str = "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
+    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) at: vec3<u32>) {
+        var value = data[at.x];
+        for (var turn = 0u; turn < 50000u; turn++) { value = value * 1664525u + 1013904223u; }
+        data[at.x] = value;
+    }";
 
 type Call = Arc<dyn Fn() + Send + Sync>;
 
@@ -51,7 +63,12 @@ fn callbacks_run_without_a_lock_and_a_flag_tells_of_the_loss() {
             }
         };
         let lose = || is_lost.store(true, SeqCst);
-        let suite = Suite::new(&device).over([]).calling_back(&call_back).losing(&lose);
+        let busy = application.buffer(&[1; 4096], wgpu::BufferUsages::STORAGE);
+        let occupy = |_: &arrow_device::Queue| {
+            application.run(BUSY, &[busy.as_entire_binding()], 16);
+        };
+        let suite = Suite::new(&device).over([]).slow(&occupy);
+        let suite = suite.calling_back(&call_back).losing(&lose);
         let report = suite.run();
         report.assert();
         println!("{report}");
