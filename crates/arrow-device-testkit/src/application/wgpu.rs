@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 use wgpu::{
     Backends, BindGroupDescriptor, BindGroupEntry, BindingResource, Buffer, BufferDescriptor,
     BufferUsages, ComputePassDescriptor, ComputePipelineDescriptor, Device, DeviceDescriptor,
-    Instance, InstanceDescriptor, InstanceFlags, Queue, RequestAdapterOptions,
-    ShaderModuleDescriptor, ShaderSource,
+    Instance, InstanceDescriptor, Queue, RequestAdapterOptions, ShaderModuleDescriptor,
+    ShaderSource,
 };
 
 use super::Attempt;
@@ -37,8 +37,6 @@ impl Wgpu {
     pub fn new() -> Attempt<Self> {
         let mut descriptor = InstanceDescriptor::new_without_display_handle();
         descriptor.backends = Backends::VULKAN;
-        // Without the validation of Vulkan itself, which takes longer than the work.
-        descriptor.flags = InstanceFlags::empty();
         let instance = Instance::new(descriptor);
         let adapter = answer(instance.request_adapter(&RequestAdapterOptions::default()))??;
         let required_limits = adapter.limits();
