@@ -94,6 +94,7 @@ const BACKENDS: &[Backend] = &[
         device_type: DeviceType::WEBGPU,
         list: webgpu::list,
         open: webgpu::open,
+        open_in: Some(webgpu::open_in),
         open_for: Some(webgpu::open_for),
         ..HOST
     },
@@ -481,6 +482,22 @@ mod webgpu {
             Some(open) => Ok(open),
             None => arrow_device_webgpu::open(index(id)),
         }
+    }
+
+    /// The context is the queue of the device. The WebGPU library is the one that this process
+    /// loads.
+    pub(super) unsafe fn open_in(
+        queue: NonNull<c_void>,
+        device: NonNull<c_void>,
+        memory: i32,
+    ) -> Result<Device> {
+        if memory != crate::memory_kinds::ARDEV_MEMORY_AUTOMATIC {
+            return Err(no_such_memory(DeviceType::WEBGPU, memory));
+        }
+        let handles = arrow_device_webgpu::Handles::new(device, queue);
+        // SAFETY: UNS-29 and UNS-31, which the caller keeps, as the header asks. Without a lock a
+        // device of Dawn that needs one is refused (UNS-30).
+        unsafe { arrow_device_webgpu::open_from(handles) }
     }
 
     pub(super) unsafe fn open_for(_: *const c_void, id: i64) -> Result<Device> {

@@ -150,7 +150,7 @@
 //! | [`stream`] | a producer and a consumer of streams, with faults to order, and the checks that find them |
 //! | [`pushed`] | the same for asynchronous streams, moved on step by step |
 //! | [`allocations`] | counting how often the allocator is asked |
-//! | `application` | what a program does itself with OpenCL, Vulkan or WebGPU, behind the features `opencl`, `vulkan` and `webgpu` |
+//! | `application` | what a program does itself with OpenCL, Vulkan, WebGPU or the crate wgpu, behind the features `opencl`, `vulkan`, `webgpu` and `wgpu` |
 //! | [`manual`] | a device whose work is done when a test says so |
 //! | [`faulty`] | real devices whose drivers have one fault, and whether the suite finds it |
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
@@ -185,7 +185,7 @@
 )]
 
 pub mod allocations;
-#[cfg(any(feature = "opencl", feature = "vulkan", feature = "webgpu"))]
+#[cfg(any(feature = "opencl", feature = "vulkan", feature = "webgpu", feature = "wgpu"))]
 pub mod application;
 pub mod consumer;
 pub mod deposit;

@@ -114,13 +114,13 @@
 //! silently afterwards. The callback sets a flag, which each operation looks at: the flag is that
 //! of [`open`], or the one that was given to [`Handles::with_loss`]. wgpu-native tells of the loss
 //! by errors of calls instead: a device that refuses even a buffer of four bytes counts as lost. A
-//! lost device stays lost, also for whoever opens the same device again. Copies, waits and
+//! lost device stays lost, also for whoever opens the same handles again. Copies, waits and
 //! questions are an [`ErrorKind::DeviceLost`], and everything that was kept for the queue is
 //! released.
 //!
 //! Where a callback says that work has failed, whoever waits for that work, or for later work of
-//! the queue, gets an [`ErrorKind::WorkFailed`]. [`open_from`] opens such a device anew; [`open`]
-//! gives the failed device again.
+//! the queue, gets an [`ErrorKind::WorkFailed`]. [`open_from`] opens such a device anew. [`open`]
+//! makes another `WGPUDevice` in place of one that is lost or on which work has failed.
 
 mod api;
 mod driver;
@@ -198,7 +198,8 @@ pub fn devices() -> Result<Vec<Listed>> {
 }
 
 /// Opens a device with the largest limits that its adapter allows. All who open the device of one
-/// index in this process share one `WGPUDevice`, which is kept until the process ends.
+/// index in this process share one `WGPUDevice`, which is kept until the process ends, or until it
+/// is lost or work on it has failed: the next call then makes another.
 pub fn open(index: usize) -> Result<Device> {
     own::open(index).map(|logical| Device::new(WebGpuDriver::new(logical, None)))
 }

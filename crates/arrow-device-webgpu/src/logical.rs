@@ -224,6 +224,19 @@ impl Logical {
         Err(self.error(ErrorKind::DeviceLost, "the WebGPU device is lost"))
     }
 
+    /// Whether the device can still be used, as far as it is known.
+    pub(crate) fn is_not_known_to_fail(&self) -> bool {
+        !self.is_lost.load(Ordering::Acquire) && !self.failure.is_told()
+    }
+
+    /// Whether the device can still be used. Asks a device that may be lost in silence.
+    pub(crate) fn works(&self) -> bool {
+        if self.is_not_known_to_fail() && self.is_lost_in_silence() {
+            self.is_lost.store(true, Ordering::Release);
+        }
+        self.is_not_known_to_fail()
+    }
+
     /// The application's lock, where there is one.
     pub(crate) fn calling(&self) -> Option<MutexGuard<'_, ()>> {
         self.lock.as_deref().map(lock)

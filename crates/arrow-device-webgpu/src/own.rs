@@ -1,5 +1,6 @@
 //! The devices that this crate makes itself: one `WGPUDevice` for each adapter, kept until the
-//! process ends.
+//! process ends. In place of a device that is lost, or on which work has failed, the next opening
+//! makes another, and the old one goes with the last that was made of it.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -188,18 +189,43 @@ pub(crate) fn list() -> Result<Vec<Listed>> {
     Ok(instance.adapters.iter().enumerate().map(describe).collect())
 }
 
-/// Returns the device of this index. All callers get the same device.
+/// The references to a device and its queue that making the device gave.
+struct Made {
+    api: Api,
+    device: NonNull<c_void>,
+    queue: NonNull<c_void>,
+}
+
+// SAFETY: handles, which may be used on any thread: wgpu-native needs no lock, and devices of Dawn
+// were made with the feature that makes one unnecessary.
+unsafe impl Send for Made {}
+// SAFETY: nothing is done by a shared reference.
+unsafe impl Sync for Made {}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // `Logical` keeps this in a child of `fork`, and after the process has begun to exit.
+        // SAFETY: the reference is the one that asking the device for its queue gave.
+        unsafe { (self.api.release_queue)(self.queue.as_ptr()) };
+        // SAFETY: the reference is the one that making the device gave.
+        unsafe { (self.api.release_device)(self.device.as_ptr()) };
+    }
+}
+
+/// Returns the device of this index. All callers get the same device, as long as it works.
 pub(crate) fn open(index: usize) -> Result<Arc<Logical>> {
     let api = loader::load()?;
     let known = |own: &Own| {
         let found = own.opened.iter().find(|(known, _)| *known == index);
         found.map(|(_, logical)| logical.clone())
     };
+    let opened = known(&lock(OWN.get()));
+    // Without the lock: the answer is polled for, which may run callbacks of the application.
+    if let Some(logical) = opened.filter(|logical| logical.works()) {
+        return Ok(logical);
+    }
     let (handle, adapter) = {
         let mut own = lock(OWN.get());
-        if let Some(logical) = known(&own) {
-            return Ok(logical);
-        }
         let instance = instance(&api, &mut own)?;
         let adapter = instance.adapters.get(index).cloned().ok_or_else(|| {
             let message = format!("WebGPU has no device {index}: `devices()` lists what there is");
@@ -209,26 +235,34 @@ pub(crate) fn open(index: usize) -> Result<Arc<Logical>> {
     };
     // Without the lock: the answer is polled for, which may run callbacks of the application.
     let (device, is_lost) = create_device(&api, handle, &adapter)?;
+    // Declared before the lock, and so dropped after it: the last share closes a device.
+    let replaced;
     let mut own = lock(OWN.get());
-    if let Some(logical) = known(&own) {
+    if let Some(logical) = known(&own).filter(|logical| logical.is_not_known_to_fail()) {
         // Another thread was faster.
         // SAFETY: the reference is the one that making the device gave.
         unsafe { (api.release_device)(device.as_ptr()) };
         return Ok(logical);
     }
-    // SAFETY: the device was just made, and is never released.
+    // SAFETY: the device was just made, and is released by `Made`.
     let queue = unsafe { (api.device_queue)(device.as_ptr()) };
     let Some(queue) = NonNull::new(queue) else {
         let message = "WebGPU gave no queue";
         return Err(Error::new(ErrorKind::Driver, message).during("open"));
     };
-    let mut handles = Handles::new(device, queue).with_loss(is_lost).with_name(adapter.name);
+    let made = Made { api, device, queue };
+    let handles = Handles::new(device, queue).with_loss(is_lost).with_name(adapter.name);
+    let mut handles = handles.kept_by(made);
     handles.instance = NonNull::new(handle);
-    // SAFETY: the handles were just made, belong together and are never released; wgpu-native needs
-    // no lock, and devices of Dawn were made with the feature that makes one unnecessary.
+    // SAFETY: the handles were just made, belong together and are kept by their owner; wgpu-native
+    // needs no lock, and devices of Dawn were made with the feature that makes one unnecessary.
     let logical = unsafe { Logical::of(handles, api) }?;
     loader::loaded();
+    let old = own.opened.iter().position(|(known, _)| *known == index);
+    replaced = old.map(|old| own.opened.swap_remove(old));
     own.opened.push((index, logical.clone()));
+    drop(own);
+    drop(replaced);
     Ok(logical)
 }
 

@@ -17,7 +17,8 @@ mod sycl;
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 
 use arrow_device::{Device, Error, ErrorKind, Queue, Result};
 use arrow_device_sim::{Builder, Kind, Sim};
@@ -178,6 +179,13 @@ pub const ROWS: &[Row] = &[
             arrow_device_webgpu::is_available()?;
             arrow_device_webgpu::open(0).map(Opened::one)
         },
+    },
+    Row {
+        name: "wgpu",
+        required_as: "vulkan",
+        on_request: false,
+        memory: Memory::Own,
+        open: |_| wgpu(),
     },
     Row {
         name: "VPI",
@@ -381,6 +389,18 @@ fn prepare() {
             }
         }
     });
+}
+
+/// The first device of the crate `wgpu`.
+fn wgpu() -> Result<Opened> {
+    let application = arrow_device_testkit::application::wgpu::Wgpu::new();
+    let application =
+        application.map_err(|reason| Error::new(ErrorKind::DeviceMissing, reason.to_string()))?;
+    let is_lost = Arc::new(AtomicBool::new(false));
+    let flag = is_lost.clone();
+    application.device.set_device_lost_callback(move |_, _| flag.store(true, Ordering::Release));
+    let opening = arrow_device_wgpu::Opening::new(&application.device, &application.queue);
+    opening.with_loss(is_lost).open().map(Opened::one)
 }
 
 /// The default device: that of a Mac, and elsewhere that of the stand-in, which notes mistakes.

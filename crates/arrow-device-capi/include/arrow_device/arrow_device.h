@@ -202,10 +202,11 @@ ARDEV_CHECK int ardev_device_open_with(ArrowDeviceType device_type, int64_t devi
                                        struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Opens a device of a context that the application made: for ARROW_DEVICE_OPENCL a cl_context and a
-// cl_device_id. The context is retained as long as it is needed. CUDA and ROCm do not need this
-// function: ardev_device_open opens the primary context of a device, in which all data is. Adopt
-// only streams of that context. For Vulkan there is ardev_device_open_vulkan,
-// and for oneAPI ardev_device_open_oneapi.
+// cl_device_id, for ARROW_DEVICE_WEBGPU the WGPUQueue and the WGPUDevice, of the WebGPU library that
+// this process loads (ARROW_DEVICE_WEBGPU_LIBRARY names its file). Both are retained as long as they
+// are needed. CUDA and ROCm do not need this function: ardev_device_open opens the primary context of
+// a device, in which all data is. Adopt only streams of that context. For Vulkan there is
+// ardev_device_open_vulkan, and for oneAPI ardev_device_open_oneapi.
 ARDEV_CHECK int ardev_device_open_in(ArrowDeviceType device_type, void* context, void* device, int32_t memory,
                                      struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 

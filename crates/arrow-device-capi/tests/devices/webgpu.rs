@@ -4,7 +4,7 @@ use std::ptr;
 
 use arrow_device::{DeviceType, ErrorKind};
 use arrow_device_capi::*;
-use arrow_device_testkit::application::webgpu::library_file;
+use arrow_device_testkit::application::webgpu::{WebGpu, library_file};
 use arrow_device_testkit::required::skip;
 
 use crate::support::face::made;
@@ -51,4 +51,38 @@ fn a_webgpu_device_is_opened_and_found_by_its_handle() {
     drop(there);
     unsafe { ardev_queue_free(queue) };
     unsafe { ardev_device_free(device) };
+}
+
+/// An application's device is opened by its handles, and only a device of one queue has no choice
+/// of memory.
+#[test]
+fn a_wgpu_device_of_the_application_is_opened_in_its_queue() {
+    let Some(file) = library_file() else {
+        return skip("webgpu", "there is no WebGPU library");
+    };
+    // SAFETY: the file is a library for WebGPU.
+    unsafe { arrow_device_webgpu::load_library(&file) }.unwrap();
+    let web = match WebGpu::of_library(&file) {
+        Ok(web) => web,
+        Err(reason) => return skip("webgpu", &reason.to_string()),
+    };
+    let (context, handle) = (web.queue().as_ptr(), web.device().as_ptr());
+    let device_type = DeviceType::WEBGPU.0;
+    let open = |memory| {
+        made(|out, error| unsafe {
+            ardev_device_open_in(device_type, context, handle, memory, out, error)
+        })
+    };
+    let refused = open(ARDEV_MEMORY_HOST_VISIBLE);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+    let device = open(0).unwrap();
+    let queue = made(|out, error| unsafe { ardev_queue_open(device, out, error) }).unwrap();
+    let there = copy(&numbers(3), queue, ptr::null()).unwrap();
+    assert_eq!(values_of(&copy(&there, ptr::null(), queue).unwrap()), [3, 4, 5]);
+    drop(there);
+    unsafe { ardev_queue_free(queue) };
+    unsafe { ardev_device_free(device) };
+    let patience = std::time::Duration::from_secs(60);
+    arrow_device::deferred::wait_until_released(patience).unwrap();
+    drop(web);
 }

@@ -57,6 +57,55 @@ fn a_destroyed_device_of_dawn_is_lost() {
     });
 }
 
+/// Nobody has noticed the loss of the device when it is opened again.
+#[test]
+fn a_device_of_this_crate_that_is_lost_is_opened_anew() {
+    process::alone(|| {
+        let (Some(device), Some((web, _))) = (support::device(), support::opened()) else { return };
+        let there = numbers().copy_to(&device.open_queue().unwrap()).unwrap();
+        there.wait().unwrap();
+        let (handle, _) = arrow_device_webgpu::handles_of(&device).unwrap();
+        let destroy = web.find(c"wgpuDeviceDestroy").unwrap();
+        // SAFETY: the function has this type in `webgpu.h`, and the device is alive.
+        unsafe {
+            let destroy: unsafe extern "C" fn(*mut std::ffi::c_void) =
+                std::mem::transmute(destroy.as_ptr());
+            destroy(handle.as_ptr());
+        }
+        let again = support::device().unwrap();
+        assert_ne!(again.id(), device.id());
+        let copied = numbers().copy_to(&again.open_queue().unwrap()).unwrap();
+        assert!(copied.to_host().unwrap().equals(&numbers()).unwrap());
+        is_lost(&device, &there);
+        // All share the new one.
+        assert_eq!(support::device().unwrap().driver().runtime(), again.driver().runtime());
+        drop((device, there));
+        assert!(copied.to_host().unwrap().equals(&numbers()).unwrap());
+    });
+}
+
+/// Another thread finds the device lost, and gives up all reads, while a staging buffer is being
+/// mapped.
+#[test]
+fn a_staging_buffer_is_not_released_while_it_is_being_mapped() {
+    process::alone(|| {
+        let Some((web, handles)) = support::application() else { return };
+        // SAFETY: the handles keep what they are the handles of, and were made together.
+        let device = unsafe { open_from(hooks::hooked(&web, handles)) }.unwrap();
+        let there = numbers().copy_to(&device.open_queue().unwrap()).unwrap();
+        there.wait().unwrap();
+        let (flag, other) = (web.is_lost(), device.clone());
+        hooks::in_next_mapping(Box::new(move || {
+            flag.store(true, Ordering::SeqCst);
+            let asked = std::thread::spawn(move || other.allocate(64).unwrap_err().kind());
+            assert_eq!(asked.join().unwrap(), ErrorKind::DeviceLost);
+        }));
+        let error = there.to_host().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+        assert_eq!(hooks::mappings(), (1, 0));
+    });
+}
+
 /// A flag of the application's is looked at by calls that the library would accept.
 #[test]
 fn the_flag_of_the_loss_is_looked_at_in_every_call() {

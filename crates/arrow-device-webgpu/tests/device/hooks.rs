@@ -33,12 +33,21 @@ struct Info {
 type Submit = unsafe extern "C" fn(Handle, usize, *const Handle);
 type WorkDone = unsafe extern "C" fn(Handle, Info) -> u64;
 type Map = unsafe extern "C" fn(Handle, u64, usize, usize, Info) -> u64;
+type Release = unsafe extern "C" fn(Handle);
 type Poll = unsafe extern "C" fn(Handle, u32, *const c_void) -> u32;
 
 static SUBMIT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static WORK_DONE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static MAP: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static POLL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+static RELEASE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// What the next mapping is interrupted by, and the buffer of that mapping while it is made.
+static IN_MAPPING: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+static BEING_MAPPED: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// How many mappings were interrupted, and how many buffers were released meanwhile.
+static INTERRUPTED: AtomicUsize = AtomicUsize::new(0);
+static RELEASED: AtomicUsize = AtomicUsize::new(0);
 
 static SUBMISSIONS: AtomicUsize = AtomicUsize::new(0);
 static FAILS: AtomicBool = AtomicBool::new(false);
@@ -109,6 +118,16 @@ pub(crate) fn hold() -> Box<dyn FnOnce()> {
     })
 }
 
+/// The next mapping runs this before it is made.
+pub(crate) fn in_next_mapping(call: Box<dyn FnOnce() + Send>) {
+    *IN_MAPPING.lock().unwrap() = Some(call);
+}
+
+/// How many mappings were interrupted, and how many of their buffers were released meanwhile.
+pub(crate) fn mappings() -> (usize, usize) {
+    (INTERRUPTED.load(SeqCst), RELEASED.load(SeqCst))
+}
+
 /// From now on polls run this.
 pub(crate) fn run_in_polls(call: Option<Call>) {
     *IN_POLLS.lock().unwrap() = call;
@@ -123,6 +142,7 @@ pub(crate) fn hooked(web: &Arc<WebGpu>, handles: Handles) -> Handles {
             "wgpuQueueSubmit" => (&SUBMIT, submit as Submit as *mut c_void),
             "wgpuQueueOnSubmittedWorkDone" => (&WORK_DONE, work_done as WorkDone as *mut c_void),
             "wgpuBufferMapAsync" => (&MAP, map as Map as *mut c_void),
+            "wgpuBufferRelease" => (&RELEASE, release as Release as *mut c_void),
             "wgpuDevicePoll" => (&POLL, poll as Poll as *mut c_void),
             _ => return Some(found),
         };
@@ -154,8 +174,24 @@ unsafe extern "C" fn work_done(queue: Handle, info: Info) -> u64 {
     unsafe { real::<WorkDone>(&WORK_DONE)(queue, info) }
 }
 
+unsafe extern "C" fn release(buffer: Handle) {
+    if BEING_MAPPED.load(SeqCst) == buffer {
+        RELEASED.fetch_add(1, SeqCst);
+        // The runtime would take the buffer's end for a mistake of its own.
+        return;
+    }
+    unsafe { real::<Release>(&RELEASE)(buffer) };
+}
+
 unsafe extern "C" fn map(buffer: Handle, mode: u64, at: usize, len: usize, info: Info) -> u64 {
     look_at_lock();
+    let call = IN_MAPPING.lock().unwrap().take();
+    if let Some(call) = call {
+        BEING_MAPPED.store(buffer, SeqCst);
+        INTERRUPTED.fetch_add(1, SeqCst);
+        call();
+        BEING_MAPPED.store(std::ptr::null_mut(), SeqCst);
+    }
     let info = orders(info);
     if HOLDS.load(SeqCst) > 0 {
         HELD.lock().unwrap().push(Held::Map(buffer, mode, at, len, info));

@@ -1,0 +1,13 @@
+//! The example runs to its end.
+
+#[path = "../../examples/shader/main.rs"]
+mod shader;
+
+use crate::support;
+
+#[test]
+fn the_shader_runs() {
+    if support::application().is_some() {
+        shader::main().unwrap();
+    }
+}
