@@ -24,7 +24,7 @@ use arrow_device_vpi_protocol::{
 };
 
 /// How long it should take from one look at the host to the next.
-const LOOK: Duration = Duration::from_millis(2);
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
 /// How often the host is told that the module is alive.
 const PULSE: Duration = Duration::from_millis(500);
 /// The longest answer: less than the longest message by what is beside the data.

@@ -14,6 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -128,6 +129,14 @@ pub(crate) fn reach(options: &Options) -> Result<(UnixStream, Option<Process>)> 
         })?;
         return Ok((stream, None));
     }
+    if let Source::Connection(stream) = &options.source {
+        let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let stream = stream.ok_or_else(|| {
+            let message = "the connection to the simulator is that of another device already";
+            Error::new(ErrorKind::InvalidArgument, message).during("open")
+        })?;
+        return Ok((stream, None));
+    }
     let module = module()?;
     let folder = Folder::new().map_err(|error| failed("a folder for the simulator", &error))?;
     let link = folder.0.join(LINKED).with_extension("vpi");
@@ -135,7 +144,9 @@ pub(crate) fn reach(options: &Options) -> Result<(UnixStream, Option<Process>)> 
     let design = match &options.source {
         Source::Compiled(design) => design.clone(),
         Source::Verilog(sources) => compile(sources, &folder.0)?,
-        Source::BuiltIn | Source::Socket(_) => compile(&write_built_in(&folder.0)?, &folder.0)?,
+        Source::BuiltIn | Source::Socket(_) | Source::Connection(_) => {
+            compile(&write_built_in(&folder.0)?, &folder.0)?
+        }
     };
     let (host, input) =
         UnixStream::pair().map_err(|error| failed("a socket for the simulator", &error))?;
