@@ -215,18 +215,14 @@ fn failed(what: &str, error: &io::Error) -> Error {
 }
 
 /// Where the module is. Cargo leaves it beside the program, or in the folder `deps` there or one
-/// folder up; a library that has this code may have the module beside it, too.
+/// folder up; an installed program has the module beside it or in `../lib`. A library that has this
+/// code may have the module beside it, too.
 pub(crate) fn module() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os(MODULE).filter(|named| !named.is_empty()) {
         return check(PathBuf::from(named));
     }
     let program = std::env::current_exe().ok();
-    let folders = [program, this_library()].into_iter().flatten().flat_map(|file| {
-        let folders = file.ancestors().skip(1).take(2).map(Path::to_owned);
-        folders.collect::<Vec<_>>()
-    });
-    let mut places =
-        folders.flat_map(|folder| [folder.join(BUILT), folder.join("deps").join(BUILT)]);
+    let mut places = [program, this_library()].into_iter().flatten().flat_map(|file| places(&file));
     let found = places.find(|place| place.is_file());
     found.ok_or_else(|| {
         let message = format!(
@@ -235,6 +231,14 @@ pub(crate) fn module() -> Result<PathBuf> {
         );
         Error::new(ErrorKind::DriverMissing, message).during("open")
     })
+}
+
+/// Where the module of a program or a library may be.
+fn places(file: &Path) -> Vec<PathBuf> {
+    let folders = file.ancestors().skip(1).take(2);
+    folders
+        .flat_map(|folder| ["", "deps", "lib"].map(|below| folder.join(below).join(BUILT)))
+        .collect()
 }
 
 fn check(module: PathBuf) -> Result<PathBuf> {
@@ -267,6 +271,14 @@ fn this_library() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_module_of_an_installed_program_is_beside_it_or_in_the_folder_of_libraries() {
+        let places = places(Path::new("/usr/bin/arrow-device"));
+        for folder in ["/usr/bin", "/usr/bin/deps", "/usr", "/usr/lib"] {
+            assert!(places.contains(&Path::new(folder).join(BUILT)), "{folder}: {places:?}");
+        }
+    }
 
     #[test]
     fn a_folder_that_is_there_already_is_not_used() {
