@@ -144,6 +144,16 @@ pub(crate) const ICARUS: Tool = Tool {
     source: Source::Debian("iverilog"),
 };
 
+/// Makes a library of a Verilog design, which a program runs itself.
+pub(crate) const VERILATOR: Tool = Tool {
+    name: "Verilator",
+    is_present: || {
+        shell::output_of(&["verilator", "--version"]).is_some()
+            && shell::output_of(&["make", "--version"]).is_some()
+    },
+    source: Source::Debian("verilator make"),
+};
+
 /// The compiler of the library that stands for Metal.
 pub(crate) const OBJECTIVE_C: Tool = Tool {
     name: "a compiler for Objective-C",

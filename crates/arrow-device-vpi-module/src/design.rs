@@ -35,8 +35,16 @@ impl Memory {
         if bits == 0 || !bits.is_multiple_of(8) || bits / 8 > LONGEST_WORD {
             return Err(format!("the words of `{name}` have {bits} bits, and not whole bytes"));
         }
+        if bits as u64 > vpi.widest().into() {
+            let widest = vpi.widest();
+            return Err(format!(
+                "the words of `{name}` have {bits} bits, and the simulator reads {widest} at most"
+            ));
+        }
+        check_writable(vpi, word, name)?;
+        vpi.give_back(word);
         let chunks = vec![Chunk::default(); bits.div_ceil(32)];
-        let handles = vec![None; words as usize];
+        let handles = if vpi.is_in_program() { Vec::new() } else { vec![None; words as usize] };
         Ok(Self { array, first, word: bits / 8, words: words.into(), handles, chunks })
     }
 
@@ -54,16 +62,28 @@ impl Memory {
         at.checked_add(len).is_some_and(|end| end <= size)
     }
 
-    fn handle(&mut self, vpi: &Vpi, number: usize) -> Result<Handle, String> {
-        let find = |known: &mut Option<Handle>| {
-            if known.is_none() {
-                let index = i32::try_from(number).ok()?.checked_add(self.first)?;
-                *known = vpi.word(self.array, index);
-            }
-            *known
-        };
-        let found = self.handles.get_mut(number).and_then(find);
-        found.ok_or_else(|| format!("the simulator does not give word {number} of the memory"))
+    /// Does something with the handle of a word.
+    fn with_word<T>(
+        &mut self,
+        vpi: &Vpi,
+        number: usize,
+        work: impl FnOnce(Handle, &mut [Chunk]) -> T,
+    ) -> Result<T, String> {
+        let missing = || format!("the simulator does not give word {number} of the memory");
+        let index = i32::try_from(number).ok().and_then(|number| number.checked_add(self.first));
+        let look_up = || vpi.word(self.array, index?);
+        if vpi.is_in_program() {
+            // Verilator makes an object for each handle: a memory of them would be larger than the
+            // design's.
+            let handle = look_up().ok_or_else(missing)?;
+            let done = work(handle, &mut self.chunks);
+            vpi.give_back(handle);
+            return Ok(done);
+        }
+        let known = self.handles.get_mut(number).ok_or_else(missing)?;
+        *known = known.or_else(look_up);
+        let handle = (*known).ok_or_else(missing)?;
+        Ok(work(handle, &mut self.chunks))
     }
 
     /// Appends bytes of the memory, and returns of how many a bit is unknown.
@@ -92,7 +112,7 @@ impl Memory {
             if len < self.word {
                 self.load(vpi, number)?;
             }
-            self.handle(vpi, number)?;
+            self.with_word(vpi, number, |_, _| ())?;
         }
         let mut rest = bytes;
         for Piece { number, from, len } in pieces(self.word, at, bytes.len() as u64) {
@@ -104,18 +124,30 @@ impl Memory {
             for (index, byte) in (from..).zip(piece) {
                 set_byte(&mut self.chunks, index, *byte);
             }
-            let handle = self.handle(vpi, number)?;
-            vpi.write(handle, &mut self.chunks);
+            self.with_word(vpi, number, |handle, chunks| _ = vpi.write(handle, chunks))?;
         }
         Ok(())
     }
 
     fn load(&mut self, vpi: &Vpi, number: usize) -> Result<(), String> {
-        let handle = self.handle(vpi, number)?;
-        match vpi.read(handle, &mut self.chunks) {
+        match self.with_word(vpi, number, |handle, chunks| vpi.read(handle, chunks))? {
             true => Ok(()),
             false => Err(format!("the simulator gives no value of word {number} of the memory")),
         }
+    }
+}
+
+/// Fails where the simulator says that a value cannot be set. Verilator ignores what is set
+/// otherwise, and a unit would never start.
+fn check_writable(vpi: &Vpi, handle: Handle, name: &str) -> Result<(), String> {
+    if !vpi.is_in_program() {
+        return Ok(());
+    }
+    let mut chunks = vec![Chunk::default(); vpi.size(handle).div_ceil(32) as usize];
+    vpi.read(handle, &mut chunks);
+    match vpi.write(handle, &mut chunks) {
+        true => Ok(()),
+        false => Err(format!("`{name}` cannot be set: verilate the design with --public-flat-rw")),
     }
 }
 
@@ -166,8 +198,15 @@ impl Registers {
         }
         let nothing = || format!("the design has nothing named `{name}`");
         let found = vpi.named(name).ok_or_else(nothing)?;
-        if vpi.size(found) == 0 || !vpi.has_value(found) {
+        let bits = vpi.size(found);
+        if bits == 0 || !vpi.has_value(found) {
             return Err(format!("`{name}` is no register and no net"));
+        }
+        if bits > vpi.widest() {
+            let widest = vpi.widest();
+            return Err(format!(
+                "`{name}` has {bits} bits, and the simulator reads {widest} at most"
+            ));
         }
         if self.0.len() < MOST_NAMES {
             self.0.insert(name.to_owned(), found);
@@ -186,7 +225,7 @@ impl Registers {
         let bits = vpi.size(found);
         match bits < u64::BITS && value >> bits != 0 {
             true => Err(format!("`{name}` has {bits} bits, which are too few for {value}")),
-            false => Ok(found),
+            false => check_writable(vpi, found, name).map(|()| found),
         }
     }
 }

@@ -23,6 +23,8 @@ mod design;
 #[cfg(unix)]
 mod peer;
 #[cfg(unix)]
+mod program;
+#[cfg(unix)]
 mod server;
 #[cfg(unix)]
 mod startup;

@@ -21,6 +21,8 @@ pub(crate) enum Place {
     Input,
     /// It connects to this socket.
     Listener(UnixListener, PathBuf),
+    /// At the other end of this socket, until it was taken.
+    Connected(Option<UnixStream>),
 }
 
 impl Place {
@@ -29,7 +31,11 @@ impl Place {
         if name == "-" {
             return Ok(Self::Input);
         }
-        let path = PathBuf::from(name);
+        Self::listening(PathBuf::from(name))
+    }
+
+    /// A new socket that hosts connect to.
+    pub(crate) fn listening(path: PathBuf) -> io::Result<Self> {
         UnixListener::bind(&path).map(|listener| Self::Listener(listener, path))
     }
 
@@ -45,6 +51,7 @@ impl Place {
                 Ok(Some(Peer(stream)))
             }
             Self::Input => Ok(None),
+            Self::Connected(stream) => Ok(stream.take().map(Peer)),
             Self::Listener(listener, _) => {
                 wait_for(listener)?;
                 listener.accept().map(|(stream, _)| Some(Peer(stream)))

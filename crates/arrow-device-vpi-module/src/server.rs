@@ -35,7 +35,7 @@ use arrow_device_vpi_protocol::{
 };
 
 /// How long it should take from one look at the host to the next.
-const LOOK: Duration = Duration::from_millis(2);
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
 /// How far apart the first looks of a request are at most, in simulated time.
 const FIRST_LOOKS: u64 = 1024;
 /// How often the host is told that the module is alive.

@@ -3,11 +3,12 @@
 //!
 //! # Rules
 //!
-//! * V1: The functions were found by their names in the process that has loaded the module, and a
-//!   simulator has them with the types of the standard.
-//! * V2: The VPI is called on the simulator's thread only, from callbacks of the simulator: the
-//!   one place where a [`Vpi`] comes from is [`Vpi::load`], in a start-up routine, and the value is
-//!   neither `Send` nor `Sync`.
+//! * V1: The functions were found by their names in the process that has loaded the module, or are
+//!   those of a [`Table`] that a program has filled in, and a simulator has them with the types of
+//!   the standard.
+//! * V2: The VPI is called on the simulator's thread only, from callbacks of the simulator or where
+//!   the program that runs the simulator lets the module work: a [`Vpi`] comes from [`Vpi::load`],
+//!   in a start-up routine, or from [`Vpi::given`], and the value is neither `Send` nor `Sync`.
 //! * V3: A [`Handle`] came from the simulator, and names an object of the design, which stays as
 //!   long as the simulation.
 
@@ -106,6 +107,22 @@ type PutValue = unsafe extern "C" fn(*mut c_void, *mut Value, *mut Time, i32) ->
 type GetTime = unsafe extern "C" fn(*mut c_void, *mut Time);
 type Control = unsafe extern "C" fn(i32, ...);
 type GetInformation = unsafe extern "C" fn(*mut Information) -> i32;
+type Release = unsafe extern "C" fn(*mut c_void) -> i32;
+
+/// `ArdevVpiFunctions` of the header: the functions of a simulator in the same program.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Table {
+    handle_by_name: Option<HandleByName>,
+    handle_by_index: Option<HandleByIndex>,
+    handle: Option<HandleOf>,
+    get: Option<Get>,
+    get_value: Option<GetValue>,
+    put_value: Option<PutValue>,
+    get_time: Option<GetTime>,
+    get_vlog_info: Option<GetInformation>,
+    release_handle: Option<Release>,
+}
 
 /// An object of the design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -126,10 +143,20 @@ pub(crate) enum When {
     Changes(Handle),
 }
 
+/// The functions of a simulator that calls the module back.
+#[derive(Clone, Copy)]
+struct Calls {
+    register_callback: RegisterCallback,
+    control: Control,
+}
+
 /// The functions.
 #[derive(Clone, Copy)]
 pub(crate) struct Vpi {
-    register_callback: RegisterCallback,
+    /// `None` where a program asks the module at each moment of simulated time.
+    calls: Option<Calls>,
+    /// Where each handle is an object of its own, which somebody has to give back.
+    release: Option<Release>,
     handle_by_name: HandleByName,
     handle_by_index: HandleByIndex,
     handle_of: HandleOf,
@@ -137,7 +164,6 @@ pub(crate) struct Vpi {
     get_value: GetValue,
     put_value: PutValue,
     get_time: GetTime,
-    control: Control,
     get_information: GetInformation,
     /// Rule V2.
     _of_one_thread: PhantomData<*mut ()>,
@@ -163,8 +189,13 @@ macro_rules! function {
 impl Vpi {
     /// The functions of the simulator that has loaded the module. `None` in any other process.
     pub(crate) fn load() -> Option<Self> {
-        Some(Self {
+        let calls = Calls {
             register_callback: function!(RegisterCallback, c"vpi_register_cb"),
+            control: function!(Control, c"vpi_control"),
+        };
+        Some(Self {
+            calls: Some(calls),
+            release: None,
             handle_by_name: function!(HandleByName, c"vpi_handle_by_name"),
             handle_by_index: function!(HandleByIndex, c"vpi_handle_by_index"),
             handle_of: function!(HandleOf, c"vpi_handle"),
@@ -172,14 +203,36 @@ impl Vpi {
             get_value: function!(GetValue, c"vpi_get_value"),
             put_value: function!(PutValue, c"vpi_put_value"),
             get_time: function!(GetTime, c"vpi_get_time"),
-            control: function!(Control, c"vpi_control"),
             get_information: function!(GetInformation, c"vpi_get_vlog_info"),
             _of_one_thread: PhantomData,
         })
     }
 
-    /// Has a function called. Whether the simulator does that.
+    /// The functions of a simulator in the same program. `None` where one is missing.
+    ///
+    /// # Safety
+    /// The functions are those of a simulator, with the types of the standard (rule V1). The value
+    /// is used where the simulator may be called (rule V2).
+    pub(crate) unsafe fn given(table: &Table) -> Option<Self> {
+        Some(Self {
+            calls: None,
+            release: Some(table.release_handle?),
+            handle_by_name: table.handle_by_name?,
+            handle_by_index: table.handle_by_index?,
+            handle_of: table.handle?,
+            get: table.get?,
+            get_value: table.get_value?,
+            put_value: table.put_value?,
+            get_time: table.get_time?,
+            get_information: table.get_vlog_info?,
+            _of_one_thread: PhantomData,
+        })
+    }
+
+    /// Has a function called. Whether the simulator does that. Where a program asks the module at
+    /// each moment of simulated time, no call is needed.
     pub(crate) fn call_back(&self, when: When, routine: Callback) -> bool {
+        let Some(calls) = self.calls else { return true };
         let (reason, object, delay) = match when {
             When::Starts => (START_OF_SIMULATION, ptr::null_mut(), 0),
             When::Ends => (END_OF_SIMULATION, ptr::null_mut(), 0),
@@ -201,12 +254,21 @@ impl Vpi {
         };
         // SAFETY: rules V1 to V3: the structure is as the standard has it for this reason (27.33),
         // and the simulator takes what it needs from the structure during the call.
-        let registered = unsafe { (self.register_callback)(&raw mut data) };
+        let registered = unsafe { (calls.register_callback)(&raw mut data) };
         !registered.is_null()
     }
 
-    /// The object of this name, by the path from the top of the design.
+    /// The object of this name, by the path from the top of the design. Verilator has one more
+    /// module, `TOP`, above the top of the design.
     pub(crate) fn named(&self, name: &str) -> Option<Handle> {
+        let found = self.named_exactly(name);
+        if found.is_some() || !self.is_in_program() {
+            return found;
+        }
+        self.named_exactly(&format!("TOP.{name}"))
+    }
+
+    fn named_exactly(&self, name: &str) -> Option<Handle> {
         let name = CString::new(name).ok()?;
         // SAFETY: rules V1 and V2: a name that ends with a zero, and a null scope for a full path
         // (27.18).
@@ -226,9 +288,33 @@ impl Vpi {
         let bound = |which| {
             // SAFETY: rules V1 to V3; an object without such a bound gives null (27.14).
             let found = unsafe { (self.handle_of)(which, array.0.as_ptr()) };
-            NonNull::new(found).map(|bound| self.integer(Handle(bound)))
+            let found = NonNull::new(found).map(Handle)?;
+            let number = self.integer(found);
+            self.give_back(found);
+            Some(number)
         };
         Some(bound(LEFT_RANGE)?.min(bound(RIGHT_RANGE)?))
+    }
+
+    /// Whether the simulator is in the program that asks the module. Such a simulator is Verilator:
+    /// handles are given back, and wide values cannot be read.
+    pub(crate) fn is_in_program(&self) -> bool {
+        self.calls.is_none()
+    }
+
+    /// Gives a handle back that is not used any more, where the simulator wants that.
+    pub(crate) fn give_back(&self, handle: Handle) {
+        if let Some(release) = self.release {
+            // SAFETY: rules V1 to V3; the handle is one that the caller got from the simulator and
+            // does not use again (27.28).
+            unsafe { release(handle.0.as_ptr()) };
+        }
+    }
+
+    /// The most bits of an object that can be read.
+    pub(crate) fn widest(&self) -> u32 {
+        // Verilator ends the process where more are asked for (`VL_VALUE_STRING_MAX_WORDS`).
+        if self.is_in_program() { 63 * 32 } else { u32::MAX }
     }
 
     fn integer(&self, handle: Handle) -> i32 {
@@ -278,16 +364,21 @@ impl Vpi {
         true
     }
 
-    /// Sets the value of an object, at once. Has a chunk for each 32 bits of the object.
-    pub(crate) fn write(&self, handle: Handle, chunks: &mut [Chunk]) {
+    /// Sets the value of an object, at once. Has a chunk for each 32 bits of the object. `false`
+    /// where the simulator says that the object keeps its value.
+    pub(crate) fn write(&self, handle: Handle, chunks: &mut [Chunk]) -> bool {
         if chunks.len() < self.size(handle).div_ceil(32) as usize {
-            return;
+            return false;
         }
         let vector = chunks.as_mut_ptr();
         let mut value = Value { format: VECTOR_VAL, value: AnyValue { vector } };
         // SAFETY: rules V1 to V3: a value of the object's size, without a delay, for which no time
         // is needed (27.30).
-        unsafe { (self.put_value)(handle.0.as_ptr(), &raw mut value, ptr::null_mut(), NO_DELAY) };
+        let set = unsafe {
+            (self.put_value)(handle.0.as_ptr(), &raw mut value, ptr::null_mut(), NO_DELAY)
+        };
+        // Verilator returns the object where it has set the value. The standard has no answer here.
+        !set.is_null() || !self.is_in_program()
     }
 
     /// The simulated time.
@@ -298,11 +389,13 @@ impl Vpi {
         u64::from(time.high) << 32 | u64::from(time.low)
     }
 
-    /// Ends the simulation when the callback returns.
+    /// Ends the simulation when the callback returns. A program ends its simulation itself.
     pub(crate) fn finish(&self) {
-        let silent: c_int = 0;
-        // SAFETY: rules V1 and V2: this operation takes one number (27.3).
-        unsafe { (self.control)(FINISH, silent) }
+        if let Some(calls) = self.calls {
+            let silent: c_int = 0;
+            // SAFETY: rules V1 and V2: this operation takes one number (27.3).
+            unsafe { (calls.control)(FINISH, silent) }
+        }
     }
 
     /// The name and the version of the simulator.

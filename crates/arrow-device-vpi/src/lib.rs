@@ -160,6 +160,13 @@ pub fn devices() -> Result<Vec<Listed>> {
     Err(no_sockets())
 }
 
+/// The file of the VPI module, which a simulator loads, or with which a program is linked that runs
+/// a verilated design. The error says where the module was looked for.
+#[cfg(unix)]
+pub fn module() -> Result<std::path::PathBuf> {
+    start::module()
+}
+
 /// Opens the simulator with this number, from 0 to 255: the one that is open, or else a new one as
 /// [`Options::from_environment`] says.
 pub fn open(index: usize) -> Result<Device> {

@@ -1,6 +1,10 @@
 //! How a simulator is started or reached, and how the parts of its design are named.
 
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+#[cfg(unix)]
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_device_vpi_protocol::{Hello, Unit};
@@ -54,6 +58,9 @@ pub(crate) enum Source {
     Compiled(PathBuf),
     /// Somebody runs a simulator, whose module listens there.
     Socket(PathBuf),
+    /// Somebody runs a simulator, whose module is at the other end, until it was opened.
+    #[cfg(unix)]
+    Connection(Arc<Mutex<Option<UnixStream>>>),
 }
 
 /// The registers of the engine that copies inside the memory, by their paths in the design.
@@ -121,6 +128,15 @@ impl Options {
     /// `ARROW_DEVICE_VPI_SOCKET` named this socket. Names are as for [`verilog`](Self::verilog).
     pub fn socket(path: impl Into<PathBuf>) -> Self {
         Self::new(Source::Socket(path.into()))
+    }
+
+    /// A simulator that this process or another one runs, with the module at the other end of this
+    /// socket. Names are as for [`verilog`](Self::verilog). One device can be opened with these
+    /// options and their clones. `arrow-device-vpi`'s page says how a program runs a simulator of
+    /// its own.
+    #[cfg(unix)]
+    pub fn connection(socket: impl Into<UnixStream>) -> Self {
+        Self::new(Source::Connection(Arc::new(Mutex::new(Some(socket.into())))))
     }
 
     /// What the environment names: a socket, `ARROW_DEVICE_VPI_CONNECT`, or else sources in Verilog

@@ -15,6 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -129,6 +130,14 @@ pub(crate) fn reach(options: &Options) -> Result<(UnixStream, Option<Process>)> 
         })?;
         return Ok((stream, None));
     }
+    if let Source::Connection(stream) = &options.source {
+        let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let stream = stream.ok_or_else(|| {
+            let message = "the connection to the simulator is that of another device already";
+            Error::new(ErrorKind::InvalidArgument, message).during("open")
+        })?;
+        return Ok((stream, None));
+    }
     let module = module()?;
     let folder = Folder::new().map_err(|error| failed("a folder for the simulator", &error))?;
     let link = folder.0.join(LINKED).with_extension("vpi");
@@ -136,7 +145,9 @@ pub(crate) fn reach(options: &Options) -> Result<(UnixStream, Option<Process>)> 
     let design = match &options.source {
         Source::Compiled(design) => design.clone(),
         Source::Verilog(sources) => compile(sources, &folder.0)?,
-        Source::BuiltIn | Source::Socket(_) => compile(&write_built_in(&folder.0)?, &folder.0)?,
+        Source::BuiltIn | Source::Socket(_) | Source::Connection(_) => {
+            compile(&write_built_in(&folder.0)?, &folder.0)?
+        }
     };
     let (host, input) =
         UnixStream::pair().map_err(|error| failed("a socket for the simulator", &error))?;
@@ -206,18 +217,14 @@ fn failed(what: &str, error: &io::Error) -> Error {
 }
 
 /// Where the module is. Cargo leaves it beside the program, or in the folder `deps` there or one
-/// folder up; a library that has this code may have the module beside it, too.
+/// folder up; an installed program has the module beside it or in `../lib`. A library that has this
+/// code may have the module beside it, too.
 pub(crate) fn module() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os(MODULE).filter(|named| !named.is_empty()) {
         return check(PathBuf::from(named));
     }
     let program = std::env::current_exe().ok();
-    let folders = [program, this_library()].into_iter().flatten().flat_map(|file| {
-        let folders = file.ancestors().skip(1).take(2).map(Path::to_owned);
-        folders.collect::<Vec<_>>()
-    });
-    let mut places =
-        folders.flat_map(|folder| [folder.join(BUILT), folder.join("deps").join(BUILT)]);
+    let mut places = [program, this_library()].into_iter().flatten().flat_map(|file| places(&file));
     let found = places.find(|place| place.is_file());
     found.ok_or_else(|| {
         let message = format!(
@@ -226,6 +233,14 @@ pub(crate) fn module() -> Result<PathBuf> {
         );
         Error::new(ErrorKind::DriverMissing, message).during("open")
     })
+}
+
+/// Where the module of a program or a library may be.
+fn places(file: &Path) -> Vec<PathBuf> {
+    let folders = file.ancestors().skip(1).take(2);
+    folders
+        .flat_map(|folder| ["", "deps", "lib"].map(|below| folder.join(below).join(BUILT)))
+        .collect()
 }
 
 fn check(module: PathBuf) -> Result<PathBuf> {
@@ -258,6 +273,14 @@ fn this_library() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_module_of_an_installed_program_is_beside_it_or_in_the_folder_of_libraries() {
+        let places = places(Path::new("/usr/bin/arrow-device"));
+        for folder in ["/usr/bin", "/usr/bin/deps", "/usr", "/usr/lib"] {
+            assert!(places.contains(&Path::new(folder).join(BUILT)), "{folder}: {places:?}");
+        }
+    }
 
     #[test]
     fn a_folder_that_is_there_already_is_not_used() {

@@ -82,6 +82,7 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::NPM,
             setup::DAWN,
             setup::ICARUS,
+            setup::VERILATOR,
             setup::OBJECTIVE_C,
             setup::ROCM,
             setup::CUDA_HEADERS,
