@@ -69,8 +69,7 @@ async fn a_server_that_fails_in_the_middle_is_an_error_with_its_words() {
     tables.put(table.clone());
     let running = Running::start(&tables).await;
     let mut client = running.client().await;
-    let mut arrays =
-        get(&mut client, ticket("broken"), ReadOptions::new()).await.unwrap().arrays();
+    let mut arrays = get(&mut client, ticket("broken"), ReadOptions::new()).await.unwrap().arrays();
     for _ in 0..2 {
         arrays.next().await.unwrap().unwrap();
     }
@@ -111,19 +110,17 @@ async fn arrays_that_fail_while_they_are_sent_are_no_end_for_the_server() {
         let tables = Tables::default();
         let table = numbers(3, 10);
         let running = Running::start(&tables).await;
-        let mut client = running.client().await;
-        println!("exchange: {with_exchange}");
         let failure = Error::new(ErrorKind::DeviceLost, "unplugged");
         let arrays = table.arrays().chain(stream::iter([Err(failure)]));
         let messages = FlightMessages::new(&table.schema, arrays).unwrap();
         let messages = messages.descriptor(path("half"));
         let error = if with_exchange {
-            match exchange(&mut client, messages, ReadOptions::new()).await {
+            match exchange(&mut running.grpc().await, messages, ReadOptions::new()).await {
                 Ok(back) => back.arrays().try_collect::<Vec<_>>().await.unwrap_err(),
                 Err(error) => error,
             }
         } else {
-            match put(&mut client, messages).await {
+            match put(&mut running.grpc().await, messages).await {
                 Ok(answers) => answers.finish().await.unwrap_err(),
                 Err(error) => error,
             }

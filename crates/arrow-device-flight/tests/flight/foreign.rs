@@ -12,6 +12,7 @@ use arrow_device_testkit::required::skip;
 use arrow_flight_60::flight_service_client::FlightServiceClient;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
+use tonic::client::Grpc;
 use tonic::transport::Channel;
 
 use crate::server::{Running, Tables};
@@ -23,7 +24,10 @@ fn python() -> Option<PathBuf> {
     let peers = env::var_os("ARROW_DEVICE_PEERS").map_or(here, PathBuf::from);
     let python = peers.join("venv/bin/python");
     if !python.exists() {
-        skip("pyarrow", "the wheel of pyarrow is not there: `cargo xtask test --setup` installs it");
+        skip(
+            "pyarrow",
+            "the wheel of pyarrow is not there: `cargo xtask test --setup` installs it",
+        );
         return None;
     }
     Some(python)
@@ -36,26 +40,28 @@ fn script(python: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-async fn serve(python: &Path) -> (Child, FlightServiceClient<Channel>) {
+async fn serve(python: &Path) -> (Child, Channel) {
     let mut child = script(python, &["serve"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let port = lines.next_line().await.unwrap().expect("the server tells its port");
     let channel = Channel::from_shared(format!("http://127.0.0.1:{port}")).unwrap();
     // Kept open, so that the server may go on writing.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    (child, FlightServiceClient::new(channel.connect().await.unwrap()))
+    (child, channel.connect().await.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pyarrow_serves_what_it_was_sent() {
     let Some(python) = python() else { return };
-    let (_child, mut client) = serve(&python).await;
+    let (_child, channel) = serve(&python).await;
+    let mut client = FlightServiceClient::new(channel.clone());
+    let mut grpc = Grpc::new(channel);
     let sim = Sim::builder().build();
     let queue = sim.device().open_queue().unwrap();
     for table in golden_tables() {
         let there = table.arrays().copy_to(&queue);
         let messages = FlightMessages::new(&table.schema, there).unwrap();
-        let sent = put(&mut client, messages.descriptor(path(&table.name))).await;
+        let sent = put(&mut grpc, messages.descriptor(path(&table.name))).await;
         let sent = match sent {
             Ok(answers) => answers.finish().await,
             Err(error) => Err(error),
@@ -69,7 +75,7 @@ async fn pyarrow_serves_what_it_was_sent() {
 
         let messages = FlightMessages::new(&table.schema, table.arrays()).unwrap();
         let messages = messages.descriptor(path("echo"));
-        let back = exchange(&mut client, messages, ReadOptions::new()).await.unwrap();
+        let back = exchange(&mut grpc, messages, ReadOptions::new()).await.unwrap();
         let found = all(back.arrays()).await;
         table.assert_are(&found.unwrap_or_else(|error| panic!("{}: {error}", table.name)));
     }
@@ -96,13 +102,15 @@ async fn pyarrow_gets_puts_and_exchanges() {
         let kept: Vec<_> = kept.iter().map(|batch| batch.to_host().unwrap()).collect();
         table.assert_are(&kept);
     }
-    served.clear();
+    drop(running);
+    served.until_alone().await;
 }
 
 #[tokio::test]
 async fn pyarrow_that_dies_in_the_middle_is_an_error() {
     let Some(python) = python() else { return };
-    let (_child, mut client) = serve(&python).await;
+    let (_child, channel) = serve(&python).await;
+    let mut client = FlightServiceClient::new(channel);
     let reader = get(&mut client, ticket("dies"), ReadOptions::new()).await.unwrap();
     assert!(all(reader.arrays()).await.is_err(), "taken for the end of the stream");
 }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 
 use arrow_device::async_stream::ArraysExt as _;
 use arrow_device::{Array, Error, ErrorKind, Queue, Result};
@@ -21,6 +22,7 @@ use futures_util::stream::{self, Stream, StreamExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::client::Grpc;
 use tonic::transport::{Channel, Server};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -59,9 +61,16 @@ impl Tables {
         self.tables.lock().unwrap().insert(table.name.clone(), table);
     }
 
-    /// Lets go of all tables, which calls that are not over would keep on their device.
-    pub(crate) fn clear(&self) {
+    /// Lets go of all tables, and waits until no connection keeps the queue.
+    pub(crate) async fn until_alone(self) {
         self.tables.lock().unwrap().clear();
+        for _ in 0..1000 {
+            if Arc::strong_count(&self.tables) == 1 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("a connection is still served after ten seconds");
     }
 
     fn get(&self, name: &str) -> Result<Table, Status> {
@@ -158,11 +167,12 @@ impl FlightService for Tables {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoExchangeStream>, Status> {
+        let guard = Guard(self.is_gone.clone());
         let mut reader = FlightReader::new(request.into_inner(), ReadOptions::new());
         let schema = reader.schema().await.map_err(Error::into_status)?;
         let queue = self.queue.clone().unwrap_or_else(Queue::host);
         let note = reader.app_metadata().clone();
-        let (ended, guard) = (self.ended.clone(), Guard(self.is_gone.clone()));
+        let ended = self.ended.clone();
         let arrays = reader.arrays().copy_to(&queue).chain(stream::poll_fn(move |_| {
             let _ = &guard;
             ended.fetch_add(1, Ordering::SeqCst);
@@ -238,9 +248,17 @@ impl Running {
         Self { address, task }
     }
 
-    pub(crate) async fn client(&self) -> FlightServiceClient<Channel> {
+    async fn channel(&self) -> Channel {
         let channel = Channel::from_shared(format!("http://{}", self.address)).unwrap();
-        FlightServiceClient::new(channel.connect().await.unwrap())
+        channel.connect().await.unwrap()
+    }
+
+    pub(crate) async fn client(&self) -> FlightServiceClient<Channel> {
+        FlightServiceClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn grpc(&self) -> Grpc<Channel> {
+        Grpc::new(self.channel().await)
     }
 }
 
