@@ -1,0 +1,13 @@
+//! For arrow-flight 58.
+
+mod arrow {
+    pub(super) use arrow_flight_58 as flight;
+}
+
+#[path = "major/mod.rs"]
+mod major;
+
+pub use major::{
+    ErrorExt, FlightArrays, FlightMessages, FlightReader, FlightStatuses, Puts, Received, Watched,
+    exchange, get, put,
+};

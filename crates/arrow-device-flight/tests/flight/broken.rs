@@ -1,0 +1,200 @@
+//! Peers that are slow, that fail, that die, and that send nonsense.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use arrow_device::{Error, ErrorKind};
+use arrow_device_flight::v60::{FlightMessages, FlightReader, exchange, get, put};
+use arrow_device_ipc::ReadOptions;
+use arrow_flight_60::FlightData;
+use arrow_flight_60::flight_service_client::FlightServiceClient;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use tonic::{Code, Status};
+
+use crate::server::{Running, Tables};
+use crate::support::{all, golden_tables, numbers, path, ticket};
+
+/// Waits until something is so, for ten seconds at most.
+async fn until(is_so: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        if Instant::now() > end {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    true
+}
+
+#[tokio::test]
+async fn a_slow_reader_holds_the_server_back() {
+    let tables = Tables::default();
+    tables.put(numbers(1, 10_000));
+    let running = Running::start(&tables).await;
+    let mut client = running.client().await;
+    let reader = get(&mut client, ticket("endless"), ReadOptions::new()).await.unwrap();
+    let mut arrays = reader.arrays();
+    arrays.next().await.unwrap().unwrap();
+    // What the windows of HTTP/2 and the sockets take fills up, and then nothing more is made.
+    let made = || tables.made.load(Ordering::SeqCst);
+    let mut last = 0;
+    while last < made() {
+        last = made();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(last < 200, "{last} arrays were made for a reader that took one");
+    for _ in 0..last + 50 {
+        arrays.next().await.unwrap().unwrap();
+    }
+    assert!(made() > last);
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_ends_the_call() {
+    let tables = Tables::default();
+    tables.put(numbers(1, 10_000));
+    let running = Running::start(&tables).await;
+    let mut client = running.client().await;
+    let reader = get(&mut client, ticket("endless"), ReadOptions::new()).await.unwrap();
+    let mut arrays = reader.arrays();
+    arrays.next().await.unwrap().unwrap();
+    drop(arrays);
+    assert!(until(|| tables.is_gone.0.load(Ordering::SeqCst) == 1).await);
+}
+
+#[tokio::test]
+async fn a_server_that_fails_in_the_middle_is_an_error_with_its_words() {
+    let tables = Tables::default();
+    let table = numbers(2, 10);
+    tables.put(table.clone());
+    let running = Running::start(&tables).await;
+    let mut client = running.client().await;
+    let mut arrays = get(&mut client, ticket("broken"), ReadOptions::new()).await.unwrap().arrays();
+    for _ in 0..2 {
+        arrays.next().await.unwrap().unwrap();
+    }
+    let error = arrays.next().await.unwrap().unwrap_err();
+    // The code of gRPC knows one kind for memory and for limits.
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert!(error.to_string().contains("the pool is dry"), "{error}");
+    assert!(arrays.next().await.is_none());
+    let missing = get(&mut client, ticket("nowhere"), ReadOptions::new()).await.unwrap_err();
+    assert!(missing.to_string().contains("no table nowhere"), "{missing}");
+}
+
+#[tokio::test]
+async fn a_server_that_dies_in_the_middle_is_an_error() {
+    let tables = Tables::default();
+    tables.put(numbers(1, 10_000));
+    // The connection of a server dies with the runtime that the server runs on.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let its_tables = tables.clone();
+    let running = runtime.spawn(async move { Running::start(&its_tables).await }).await.unwrap();
+    let mut client = running.client().await;
+    let mut arrays =
+        get(&mut client, ticket("endless"), ReadOptions::new()).await.unwrap().arrays();
+    arrays.next().await.unwrap().unwrap();
+    runtime.shutdown_background();
+    let end = loop {
+        match arrays.next().await {
+            Some(Ok(_)) => {}
+            other => break other,
+        }
+    };
+    assert!(matches!(end, Some(Err(_))), "taken for the end of the stream");
+}
+
+#[tokio::test]
+async fn arrays_that_fail_while_they_are_sent_are_no_end_for_the_server() {
+    for with_exchange in [false, true] {
+        let tables = Tables::default();
+        let table = numbers(3, 10);
+        let running = Running::start(&tables).await;
+        let failure = Error::new(ErrorKind::DeviceLost, "unplugged");
+        let arrays = table.arrays().chain(stream::iter([Err(failure)]));
+        let messages = FlightMessages::new(&table.schema, arrays).unwrap();
+        let messages = messages.descriptor(path("half"));
+        let error = if with_exchange {
+            match exchange(&mut running.grpc().await, messages, ReadOptions::new()).await {
+                Ok(back) => back.arrays().try_collect::<Vec<_>>().await.unwrap_err(),
+                Err(error) => error,
+            }
+        } else {
+            match put(&mut running.grpc().await, messages).await {
+                Ok(answers) => answers.finish().await.unwrap_err(),
+                Err(error) => error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+        assert!(error.to_string().contains("unplugged"), "{error}");
+        assert!(until(|| tables.is_gone.0.load(Ordering::SeqCst) == 1).await);
+        assert_eq!(tables.ended.load(Ordering::SeqCst), 0, "the server saw an end");
+    }
+}
+
+#[tokio::test]
+async fn a_message_above_the_limit_of_the_client_is_an_error() {
+    let tables = Tables::default();
+    tables.put(numbers(1, 10_000));
+    let running = Running::start(&tables).await;
+    let client: FlightServiceClient<_> = running.client().await;
+    let mut client = client.max_decoding_message_size(1000);
+    let reader = get(&mut client, ticket("numbers"), ReadOptions::new()).await.unwrap();
+    let error = all(reader.arrays()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+}
+
+#[tokio::test]
+async fn statuses_in_a_stream_keep_their_words() {
+    let messages = stream::iter([Err::<FlightData, _>(Status::new(Code::Aborted, "stopped"))]);
+    let error = FlightReader::new(messages, ReadOptions::new()).schema().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WorkFailed);
+    assert!(error.to_string().contains("stopped"), "{error}");
+}
+
+/// What a reader makes of these messages.
+async fn read(messages: Vec<FlightData>) -> Result<usize, Error> {
+    let options = ReadOptions::new().max_unpacked(1 << 20).validate(true);
+    let messages = stream::iter(messages.into_iter().map(Ok::<_, Status>));
+    Ok(all(FlightReader::new(messages, options).arrays()).await?.len())
+}
+
+#[tokio::test]
+async fn messages_lost_doubled_and_broken_are_errors_and_nothing_worse() {
+    let mut refused = 0;
+    for table in golden_tables() {
+        let messages = FlightMessages::new(&table.schema, table.arrays()).unwrap();
+        let messages: Vec<FlightData> = messages.try_collect().await.unwrap();
+        for (index, message) in messages.iter().enumerate() {
+            let mut lost = messages.clone();
+            lost.remove(index);
+            let mut doubled = messages.clone();
+            doubled.insert(index, message.clone());
+            let mut short = messages.clone();
+            let half = short[index].data_body.len() / 2;
+            short[index].data_body.truncate(half);
+            let mut bent = messages.clone();
+            let mut header = bent[index].data_header.to_vec();
+            let place = (index * 7919) % header.len().max(1);
+            if let Some(byte) = header.get_mut(place) {
+                *byte ^= 0x55;
+            }
+            bent[index].data_header = header.into();
+            for broken in [lost, doubled, short, bent] {
+                refused += usize::from(read(broken).await.is_err());
+            }
+        }
+    }
+    assert!(refused > 100 || golden_tables().is_empty(), "{refused}");
+}
+
+#[tokio::test]
+async fn a_stream_that_begins_with_something_else_has_no_schema() {
+    let nothing = stream::iter(Vec::<Result<FlightData, Status>>::new());
+    let error = FlightReader::new(nothing, ReadOptions::new()).schema().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    let note = FlightData { app_metadata: "note".into(), ..FlightData::default() };
+    let note = stream::iter([Ok::<_, Status>(note)]);
+    let error = FlightReader::new(note, ReadOptions::new()).schema().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+}
