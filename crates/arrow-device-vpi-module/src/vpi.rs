@@ -510,7 +510,8 @@ pub(crate) mod fake {
 
     pub(crate) fn vpi() -> Vpi {
         Vpi {
-            register_callback,
+            calls: Some(Calls { register_callback, control }),
+            release: None,
             handle_by_name: by_name,
             handle_by_index: by_index,
             handle_of: of,
@@ -518,7 +519,6 @@ pub(crate) mod fake {
             get_value,
             put_value,
             get_time: time,
-            control,
             get_information: information,
             _of_one_thread: PhantomData,
         }

@@ -105,6 +105,8 @@ pub(crate) const TIERS: &[Tier] = &[
             "--exclude=example-views",
             // With all features it would build two releases of DataFusion.
             "--exclude=arrow-device-datafusion",
+            // With all features it would build three majors of arrow-flight.
+            "--exclude=arrow-device-flight",
             // It runs nightly Rust: see `public interface`.
             "--exclude=public-interface",
             "--all-features",
@@ -145,6 +147,24 @@ pub(crate) const TIERS: &[Tier] = &[
             "test",
             "--package=arrow-device-datafusion",
             "--features=datafusion-54,sql",
+            "--no-fail-fast",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "flight",
+        purpose: "arrays over Flight on loopback, with arrow-flight and pyarrow on the other side",
+        // It builds three majors of arrow-flight. The first tier reads and writes the same messages
+        // with `arrow-device-ipc`.
+        when: When::Everything,
+        needs: &[],
+        gains_from: &[setup::PEER_WHEELS, setup::GOLDEN_FILES],
+        variables: &[],
+        command: &[
+            "cargo",
+            "test",
+            "--package=arrow-device-flight",
+            "--all-features",
             "--no-fail-fast",
         ],
         kind: Kind::Tests,
@@ -208,9 +228,10 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "frameworks",
         purpose: "the examples with burn, candle, faer and ndarray run, and share or copy as they say",
-        // In one call, since they have most of what takes long to build in common. The examples
-        // with what builds in seconds are run by the first tier.
-        when: When::All,
+        // In one call, since they have most of what takes long to build in common, which takes
+        // minutes. The first tier runs the examples with what builds in seconds, and the Python
+        // package exchanges tensors with numpy and JAX.
+        when: When::Everything,
         needs: &[],
         gains_from: &[],
         variables: &[],
@@ -555,6 +576,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "--exclude=example-candle",
             "--exclude=example-views",
             "--exclude=arrow-device-datafusion",
+            "--exclude=arrow-device-flight",
             "--exclude=public-interface",
             "--all-features",
             "--test=large",
