@@ -1,7 +1,7 @@
 //! The [`Driver`] of a device of wgpu: translates operations on handles to calls of wgpu.
 //!
-//! * A copy from the host is one write, or a list of pieces that are gathered in a mapped buffer and
-//!   are one submission. A copy within the device, or to the host, is one submission.
+//! * A copy from the host is one write, or a list of pieces that are gathered in a mapped buffer
+//! and are one submission. A copy within the device, or to the host, is one submission.
 //! * An event is a [`Point`], which the handle points to.
 //! * All queues are the device's one queue, so a queue waits for no event of its own.
 
@@ -235,8 +235,9 @@ impl fmt::Debug for WgpuDriver {
 // handle that is in no table of this device is refused. The device has one queue, which is in order
 // ("queue operations … are executed in order"), so all queues are that one. A point has passed when
 // the callback behind all submitted work has come and no read in front of it is under way;
-// `synchronize` waits for such a point. `copy` only submits. The flag of the device's loss is looked
-// at by every operation and in every turn of a wait. No lock is held while callbacks may run.
+// `synchronize` waits for such a point. `copy` only submits. The flag of the device's loss is
+// looked at by every operation and in every turn of a wait. No lock is held while callbacks may
+// run.
 unsafe impl Driver for WgpuDriver {
     fn id(&self) -> DeviceId {
         self.logical.id

@@ -1,32 +1,31 @@
-//! The crate `wgpu` for [`arrow_device`]: Arrow data in `wgpu::Buffer`s, on the device and the queue
-//! of an application.
+//! The crate `wgpu` for [`arrow_device`]: Arrow data in `wgpu::Buffer`s, on the device and the
+//! queue of an application.
 //!
-//! The application gives its `wgpu::Device` and its `wgpu::Queue` to [`open_from`]. The columns that
-//! are copied to the result lie in buffers of that device, and the application's shaders bind them
-//! ([`bound`]). A buffer that the application has filled becomes a column where it is ([`adopt`]).
+//! The application gives its `wgpu::Device` and its `wgpu::Queue` to [`open_from`]. The columns
+//! that are copied to the result lie in buffers of that device, and the application's shaders bind
+//! them ([`bound`]). A buffer that the application has filled becomes a column where it is
+//! ([`adopt`]).
 //!
 //! ```
 //! # fn application() -> Option<(wgpu::Device, wgpu::Queue)> { None }
 //! use arrow_device::types::Int32;
 //! use arrow_device::Array;
 //!
-//! let Some((wgpu_device, wgpu_queue)) = application() else { return Ok(()) };
-//! let device = arrow_device_wgpu::open_from(&wgpu_device, &wgpu_queue)?;
-//! let queue = device.open_queue()?;
-//! let there = Array::of::<Int32>([Some(1), None, Some(3)])?.copy_to(&queue)?;
-//! let view = there.on(&queue)?;
-//! // SAFETY: the shader only reads, and its work is submitted before the view is dropped.
-//! let values = unsafe { arrow_device_wgpu::bound(&device, view.buffer(1).location().spot(), 12) }?;
-//! let entry = wgpu::BindGroupEntry { binding: 0, resource: values.binding()? };
-//! // A bind group of this entry, a compute pass, `wgpu_queue.submit(...)`; then:
-//! drop(view);
+//! let Some((wgpu_device, wgpu_queue)) = application() else { return Ok(()) }; let device =
+//! arrow_device_wgpu::open_from(&wgpu_device, &wgpu_queue)?; let queue = device.open_queue()?; let
+//! there = Array::of::<Int32>([Some(1), None, Some(3)])?.copy_to(&queue)?; let view =
+//! there.on(&queue)?; // SAFETY: the shader only reads, and its work is submitted before the view
+//! is dropped. let values = unsafe { arrow_device_wgpu::bound(&device,
+//! view.buffer(1).location().spot(), 12) }?; let entry = wgpu::BindGroupEntry { binding: 0,
+//! resource: values.binding()? }; // A bind group of this entry, a compute pass,
+//! `wgpu_queue.submit(...)`; then: drop(view);
 //! # drop(entry);
 //! # Ok::<(), arrow_device::Error>(())
 //! ```
 //!
-//! `arrow-device-webgpu` is for those who have the handles of `webgpu.h`, of wgpu-native or of Dawn.
-//! Nothing of wgpu is switched on here but `std`: an application names the backends that it wants
-//! among the features of `wgpu` (on Linux `vulkan`, and `wgsl` for shaders).
+//! `arrow-device-webgpu` is for those who have the handles of `webgpu.h`, of wgpu-native or of
+//! Dawn. Nothing of wgpu is switched on here but `std`: an application names the backends that it
+//! wants among the features of `wgpu` (on Linux `vulkan`, and `wgsl` for shaders).
 //!
 //! # What both sides agree on
 //!
@@ -38,19 +37,19 @@
 //! | `sync_event` | null: the data is ready in the order of the device's one queue |
 //!
 //! A `wgpu::Device` is a value of Rust that only this process has, and no handle of `webgpu.h`. So
-//! the numbers mean something only to whoever calls this crate in this process: a consumer finds the
-//! device by its number ([`device_of`]), and refuses what it does not find. wgpu tells devices apart
-//! within one instance and not among several, so its own comparison is used for nothing here: each
-//! call of [`open_from`] opens a device of its own, also for a `wgpu::Device` that was opened before.
-//! Share the [`Device`] that the first call gave.
+//! the numbers mean something only to whoever calls this crate in this process: a consumer finds
+//! the device by its number ([`device_of`]), and refuses what it does not find. wgpu tells devices
+//! apart within one instance and not among several, so its own comparison is used for nothing here:
+//! each call of [`open_from`] opens a device of its own, also for a `wgpu::Device` that was opened
+//! before. Share the [`Device`] that the first call gave.
 //!
 //! # Sizes
 //!
-//! wgpu copies units of four bytes, at multiples of four. [`arrow_device`] does all other copies, by
-//! way of the host ([`Properties::copy_unit`](arrow_device::driver::Properties::copy_unit)). Buffers
-//! that are allocated here have whole units and the usages `STORAGE`, `COPY_SRC` and `COPY_DST`. The
-//! columns of a batch that is copied to the device lie in one buffer, at offsets that can be bound.
-//! A shader binds at most [`Limits::max_binding`] bytes of a buffer at once.
+//! wgpu copies units of four bytes, at multiples of four. [`arrow_device`] does all other copies,
+//! by way of the host ([`Properties::copy_unit`](arrow_device::driver::Properties::copy_unit)).
+//! Buffers that are allocated here have whole units and the usages `STORAGE`, `COPY_SRC` and
+//! `COPY_DST`. The columns of a batch that is copied to the device lie in one buffer, at offsets
+//! that can be bound. A shader binds at most [`Limits::max_binding`] bytes of a buffer at once.
 //!
 //! wgpu refuses a dispatch that binds one buffer for reading and for writing, whatever the offsets.
 //! So results go to memory of their own ([`Queue::allocate`](arrow_device::Queue::allocate)).
@@ -125,12 +124,13 @@ impl Limits {
 ///
 /// use arrow_device_wgpu::Opening;
 ///
-/// # let (wgpu_device, wgpu_queue): (wgpu::Device, wgpu::Queue) = unimplemented!();
+/// # fn open(wgpu_device: wgpu::Device, wgpu_queue: wgpu::Queue) -> arrow_device::Result<()> {
 /// let is_lost = Arc::new(AtomicBool::new(false));
 /// let flag = is_lost.clone();
 /// wgpu_device.set_device_lost_callback(move |_, _| flag.store(true, Ordering::Release));
 /// let device = Opening::new(&wgpu_device, &wgpu_queue).with_loss(is_lost).open()?;
-/// # Ok::<(), arrow_device::Error>(())
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Opening {

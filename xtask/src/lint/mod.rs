@@ -70,10 +70,16 @@ pub(crate) fn lint(only: Option<&str>) -> Result<(), String> {
     Err(format!("lint: {} of {} steps failed: {}", failed.len(), steps.len(), failed.join(", ")))
 }
 
-/// All packages, in two calls: with all features, that of DataFusion would take in two releases of
-/// DataFusion, and minutes.
-const PACKAGES: [&[&str]; 2] = [
-    &["--workspace", "--exclude=arrow-device-datafusion", "--all-features"],
+/// All packages, in three calls: with all features, that of DataFusion would take in two releases
+/// of DataFusion, that of Flight three majors of arrow-flight, and each minutes.
+const PACKAGES: [&[&str]; 3] = [
+    &[
+        "--workspace",
+        "--exclude=arrow-device-datafusion",
+        "--exclude=arrow-device-flight",
+        "--all-features",
+    ],
+    &["--package=arrow-device-flight", "--features=flight-60"],
     &["--package=arrow-device-datafusion", "--features=datafusion-55,sql"],
 ];
 

@@ -151,10 +151,8 @@ struct ardev_buffer;
 #define ARDEV_DEVICE_NO_EVENTS 4       // whoever exports waits on the host first
 // Arrays show no event: there is one queue, behind which the host waits.
 #define ARDEV_DEVICE_ONE_QUEUE 8
-// `sync_event` is the event itself, and not a pointer to its handle.
-#define ARDEV_DEVICE_EVENT_OBJECTS 16
-// Of ardev_driver: a part of a handle can have a handle of its own.
-#define ARDEV_DEVICE_PARTS 32
+#define ARDEV_DEVICE_EVENT_OBJECTS 16  // `sync_event` is the event, not a pointer to its handle
+#define ARDEV_DEVICE_PARTS 32  // of ardev_driver: a part of a handle can have a handle of its own
 // Of ardev_driver: a copy within the device is between two handles, and never inside one.
 #define ARDEV_DEVICE_DISTINCT_COPIES 64
 // Of ardev_driver: every buffer needs an allocation of its own, although there are addresses.
@@ -190,10 +188,8 @@ ARDEV_CHECK int ardev_device_open(ArrowDeviceType device_type, int64_t device_id
 // ARROW_DEVICE_OPENCL: addresses of shared virtual memory, and no handles. The first choice holds
 // for the device in this process, another one is EINVAL.
 #define ARDEV_MEMORY_SVM 1
-// ARROW_DEVICE_VULKAN: memory that the host reads and writes in place.
-#define ARDEV_MEMORY_HOST_VISIBLE 2
-// ARROW_DEVICE_VULKAN: the device's own, in which the host does not look.
-#define ARDEV_MEMORY_DEVICE_ONLY 3
+#define ARDEV_MEMORY_HOST_VISIBLE 2  // ARROW_DEVICE_VULKAN: the host reads and writes it in place
+#define ARDEV_MEMORY_DEVICE_ONLY 3   // ARROW_DEVICE_VULKAN: the host does not look into it
 // ARROW_DEVICE_ONEAPI: unified shared memory of the host, or that moves between host and device.
 #define ARDEV_MEMORY_USM_HOST 4
 #define ARDEV_MEMORY_USM_SHARED 5
@@ -202,11 +198,11 @@ ARDEV_CHECK int ardev_device_open_with(ArrowDeviceType device_type, int64_t devi
                                        struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Opens a device of a context that the application made: for ARROW_DEVICE_OPENCL a cl_context and a
-// cl_device_id, for ARROW_DEVICE_WEBGPU the WGPUQueue and the WGPUDevice, of the WebGPU library that
-// this process loads (ARROW_DEVICE_WEBGPU_LIBRARY names its file). Both are retained as long as they
-// are needed. CUDA and ROCm do not need this function: ardev_device_open opens the primary context of
-// a device, in which all data is. Adopt only streams of that context. For Vulkan there is
-// ardev_device_open_vulkan, and for oneAPI ardev_device_open_oneapi.
+// cl_device_id, for ARROW_DEVICE_WEBGPU the WGPUQueue and the WGPUDevice, of the WebGPU library
+// that this process loads (ARROW_DEVICE_WEBGPU_LIBRARY names its file). Both are retained as long
+// as they are needed. CUDA and ROCm do not need this function: ardev_device_open opens the primary
+// context of a device, in which all data is. Adopt only streams of that context. For Vulkan there
+// is ardev_device_open_vulkan, and for oneAPI ardev_device_open_oneapi.
 ARDEV_CHECK int ardev_device_open_in(ArrowDeviceType device_type, void* context, void* device, int32_t memory,
                                      struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 

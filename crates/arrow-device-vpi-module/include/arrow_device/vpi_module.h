@@ -1,8 +1,8 @@
 // A simulated design in the program of its host: what a testbench calls that has its own main loop.
 //
-// A simulator that is a process of its own loads the module of arrow-device-vpi, and none of this is
-// needed. Verilator makes a library of a design. The program that runs the design links the module,
-// libarrow_device_vpi_module, and calls it at the end of each moment of simulated time:
+// A simulator that is a process of its own loads the module of arrow-device-vpi, and none of this
+// is needed. Verilator makes a library of a design. The program that runs the design links the
+// module, libarrow_device_vpi_module, and calls it at the end of each moment of simulated time:
 //
 //     VerilatedContext context;
 //     context.fatalOnVpiError(false);
@@ -60,22 +60,20 @@ typedef struct ArdevVpiServer ArdevVpiServer;
 
 // Begins to serve hosts.
 //
-// functions   the simulator's; copied.
-// descriptor  a connected Unix socket, at whose other end the host is. It becomes the server's where
-//             the answer is 0. Not looked at where there is a path.
-// path        null, or where the server makes a Unix socket to which one host after the other
-//             connects. The file is removed at the end.
-// server      gets the server.
+// functions   the simulator's; copied. descriptor  a connected Unix socket, at whose other end the
+// host is. It becomes the server's where the answer is 0. Not looked at where there is a path. path
+// null, or where the server makes a Unix socket to which one host after the other connects. The
+// file is removed at the end. server      gets the server.
 //
-// Returns 0, or a number of errno: EINVAL where an argument is null that may not be, EADDRINUSE where
-// the path is taken.
+// Returns 0, or a number of errno: EINVAL where an argument is null that may not be, EADDRINUSE
+// where the path is taken.
 int ardev_vpi_serve(const ArdevVpiFunctions *functions, int descriptor, const char *path,
                     ArdevVpiServer **server);
 
 // Does everything that the host asks for and that needs no simulated time, and waits for the host
-// while there is nothing to do. Returns 1 when simulated time has to go on: the program then evaluates
-// the design at its next moment and calls again. Returns 0 when the host of a connected socket has
-// gone.
+// while there is nothing to do. Returns 1 when simulated time has to go on: the program then
+// evaluates the design at its next moment and calls again. Returns 0 when the host of a connected
+// socket has gone.
 int ardev_vpi_step(ArdevVpiServer *server);
 
 // Tells the host, if there is one, that the simulation has ended, and frees the server. Null is

@@ -1,6 +1,6 @@
 //! The design of the example `accelerator` in the process of its host: Verilator makes a library of
-//! the Verilog, this program loads the library and runs it on a thread, and shares Arrow data in the
-//! memory of the design.
+//! the Verilog, this program loads the library and runs it on a thread, and shares Arrow data in
+//! the memory of the design.
 //!
 //! 1. `verilator` and a C++ compiler make a shared library of the Verilog and of `model.cpp`, which
 //!    has the main loop. The library is linked with the module of `arrow-device-vpi`.

@@ -12,8 +12,8 @@
 using arrow_device::VpiServer;
 
 // Runs the design for the host at the other end of a socket, until the host has gone or the design
-// ends the simulation. The socket becomes the design's. Where there is a path, the design is run for
-// all hosts that connect there, one after the other. Returns 0, or 1 where there is an error.
+// ends the simulation. The socket becomes the design's. Where there is a path, the design is run
+// for all hosts that connect there, one after the other. Returns 0, or 1 where there is an error.
 extern "C" int run_design(int descriptor, const char *path) {
     VerilatedContext context;
     // What the host asks in vain is an error of the host's, and not the end of the program.
