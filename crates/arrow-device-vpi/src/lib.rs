@@ -5,8 +5,8 @@
 //! that uses Arrow data runs on the simulation: arrays lie in a memory of the Verilog design,
 //! copies inside the device are made by the design's own DMA engine, in simulated time, and the
 //! design's units are started on the arrays. The simulator is [Icarus Verilog](Options::verilog),
-//! started as a child process, or [any simulator](Options::socket) that loads VPI modules (IEEE
-//! 1364).
+//! started as a child process, [any simulator](Options::socket) that loads VPI modules (IEEE 1364),
+//! or a design of Verilator's that [this process runs](#a-design-in-this-process).
 //!
 //! Nothing is linked. A machine without Icarus gets an error that says what to install.
 //!
@@ -96,6 +96,20 @@
 //!
 //! `ARROW_DEVICE_VPI_CONNECT=/tmp/simulator` has [`open`] use that simulator, and
 //! `ARROW_DEVICE_VPI_DESIGN=a.v:b.v` these sources, for programs that only name a device's number.
+//!
+//! # A design in this process
+//!
+//! Verilator makes a library of C++ of a design, and the program that uses the library has the main
+//! loop. Such a program links the module, and asks it at the end of each moment of simulated time,
+//! by the functions of `arrow_device/vpi_module.h` in the crate `arrow-device-vpi-module`
+//! ([`module`] says where the module is). The device is opened by the other end of a socket pair:
+//! [`Options::connection`]. `examples/verilated` is the example of an accelerator in this form:
+//! `cargo run -p arrow-device-vpi --example verilated`.
+//!
+//! The design is verilated with `--vpi` and `--public-flat-rw`. All bits are known, so
+//! [`Simulator::unknown_bytes`] stays 0. The main loop ends when the device has gone, which is
+//! after the last deferred release of its memory: whoever joins the loop's thread calls
+//! [`deferred::release_finished`](arrow_device::deferred::release_finished) until then.
 //!
 //! On systems without Unix sockets every call is an error.
 
