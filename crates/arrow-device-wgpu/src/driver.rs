@@ -1,7 +1,7 @@
 //! The [`Driver`] of a device of wgpu: translates operations on handles to calls of wgpu.
 //!
 //! * A copy from the host is one write, or a list of pieces that are gathered in a mapped buffer
-//! and are one submission. A copy within the device, or to the host, is one submission.
+//!   and are one submission. A copy within the device, or to the host, is one submission.
 //! * An event is a [`Point`], which the handle points to.
 //! * All queues are the device's one queue, so a queue waits for no event of its own.
 

@@ -11,14 +11,17 @@
 //! use arrow_device::types::Int32;
 //! use arrow_device::Array;
 //!
-//! let Some((wgpu_device, wgpu_queue)) = application() else { return Ok(()) }; let device =
-//! arrow_device_wgpu::open_from(&wgpu_device, &wgpu_queue)?; let queue = device.open_queue()?; let
-//! there = Array::of::<Int32>([Some(1), None, Some(3)])?.copy_to(&queue)?; let view =
-//! there.on(&queue)?; // SAFETY: the shader only reads, and its work is submitted before the view
-//! is dropped. let values = unsafe { arrow_device_wgpu::bound(&device,
-//! view.buffer(1).location().spot(), 12) }?; let entry = wgpu::BindGroupEntry { binding: 0,
-//! resource: values.binding()? }; // A bind group of this entry, a compute pass,
-//! `wgpu_queue.submit(...)`; then: drop(view);
+//! let Some((wgpu_device, wgpu_queue)) = application() else { return Ok(()) };
+//! let device = arrow_device_wgpu::open_from(&wgpu_device, &wgpu_queue)?;
+//! let queue = device.open_queue()?;
+//! let there = Array::of::<Int32>([Some(1), None, Some(3)])?.copy_to(&queue)?;
+//! let view = there.on(&queue)?;
+//! let place = view.buffer(1).location().spot();
+//! // SAFETY: the shader only reads, and its work is submitted before the view is dropped.
+//! let values = unsafe { arrow_device_wgpu::bound(&device, place, 12) }?;
+//! let entry = wgpu::BindGroupEntry { binding: 0, resource: values.binding()? };
+//! // A bind group of this entry, a compute pass, `wgpu_queue.submit(...)`; then:
+//! drop(view);
 //! # drop(entry);
 //! # Ok::<(), arrow_device::Error>(())
 //! ```

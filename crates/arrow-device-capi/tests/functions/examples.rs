@@ -70,9 +70,11 @@ fn they_run_clean_under_valgrind() {
 fn a_program_that_leaks_is_found() {
     let source = support::fresh_path("leak.c");
     // A pointer that is still in a register is none that was lost, so it is not the last one that
-    // counts.
+    // counts. A buffer may also have the pointer of the one before in bytes that it does not use,
+    // and so every second one is freed.
     let leak = "#include <arrow_device/arrow_device.h>\nint main(void) {\n  struct ardev_buffer* buffer;\n  int i;\n  \
-                for (i = 0; i < 9; i++) if (ardev_buffer_copy(NULL, \"x\", 1, &buffer, NULL)) return 1;\n  return 0;\n}\n";
+                for (i = 0; i < 18; i++) {\n    if (ardev_buffer_copy(NULL, \"x\", 1, &buffer, NULL)) return 1;\n    \
+                if (i % 2) ardev_buffer_free(buffer);\n  }\n  return 0;\n}\n";
     std::fs::write(&source, leak).unwrap();
     let compiler = support::c_compiler();
     if compiler.can_sanitize() {

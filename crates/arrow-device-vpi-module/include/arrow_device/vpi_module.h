@@ -60,10 +60,12 @@ typedef struct ArdevVpiServer ArdevVpiServer;
 
 // Begins to serve hosts.
 //
-// functions   the simulator's; copied. descriptor  a connected Unix socket, at whose other end the
-// host is. It becomes the server's where the answer is 0. Not looked at where there is a path. path
-// null, or where the server makes a Unix socket to which one host after the other connects. The
-// file is removed at the end. server      gets the server.
+// functions   the simulator's; copied.
+// descriptor  a connected Unix socket, at whose other end the host is. It becomes the server's
+//             where the answer is 0. Not looked at where there is a path.
+// path        null, or where the server makes a Unix socket to which one host after the other
+//             connects. The file is removed at the end.
+// server      gets the server.
 //
 // Returns 0, or a number of errno: EINVAL where an argument is null that may not be, EADDRINUSE
 // where the path is taken.
