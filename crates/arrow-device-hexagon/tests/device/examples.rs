@@ -1,6 +1,6 @@
 //! The example runs to its end.
 
-#[path = "../../examples/kernel/main.rs"]
+#[path = "../../examples/dsp_kernel/main.rs"]
 mod kernel;
 
 #[test]

@@ -1,6 +1,6 @@
 //! The example runs to its end.
 
-#[path = "../../examples/kernel/main.rs"]
+#[path = "../../examples/wgsl_kernel/main.rs"]
 mod kernel;
 
 use crate::support;

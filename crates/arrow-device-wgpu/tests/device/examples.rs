@@ -1,6 +1,6 @@
 //! The example runs to its end.
 
-#[path = "../../examples/shader/main.rs"]
+#[path = "../../examples/wgpu_shader/main.rs"]
 mod shader;
 
 use crate::support;

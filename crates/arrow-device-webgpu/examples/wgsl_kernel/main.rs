@@ -6,7 +6,7 @@
 //! consumer's copy are in the order of the one queue. Only whoever reads the result on the host
 //! waits.
 //!
-//! `cargo run -p arrow-device-webgpu --example kernel`
+//! `cargo run -p arrow-device-webgpu --example wgsl_kernel`
 
 use std::ffi::CStr;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //! column where it is. The table of both is handed over by the C structs. Nobody waits in between:
 //! the copy, the shader and the consumer's copy are in the order of the one queue.
 //!
-//! `cargo run -p arrow-device-wgpu --example shader`
+//! `cargo run -p arrow-device-wgpu --example wgpu_shader`
 
 use std::error::Error;
 

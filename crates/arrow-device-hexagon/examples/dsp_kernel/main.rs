@@ -8,7 +8,7 @@
 //! The DSP is a stand-in: another process, with a program that does the commands of a ring in
 //! shared memory. On a phone the ring is a `dspqueue` of Qualcomm's library.
 //!
-//! `cargo run -p arrow-device-hexagon --example kernel`
+//! `cargo run -p arrow-device-hexagon --example dsp_kernel`
 #![cfg(target_os = "linux")]
 
 use std::error::Error;
