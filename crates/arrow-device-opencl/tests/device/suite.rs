@@ -66,9 +66,16 @@ fn calls_that_wait_are_found_at_the_pace_of_the_runtime() {
             (Fault::QuestionWaits, "an event that has not passed says so at once"),
         ] {
             let device = Faulty::of(&device).fault(fault).open();
-            let report = Suite::new(&device).over([]).only([Check::Waits]).run();
-            let failed: Vec<_> = report.failures().iter().map(|failure| &*failure.case).collect();
-            assert_eq!(failed, [case], "{report}");
+            let judged = || Suite::new(&device).over([]).only([Check::Waits]).run();
+            let finds = |report: &Report| {
+                let cases: Vec<_> =
+                    report.failures().iter().map(|failure| &*failure.case).collect();
+                assert!(cases.iter().all(|found| *found == case), "{report}");
+                !cases.is_empty()
+            };
+            // On a busy machine the runtime's thread may have done the work before the judge has
+            // asked, and then there is nothing to see.
+            assert!((0..3).any(|_| finds(&judged())), "{case}: not found three times");
         }
     });
 }
