@@ -235,9 +235,8 @@ impl Encoder {
         content: &Content<'_>,
     ) -> Result<MessageApart> {
         let Parts { nodes, buffers, variadic_counts } = parts;
-        let lens: Vec<u64> =
-            buffers.iter().map(|buffer| buffer.as_ref().map_or(0, BufferApart::len)).collect();
-        let (header, _) = self.header((&nodes, &lens, &variadic_counts), None, rows, content)?;
+        let lens = buffers.iter().map(|buffer| buffer.as_ref().map_or(0, BufferApart::len));
+        let (header, _) = self.header((nodes, lens, &variadic_counts), None, rows, content)?;
         let is_dictionary = matches!(content, Content::Dictionary { .. });
         Ok(MessageApart::new(header, buffers, is_dictionary))
     }
@@ -334,8 +333,7 @@ impl Encoder {
                 }
             }
         }
-        let lens: Vec<u64> = buffers.iter().map(Piece::len).collect();
-        let described = (&*nodes, &*lens, &*variadic_counts);
+        let described = (nodes, buffers.iter().map(Piece::len), &*variadic_counts);
         let (header, body_len) = self.header(described, self.options.compression, rows, content)?;
         Ok(EncodedMessage {
             header,
@@ -350,7 +348,11 @@ impl Encoder {
     /// length of the body in which the buffers lie one behind the other.
     fn header(
         &self,
-        (nodes, lens, variadic_counts): (&[(i64, i64)], &[u64], &[i64]),
+        (nodes, lens, variadic_counts): (
+            Vec<(i64, i64)>,
+            impl ExactSizeIterator<Item = u64>,
+            &[i64],
+        ),
         compression: Option<Compression>,
         rows: usize,
         content: &Content<'_>,
@@ -359,12 +361,12 @@ impl Encoder {
         let mut places = Vec::with_capacity(lens.len());
         let mut body_len = 0_u64;
         for len in lens {
-            places.push(fb::Buffer::new(body_len as i64, *len as i64));
+            places.push(fb::Buffer::new(body_len as i64, len as i64));
             body_len += len.next_multiple_of(alignment);
         }
         let mut builder = FlatBufferBuilder::new();
         let nodes: Vec<fb::FieldNode> =
-            nodes.iter().map(|(len, nulls)| fb::FieldNode::new(*len, *nulls)).collect();
+            nodes.into_iter().map(|(len, nulls)| fb::FieldNode::new(len, nulls)).collect();
         let (nodes, places) = (builder.create_vector(&nodes), builder.create_vector(&places));
         let counts = (!variadic_counts.is_empty()).then(|| builder.create_vector(variadic_counts));
         let compression = compression.map(|compression| {
