@@ -41,6 +41,7 @@
 //! let mut client = Client::request(there, &location, b"numbers", ClientOptions::new())?;
 //! let came = client.next().transpose()?.expect("a batch was sent");
 //! assert!(came.as_array().equals(batch.as_array())?);
+//! assert!(client.next().is_none());
 //! // The client maps the memory of the server: no byte of the body was in a message.
 //! assert_eq!(client.counts().packed_bytes, 0);
 //! assert!(client.counts().shared_bytes >= 24);
