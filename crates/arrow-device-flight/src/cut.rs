@@ -1,7 +1,8 @@
 //! Makes the messages of a batch, none of them larger than a receiver accepts.
 //!
-//! A batch whose body is too large is halved, and each half again, until its parts fit or have one
-//! row. Halving takes the lengths of the bodies, which the headers have, and reads no column. The
+//! A batch whose body is too large is divided into as many parts of equal length as its body would
+//! fill messages, and a part that is still too large is divided again, until each fits or has one
+//! row. So most batches are encoded twice at most, which matters where bodies are compressed. The
 //! dictionaries were sent before the first part, and the encoder leaves them out of the others.
 
 use std::collections::VecDeque;
@@ -40,14 +41,15 @@ impl Cutter {
         while let Some(part) = parts.pop() {
             let mut encoded = self.encoder.encode(&part)?;
             let rows = part.row_count();
-            let is_too_large =
-                encoded.last().is_some_and(|last| last.body_len() > self.max_body) && rows > 1;
-            if is_too_large {
+            let len = encoded.last().map_or(0, EncodedMessage::body_len);
+            if len > self.max_body && rows > 1 {
                 encoded.pop();
-                let half = rows / 2;
-                // The stack gives the first half first.
-                parts.push(part.slice(half, rows - half)?);
-                parts.push(part.slice(0, half)?);
+                let count = len.div_ceil(self.max_body.max(1));
+                let size = rows.div_ceil(usize::try_from(count).unwrap_or(rows)).min(rows - 1);
+                // The stack gives the first part first.
+                for start in (0..rows).step_by(size).rev() {
+                    parts.push(part.slice(start, size.min(rows - start))?);
+                }
             }
             messages.extend(encoded);
         }
@@ -80,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_one_is_halved_until_its_parts_fit() {
+    fn a_larger_one_is_divided_until_its_parts_fit() {
         assert_eq!(cut(&numbers(32), 64).len(), 4);
         assert!(cut(&numbers(33), 64).iter().all(|(_, len)| *len <= 64));
     }
