@@ -1,10 +1,10 @@
 //! [`WithinBuilder`]: an array with all that is below it, put together as one tree over the bytes
-//! of one buffer.
+//! of one buffer, or of a few.
 //!
 //! An [`ArrayBuilder`] makes one tree for each array, so a batch of a thousand columns takes a
 //! thousand and one trees, each with its own tables and owners. A [`WithinBuilder`] makes one tree
-//! of all columns of a message, whose buffers are parts of one body. The tree has one table of
-//! nodes, one of pointers, one of lengths, and one owner of the body.
+//! of all columns of a message, whose buffers are parts of one body, or of a few allocations. The
+//! tree has one table of nodes, one of pointers, one of lengths, and one owner of each body.
 //!
 //! 1. The caller gives each node before the nodes below it, and everything below a node before the
 //!    node's next sibling. A stack holds the numbers of the nodes that are still missing. A call
@@ -37,12 +37,14 @@ use crate::pool::shared::Shared;
 use crate::schema::{Layout, Schema};
 use crate::{Buffer, DeviceId, Error, Extent, NodePath, Result, Step};
 
-/// An array that is being put together with all that is below it, of parts of one buffer; see
-/// [`Array::builder_within`].
+/// An array that is being put together with all that is below it, of parts of one buffer or of a
+/// few; see [`Array::builder_within`].
 #[must_use]
 pub struct WithinBuilder {
     schema: Schema,
     memory: Buffer,
+    /// The buffers that were added, in whose order they are numbered from 1 on.
+    more: Vec<Buffer>,
     /// The numbers of missing nodes, the next one last. The numbers of the nodes below a missing
     /// node are added when that node is given.
     missing: Vec<u32>,
@@ -92,6 +94,7 @@ impl Array {
         WithinBuilder {
             schema: schema.clone(),
             memory,
+            more: Vec::new(),
             missing: vec![0],
             nodes: vec![ArrayNode::EMPTY; count],
             pointers: Vec::with_capacity(buffers),
@@ -105,6 +108,12 @@ impl Array {
 }
 
 impl WithinBuilder {
+    /// Adds a buffer on the same device, of which [`node_of`](Self::node_of) takes parts.
+    pub fn with_memory(mut self, memory: Buffer) -> Self {
+        self.more.push(memory);
+        self
+    }
+
     /// Gives the next node: its length, how many of its elements are null, and where its buffers
     /// lie, in the order of the C data interface. `None` stands for a buffer that is absent; where
     /// the node has no elements, the one offset that the format asks for is supplied in memory of
@@ -122,8 +131,29 @@ impl WithinBuilder {
         null_count: usize,
         buffers: impl IntoIterator<Item = Option<Range<u64>>>,
     ) -> Result<()> {
+        let buffers = buffers.into_iter().map(|place| place.map(|place| (0, place)));
+        self.node_of(0, length, Some(null_count), buffers)
+    }
+
+    /// Gives the next node as [`node`](Self::node) does. `offset` elements of its buffers come
+    /// before its first element. Without a null count, the count is 0 where there is no validity
+    /// bitmap, and unknown where there is one. A part names its buffer: 0 is the buffer that
+    /// [`builder_within`](Array::builder_within) was given, and the buffers of
+    /// [`with_memory`](Self::with_memory) follow in their order.
+    ///
+    /// # Errors
+    /// Those of [`node`](Self::node), and
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a part of a buffer that is not
+    /// there.
+    pub fn node_of(
+        &mut self,
+        offset: usize,
+        length: usize,
+        null_count: Option<usize>,
+        buffers: impl IntoIterator<Item = Option<(usize, Range<u64>)>>,
+    ) -> Result<()> {
         self.begin()?;
-        let Self { schema, memory, missing, nodes, pointers, extents, owners, .. } = self;
+        let Self { schema, memory, more, missing, nodes, pointers, extents, owners, .. } = self;
         let number = missing.pop().ok_or_else(too_many)?;
         if is_dictionary(schema, number) {
             return Err(mismatch("the values of a dictionary are an array of their own".into()));
@@ -132,7 +162,11 @@ impl WithinBuilder {
         let is_empty_on_host = length == 0 && memory.device() == DeviceId::CPU;
         for (index, place) in buffers.into_iter().enumerate() {
             let (pointer, extent) = match place {
-                Some(place) => {
+                Some((number, place)) => {
+                    let memory = match number {
+                        0 => &*memory,
+                        _ => more.get(number - 1).ok_or_else(|| no_memory(number))?,
+                    };
                     let len = place.end.saturating_sub(place.start);
                     let (pointer, owner) = memory.part_pointer(place.start, len)?;
                     owners.extend(owner);
@@ -149,10 +183,12 @@ impl WithinBuilder {
         let (data_type, layout) = (node.field.data_type(), &node.layout);
         check_buffer_count(data_type, layout, extents.len() - first)?;
         let has_validity = layout.has_validity();
-        let null_count = i64::try_from(null_count).unwrap_or(i64::MAX);
-        let null_count = if has_validity { null_count } else { NOT_GIVEN };
-        let length = i64::try_from(length).unwrap_or(i64::MAX);
-        let window = Window { offset: 0, length, null_count };
+        let counted = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        let null_count = match null_count {
+            Some(null_count) if has_validity => counted(null_count),
+            _ => NOT_GIVEN,
+        };
+        let window = Window { offset: counted(offset), length: counted(length), null_count };
         check_end(schema.rule(number), window)?;
         if layout.is_variadic() {
             let data = extents.iter().skip(first + layout.buffers().len());
@@ -207,7 +243,7 @@ impl WithinBuilder {
     /// the data, as [`ArrayBuilder::finish_ready`](crate::ArrayBuilder::finish_ready) does.
     pub fn finish_ready(mut self) -> Result<Array> {
         self.begin()?;
-        let Self { schema, memory, missing, mut nodes, pointers, mut extents, .. } = self;
+        let Self { schema, memory, more, missing, mut nodes, pointers, mut extents, .. } = self;
         if !missing.is_empty() {
             let message = format!("{} nodes of the schema are not given", missing.len());
             return Err(mismatch(message));
@@ -221,8 +257,11 @@ impl WithinBuilder {
         for (number, dictionary) in self.numbers.iter().zip(&self.dictionaries) {
             add_dictionary(&schema, &mut nodes, &mut extents, *number, dictionary)?;
         }
-        let (buffers, children) = (vec![Some(memory)], self.dictionaries);
-        let mut parts = ArrayParts { buffers, children, ..ArrayParts::default() };
+        // A buffer without memory tells the device only.
+        let device = Some(memory.device());
+        let buffers = std::iter::once(memory).chain(more).map(Some).collect();
+        let children = self.dictionaries;
+        let mut parts = ArrayParts { buffers, children, device, ..ArrayParts::default() };
         let device = parts.check()?;
         let settled = parts.settle(device, |events| events.ready([]))?;
         let Settled { ready, came_without_event, came } = settled;
@@ -243,8 +282,10 @@ impl WithinBuilder {
 
 impl fmt::Debug for WithinBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { schema, memory, missing, .. } = self;
-        write!(f, "WithinBuilder({schema} in {memory:?}, {} nodes missing)", missing.len())
+        let Self { schema, memory, more, missing, .. } = self;
+        write!(f, "WithinBuilder({schema} in {memory:?}")?;
+        more.iter().try_for_each(|memory| write!(f, " and {memory:?}"))?;
+        write!(f, ", {} nodes missing)", missing.len())
     }
 }
 
@@ -315,6 +356,11 @@ fn add_dictionary(
 #[cold]
 fn refused_before() -> Error {
     refused("what was given before was refused".into())
+}
+
+#[cold]
+fn no_memory(number: usize) -> Error {
+    refused(format!("a part lies in buffer {number}, which is not there"))
 }
 
 #[cold]

@@ -1,4 +1,4 @@
-//! Arrays that are made with all that is below them, of parts of one buffer.
+//! Arrays that are made with all that is below them, of parts of one buffer or of a few.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{
-    Array, Buffer, DataType, DeviceId, Error, ErrorKind, Field, IndexType, Ready, Result, Schema,
-    UnionMode, WithinBuilder,
+    Array, Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Field, IndexType, Ready,
+    Result, Schema, UnionMode, WithinBuilder,
 };
 
 /// The bytes of several buffers, each at a place that is aligned to nothing.
@@ -208,6 +208,56 @@ fn the_buffer_is_kept_by_each_child_and_released_once() {
     assert_eq!(child.validate().map(|_| child.len()).unwrap(), 3);
     drop(child);
     assert_eq!(RELEASED.load(Ordering::Relaxed), 2);
+}
+
+/// A batch of two columns, which begin in the middle of their buffers and lie in two memories.
+#[test]
+fn a_node_may_begin_inside_its_buffers_and_lie_in_any_of_the_memories() {
+    let schema = Schema::batch([
+        Field::new("a", DataType::Int32, true),
+        Field::new("b", DataType::Int32, true),
+    ])
+    .unwrap();
+    let second = Buffer::from(vec![0b0000_1011_u8, 0, 0, 0]);
+    let mut builder =
+        Array::builder_within(&schema, Buffer::from(vec![1, 2, 3, 4])).with_memory(second);
+    assert!(format!("{builder:?}").contains(" and Buffer("), "{builder:?}");
+    builder.node_of(0, 2, None, [None]).unwrap();
+    builder.node_of(2, 2, None, [None, Some((0, 0..16))]).unwrap();
+    builder.node_of(1, 3, None, [Some((1, 0..1)), Some((0, 0..16))]).unwrap();
+    let whole = builder.finish_ready().unwrap();
+    let column = |index: usize| whole.child(index).unwrap();
+    assert_eq!((column(0).offset(), column(0).null_count()), (2, Some(0)));
+    assert_eq!((column(1).offset(), column(1).null_count()), (1, None));
+    let expected = [Some(2), None, Some(4)];
+    assert!(column(1).equals(&Array::from_values(DataType::Int32, expected).unwrap()).unwrap());
+    whole.validate().unwrap();
+}
+
+#[test]
+fn a_part_of_memory_that_was_not_given_is_refused_and_so_is_memory_of_another_device() {
+    let schema = Schema::batch([Field::new("x", DataType::Int32, true)]).unwrap();
+    let begun = |memory: Buffer| {
+        let builder = Array::builder_within(&schema, Buffer::from(vec![0_i32; 4]));
+        let mut builder = builder.with_memory(memory);
+        builder.node(2, 0, [None]).unwrap();
+        builder
+    };
+    let mut builder = begun(vec![1, 2].into());
+    let error = builder.node_of(0, 2, None, [None, Some((2, 0..8))]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("buffer 2, which is not there"), "{error}");
+    let mut builder = begun(vec![1, 2].into());
+    let error = builder.node_of(1, 2, None, [None, Some((1, 0..8))]).unwrap_err();
+    assert!(error.to_string().contains("buffer 1 has 8 bytes and needs 12"), "{error}");
+    let base = std::ptr::dangling_mut::<u8>().cast();
+    // SAFETY: nobody reads there, and no byte is there.
+    let elsewhere = unsafe { Buffer::foreign(DeviceId::new(DeviceType::CUDA, 0), base, 0, ()) };
+    let mut builder = begun(elsewhere);
+    builder.node(2, 0, [None, Some(0..8)]).unwrap();
+    let error = builder.finish_ready().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("parts on"), "{error}");
 }
 
 /// The length, the count of nulls and the places of the buffers of each node.
