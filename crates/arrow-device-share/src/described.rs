@@ -14,20 +14,21 @@
 //! Writing walks over a view of the array. For each buffer the device is asked which allocation the
 //! buffer lies in, unless the allocation before has it. Reading walks over the schema. What must
 //! stay true: no number of a message is used before it was checked, and a buffer becomes a part of
-//! an array only by [`Buffer::slice`], which knows how long the allocation is.
+//! an array only by a [`WithinBuilder`], which knows how long the allocation is.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_device::driver::{Addressing, HostAccess, MemoryHandle, OpenedBuffer, Raw, SharedPlace};
 use arrow_device::{
     Array, Buffer, DataType, Device, DeviceId, Error, ErrorKind, Extent, Layout, Memory, NodeView,
-    Result, View,
+    Result, View, WithinBuilder,
 };
 
 use crate::frames;
 use crate::problem::{limited, malformed, shortened};
-use crate::shape::Shape;
+use crate::shape::{Node, Shape};
 use crate::wire::{Reader, Writer};
 
 /// The allocation number of a buffer that is absent.
@@ -35,6 +36,9 @@ const ABSENT: u32 = u32::MAX;
 
 /// The count of nulls that is not known.
 const UNKNOWN: i64 = -1;
+
+/// The most buffers that an array has by its type.
+const MOST_FIXED: usize = 3;
 
 /// The fewest bytes that a node takes: three numbers and the count of its buffers.
 const LEAST_NODE: usize = 3 * 8 + 4;
@@ -62,15 +66,14 @@ impl Described {
     }
 
     fn node(&mut self, node: &NodeView<'_>, device: &Device, name: &str) -> Result<()> {
-        self.nodes.i64(node.len());
-        self.nodes.i64(if node.is_empty() { 0 } else { node.offset() });
-        self.nodes.i64(node.null_count().map_or(UNKNOWN, |count| count as i64));
+        let offset = if node.is_empty() { 0 } else { node.offset() };
+        let null_count = node.null_count().map_or(UNKNOWN, |count| count as i64);
         let layout = Layout::of(node.data_type());
         let fixed = layout.buffers().len();
         // The last buffer of views has the sizes of those before it.
         let last = usize::from(layout.is_variadic());
         let count = node.buffer_count().saturating_sub(last).max(fixed);
-        self.nodes.u32(u32::try_from(count).unwrap_or(u32::MAX));
+        self.nodes.node([node.len(), offset, null_count], u32::try_from(count).unwrap_or(u32::MAX));
         for index in 0..count {
             let len = if index < fixed { None } else { Some(node.data_buffer_len(index)?) };
             self.buffer(node, index, len, device).map_err(|error| within(error, name))?;
@@ -123,16 +126,12 @@ impl Described {
             let message = format!("buffer {index} has {len} bytes, and its allocation {left}");
             return Err(Error::new(ErrorKind::InvalidData, message).during("share"));
         }
-        self.nodes.u32(number);
-        self.nodes.u64(offset);
-        self.nodes.u64(len);
+        self.nodes.place(number, [offset, len]);
         Ok(())
     }
 
     fn absent(&mut self) {
-        self.nodes.u32(ABSENT);
-        self.nodes.u64(0);
-        self.nodes.u64(0);
+        self.nodes.place(ABSENT, [0, 0]);
     }
 
     /// The number of the allocation that a place lies in, the offset there, and how many bytes
@@ -281,43 +280,72 @@ impl Opening<'_> {
     }
 }
 
+/// Makes the array of a message as one tree over its allocations, which is fast where there are many
+/// columns. The values of a dictionary are a tree of their own.
 fn array(
     from: &mut Reader<'_>,
     shape: &Shape,
     allocations: &[Buffer],
     device: &Device,
 ) -> Result<Array> {
-    let below = shape.children.len() + usize::from(shape.dictionary.is_some());
+    let (first, more) = match allocations {
+        [first, more @ ..] => (first.clone(), more),
+        [] => (Buffer::null(device.id()), allocations),
+    };
+    let builder = Array::builder_within(&shape.schema, first);
+    let mut builder = more.iter().cloned().fold(builder, WithinBuilder::with_memory);
+    nodes(from, &shape.root, allocations, device, &mut builder)?;
+    builder.finish_ready()
+}
+
+/// Gives a node, and all that is below it, to the builder.
+fn nodes(
+    from: &mut Reader<'_>,
+    node: &Node,
+    allocations: &[Buffer],
+    device: &Device,
+    builder: &mut WithinBuilder,
+) -> Result<()> {
+    let below = node.children.len() + usize::from(node.dictionary.is_some());
     if below.saturating_mul(LEAST_NODE) > from.left() {
         return Err(malformed("a message ends before its last column"));
     }
     let (len, offset, nulls) = (from.count()?, from.count()?, from.i64()?);
     let offset = if len == 0 { 0 } else { offset };
     let count = from.u32()? as usize;
-    let fixed = shape.layout.buffers().len();
-    if count < fixed || (count > fixed && !shape.layout.is_variadic()) {
-        let message = format!("{} has {fixed} buffers, and not {count}", shape.schema.data_type());
+    let fixed = node.layout.buffers().len();
+    if count < fixed || (count > fixed && !node.layout.is_variadic()) {
+        let message = format!("{} has {fixed} buffers, and not {count}", node.data_type);
         return Err(malformed(message));
     }
     if count.saturating_mul(4 + 8 + 8) > from.left() {
         return Err(malformed(format!("{count} buffers are announced, and are not there")));
     }
-    let buffers = (0..count).map(|_| buffer(from, allocations)).collect::<Result<Vec<_>>>()?;
-    let mut builder =
-        Array::builder(&shape.schema).device(device.id()).len(len).offset(offset).buffers(buffers);
-    if nulls != UNKNOWN {
-        let nulls = usize::try_from(nulls).ok().filter(|nulls| *nulls <= len);
-        let nulls = nulls.ok_or_else(|| malformed("more elements are null than there are"))?;
-        if shape.layout.has_validity() {
-            builder = builder.null_count(nulls);
+    let nulls = match nulls {
+        UNKNOWN => None,
+        nulls => {
+            let nulls = usize::try_from(nulls).ok().filter(|nulls| *nulls <= len);
+            Some(nulls.ok_or_else(|| malformed("more elements are null than there are"))?)
         }
+    };
+    let mut places = [const { None }; MOST_FIXED];
+    for place in places.iter_mut().take(fixed) {
+        *place = buffer(from, allocations)?;
     }
-    let children = shape.children.iter().map(|child| array(from, child, allocations, device));
-    builder = builder.children(children.collect::<Result<Vec<_>>>()?);
-    if let Some(dictionary) = &shape.dictionary {
-        builder = builder.dictionary(array(from, dictionary, allocations, device)?);
+    let places = places.into_iter().take(fixed);
+    if count == fixed {
+        builder.node_of(offset, len, nulls, places)?;
+    } else {
+        let data = (fixed..count).map(|_| buffer(from, allocations)).collect::<Result<Vec<_>>>()?;
+        builder.node_of(offset, len, nulls, places.chain(data))?;
     }
-    builder.finish_ready()
+    for child in &node.children {
+        nodes(from, child, allocations, device, builder)?;
+    }
+    if let Some(dictionary) = &node.dictionary {
+        builder.dictionary(array(from, dictionary, allocations, device)?)?;
+    }
+    Ok(())
 }
 
 /// Whether the buffer has one entry more than there are elements.
@@ -325,16 +353,22 @@ fn has_offsets(data_type: &DataType, index: usize) -> bool {
     Layout::of(data_type).buffers().get(index).is_some_and(|kind| kind.has_one_more())
 }
 
-fn buffer(from: &mut Reader<'_>, allocations: &[Buffer]) -> Result<Option<Buffer>> {
+/// The allocation that the next buffer lies in, and its place there. `None` for a buffer that is
+/// absent.
+fn buffer(from: &mut Reader<'_>, allocations: &[Buffer]) -> Result<Option<(usize, Range<u64>)>> {
     let (number, offset, len) = (from.u32()?, from.u64()?, from.u64()?);
     if number == ABSENT {
         return Ok(None);
     }
-    let count = allocations.len();
-    let allocation = allocations.get(number as usize).ok_or_else(|| {
+    let (number, count) = (number as usize, allocations.len());
+    let allocation = allocations.get(number).ok_or_else(|| {
         malformed(format!("a buffer lies in allocation {number}, and there are {count}"))
     })?;
-    allocation.slice(offset, len).map(Some).map_err(|error| malformed(error.message().to_owned()))
+    let extent = allocation.extent();
+    let end = offset.checked_add(len).filter(|end| *end <= extent.at_least());
+    let outside = || format!("bytes {offset}+{len} are not inside a buffer of {extent}");
+    let end = end.ok_or_else(|| malformed(outside()))?;
+    Ok(Some((number, offset..end)))
 }
 
 fn within(error: Error, name: &str) -> Error {

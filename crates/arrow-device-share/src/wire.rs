@@ -33,6 +33,27 @@ impl Writer {
         self.0.extend(bytes);
     }
 
+    /// The beginning of a node: three numbers and the count of its buffers. These bytes are appended
+    /// at once, because there may be thousands of nodes; likewise those of [`place`](Self::place).
+    pub(crate) fn node(&mut self, numbers: [i64; 3], buffers: u32) {
+        let mut bytes = [0; 3 * 8 + 4];
+        let (first, last) = bytes.split_at_mut(3 * 8);
+        for (bytes, number) in first.as_chunks_mut().0.iter_mut().zip(numbers) {
+            *bytes = number.to_le_bytes();
+        }
+        last.copy_from_slice(&buffers.to_le_bytes());
+        self.0.extend_from_slice(&bytes);
+    }
+
+    /// Where a buffer lies: the number of the allocation, the place there and the length.
+    pub(crate) fn place(&mut self, allocation: u32, [offset, len]: [u64; 2]) {
+        let mut bytes = [0; 4 + 2 * 8];
+        bytes[..4].copy_from_slice(&allocation.to_le_bytes());
+        bytes[4..12].copy_from_slice(&offset.to_le_bytes());
+        bytes[12..].copy_from_slice(&len.to_le_bytes());
+        self.0.extend_from_slice(&bytes);
+    }
+
     /// Bytes with their length before them, which fits: everything that is written comes from a
     /// schema, and a schema has less than 4 GiB of text.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
