@@ -31,7 +31,7 @@ use super::node_checks::{
 use super::parts::{ArrayParts, Settled};
 use super::tree::{Below, Built, Tree};
 use super::{Array, Window};
-use crate::device::BytesOwner;
+use crate::device::{BytesOwner, Part};
 use crate::numbered::numbered;
 use crate::pool::shared::Shared;
 use crate::schema::{Layout, Schema};
@@ -131,8 +131,8 @@ impl WithinBuilder {
         null_count: usize,
         buffers: impl IntoIterator<Item = Option<Range<u64>>>,
     ) -> Result<()> {
-        let buffers = buffers.into_iter().map(|place| place.map(|place| (0, place)));
-        self.node_of(0, length, Some(null_count), buffers)
+        let window = window_of(0, length, Some(null_count));
+        self.give(window, buffers.into_iter(), |memory, _, place| memory.part(place))
     }
 
     /// Gives the next node as [`node`](Self::node) does. `offset` elements of its buffers come
@@ -152,24 +152,39 @@ impl WithinBuilder {
         null_count: Option<usize>,
         buffers: impl IntoIterator<Item = Option<(usize, Range<u64>)>>,
     ) -> Result<()> {
+        let window = window_of(offset, length, null_count);
+        self.give(window, buffers.into_iter(), |memory, more, (number, place)| {
+            let memory = match number {
+                0 => memory,
+                _ => more.get(number - 1).ok_or_else(|| no_memory(number))?,
+            };
+            memory.part(place)
+        })
+    }
+
+    /// Takes a node whose buffers are found by `part` in the memories.
+    #[inline]
+    fn give<P>(
+        &mut self,
+        window: Window,
+        buffers: impl Iterator<Item = Option<P>>,
+        part: impl Fn(&Buffer, &[Buffer], P) -> Result<Part>,
+    ) -> Result<()> {
         self.begin()?;
-        let Self { schema, memory, more, missing, nodes, pointers, extents, owners, .. } = self;
+        let Self { schema, memory, more, missing, pointers, extents, owners, .. } = self;
         let number = missing.pop().ok_or_else(too_many)?;
         if is_dictionary(schema, number) {
             return Err(mismatch("the values of a dictionary are an array of their own".into()));
         }
         let (node, first) = (schema.node(number), extents.len());
-        let is_empty_on_host = length == 0 && memory.device() == DeviceId::CPU;
-        for (index, place) in buffers.into_iter().enumerate() {
+        let is_empty_on_host = window.length == 0 && memory.device() == DeviceId::CPU;
+        for (index, place) in buffers.enumerate() {
             let (pointer, extent) = match place {
-                Some((number, place)) => {
-                    let memory = match number {
-                        0 => &*memory,
-                        _ => more.get(number - 1).ok_or_else(|| no_memory(number))?,
-                    };
-                    let len = place.end.saturating_sub(place.start);
-                    let (pointer, owner) = memory.part_pointer(place.start, len)?;
-                    owners.extend(owner);
+                Some(place) => {
+                    let Part { pointer, len, owner } = part(memory, more, place)?;
+                    if let Some(owner) = owner {
+                        owners.push(owner);
+                    }
                     (pointer, Extent::Exact(len))
                 }
                 None if is_empty_on_host && has_one_more(&node.layout, index) => {
@@ -180,15 +195,19 @@ impl WithinBuilder {
             pointers.push(BufferPointer(pointer));
             extents.push(extent);
         }
+        self.check(number, first, window)
+    }
+
+    /// Checks a node whose buffers were appended from `first` on, and makes room for those below.
+    #[inline]
+    fn check(&mut self, number: u32, first: usize, window: Window) -> Result<()> {
+        let Self { schema, missing, nodes, pointers, extents, owners, .. } = self;
+        let node = schema.node(number);
         let (data_type, layout) = (node.field.data_type(), &node.layout);
         check_buffer_count(data_type, layout, extents.len() - first)?;
         let has_validity = layout.has_validity();
-        let counted = |count| i64::try_from(count).unwrap_or(i64::MAX);
-        let null_count = match null_count {
-            Some(null_count) if has_validity => counted(null_count),
-            _ => NOT_GIVEN,
-        };
-        let window = Window { offset: counted(offset), length: counted(length), null_count };
+        let null_count = if has_validity { window.null_count } else { NOT_GIVEN };
+        let window = Window { null_count, ..window };
         check_end(schema.rule(number), window)?;
         if layout.is_variadic() {
             let data = extents.iter().skip(first + layout.buffers().len());
@@ -197,10 +216,12 @@ impl WithinBuilder {
             extents.push(extent);
             owners.extend(owner);
         }
-        let own = pointers.iter().zip(&*extents).skip(first);
+        let own = pointers.get(first..).unwrap_or_default().iter();
+        let own = own.zip(extents.get(first..).unwrap_or_default());
         let own = own.map(|(pointer, extent)| (!pointer.0.is_null()).then_some(*extent));
-        check_buffers(layout, window, own.clone())?;
-        let has_bitmap = has_validity && own.clone().next().is_some_and(|bitmap| bitmap.is_some());
+        check_buffers(layout, window, own)?;
+        let has_bitmap =
+            has_validity && pointers.get(first).is_some_and(|bitmap| !bitmap.0.is_null());
         let window = settled_null_count(data_type, window, has_bitmap)?;
         let n_buffers = (extents.len() - first) as u32;
         // The table moves while it grows, so its address is filled in at the end.
@@ -287,6 +308,12 @@ impl fmt::Debug for WithinBuilder {
         more.iter().try_for_each(|memory| write!(f, " and {memory:?}"))?;
         write!(f, ", {} nodes missing)", missing.len())
     }
+}
+
+fn window_of(offset: usize, length: usize, null_count: Option<usize>) -> Window {
+    let counted = |count| i64::try_from(count).unwrap_or(i64::MAX);
+    let null_count = null_count.map_or(NOT_GIVEN, counted);
+    Window { offset: counted(offset), length: counted(length), null_count }
 }
 
 fn has_one_more(layout: &Layout, index: usize) -> bool {

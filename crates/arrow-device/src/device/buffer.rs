@@ -4,6 +4,7 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::driver::{Addressing, PlaceOwner, Raw, Watched};
@@ -366,27 +367,35 @@ impl Buffer {
         self.owner.as_ref()
     }
 
-    /// The value for `buffers[i]` of a C struct, for a part of this buffer. Where the driver makes
-    /// a handle for the part, also what keeps the handle.
-    pub(crate) fn part_pointer(
-        &self,
-        offset: u64,
-        len: u64,
-    ) -> Result<(*const c_void, Option<BytesOwner>)> {
+    /// A part of this buffer, for a C struct.
+    #[inline]
+    pub(crate) fn part(&self, place: Range<u64>) -> Result<Part> {
+        let (offset, len) = (place.start, place.end.saturating_sub(place.start));
         if self.device.device_type == DeviceType::CPU && self.divides().is_none() {
             self.check_part(offset, len)?;
             // No overflow: both numbers lie inside one allocation.
-            return Ok((location(self.base, self.offset + offset).address(), None));
+            let pointer = location(self.base, self.offset + offset).address();
+            return Ok(Part { pointer, len, owner: None });
         }
         let mut part = self.slice(offset, len)?;
         part.name_part()?;
         let pointer = part.c_pointer()?;
-        Ok((pointer, part.divides().is_some().then_some(part.owner).flatten()))
+        let owner = part.divides().is_some().then_some(part.owner).flatten();
+        Ok(Part { pointer, len, owner })
     }
 
     pub(crate) fn into_owner(self) -> Option<BytesOwner> {
         self.owner
     }
+}
+
+/// A part of a buffer, as a C struct names it.
+pub(crate) struct Part {
+    /// The value for `buffers[i]`.
+    pub(crate) pointer: *const c_void,
+    pub(crate) len: u64,
+    /// What keeps the handle, where the driver made one for the part.
+    pub(crate) owner: Option<BytesOwner>,
 }
 
 impl fmt::Debug for Buffer {

@@ -48,7 +48,7 @@ pub use memory::Memory;
 pub use queue::Queue;
 
 pub(crate) use arrival::{Arrival, ClaimedMemory, Moment};
-pub(crate) use buffer::{BytesOwner, location};
+pub(crate) use buffer::{BytesOwner, Part, location};
 pub(crate) use event::has_not_passed;
 pub(crate) use granular::lead;
 pub(crate) use memory::Parted;
