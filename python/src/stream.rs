@@ -267,7 +267,9 @@ fn check_type(wanted: Option<&Schema>, known: &Schema) -> PyResult<()> {
 /// A stream of an object: what it says itself, one array, or an iterable of arrays.
 pub(crate) fn of(object: &Bound<'_, PyAny>, schema: Option<Schema>) -> PyResult<PyStream> {
     let is_wanted = |known: &Schema| check_type(schema.as_ref(), known);
-    if let Some(stream) = take::stream(object)? {
+    // A batch of ours on a device is one array: its method for streams promises host memory.
+    let is_there = object.cast::<PyArray>().is_ok_and(|array| array.get().stays_on_device());
+    if !is_there && let Some(stream) = take::stream(object)? {
         return match is_wanted(stream.schema()) {
             Ok(()) => Ok(PyStream::new(stream, Failure::default())),
             Err(exception) => Err(take::with_stream(object.py(), exception, stream)),
