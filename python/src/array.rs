@@ -93,6 +93,11 @@ impl PyArray {
         self.array().device().device_type == DeviceType::CPU
     }
 
+    /// Whether the methods that promise host memory refuse.
+    pub(crate) fn stays_on_device(&self) -> bool {
+        !self.is_on_host() && !self.host_copies
+    }
+
     /// The array in host memory, for the methods that promise that.
     pub(crate) fn for_host(&self, py: Python<'_>, method: &str, instead: &str) -> PyResult<Array> {
         if self.is_on_host() {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_device::{Array, DeviceType, Error, ErrorKind, Result};
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyStopIteration};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
@@ -68,14 +69,27 @@ pub(crate) fn next(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<Array>> 
     let Some(object) = iterator.clone().next().transpose()? else { return Ok(None) };
     let py = iterator.py();
     take::array(&object).map(Some).map_err(|exception| {
-        if !exception.is_instance_of::<PyStopIteration>(py) {
-            return exception;
-        }
-        // Whoever reads the stream would take it for the stream's end.
-        let raised = PyRuntimeError::new_err("taking an array over raised StopIteration");
-        raised.set_cause(py, Some(exception));
+        let raised = if exception.is_instance_of::<PyStopIteration>(py) {
+            // Whoever reads the stream would take it for the stream's end.
+            let raised = PyRuntimeError::new_err("taking an array over raised StopIteration");
+            raised.set_cause(py, Some(exception));
+            raised
+        } else {
+            exception
+        };
+        keep(py, &raised, &object);
         raised
     })
+}
+
+/// Gives an exception the item that was read, which the iterator does not have any more. An
+/// exception that takes no attributes stays as it is.
+fn keep(py: Python<'_>, raised: &PyErr, item: &Bound<'_, PyAny>) {
+    let exception = raised.value(py);
+    let note = "The attribute `item` of this exception is the item that was read.";
+    if exception.setattr(intern!(py, "item"), item).is_ok() {
+        let _ = exception.call_method1(intern!(py, "add_note"), (note,));
+    }
 }
 
 impl Iterator for Items {

@@ -267,7 +267,15 @@ fn check_type(wanted: Option<&Schema>, known: &Schema) -> PyResult<()> {
 /// A stream of an object: what it says itself, one array, or an iterable of arrays.
 pub(crate) fn of(object: &Bound<'_, PyAny>, schema: Option<Schema>) -> PyResult<PyStream> {
     let is_wanted = |known: &Schema| check_type(schema.as_ref(), known);
-    if let Some(stream) = take::stream(object)? {
+    // Before its Arrow methods, if it has any: they would leave out application metadata.
+    if take::is_flight_reader(object)? {
+        let known = take::schema(object)?;
+        is_wanted(&known)?;
+        return of_flight(object, known);
+    }
+    // A batch of ours on a device is one array: its method for streams promises host memory.
+    let is_there = object.cast::<PyArray>().is_ok_and(|array| array.get().stays_on_device());
+    if !is_there && let Some(stream) = take::stream(object)? {
         return match is_wanted(stream.schema()) {
             Ok(()) => Ok(PyStream::new(stream, Failure::default())),
             Err(exception) => Err(take::with_stream(object.py(), exception, stream)),
@@ -306,6 +314,17 @@ pub(crate) fn of(object: &Bound<'_, PyAny>, schema: Option<Schema>) -> PyResult<
         None => Source::Unasked(schema.clone(), Some(items)),
     };
     Ok(PyStream::reading(schema, source, failure, seen))
+}
+
+/// A stream of the batches of a Flight reader, of which none is asked for here.
+fn of_flight(reader: &Bound<'_, PyAny>, schema: Schema) -> PyResult<PyStream> {
+    let module = reader.py().import("arrow_device.flight")?;
+    let batches = module.getattr("_Batches")?.call1((reader,))?;
+    let failure = Failure::default();
+    let items = Items::new(batches.try_iter()?, None, failure.clone());
+    let seen = Some(items.seen());
+    let stream = ArrayStream::new(schema.clone(), DeviceType::CPU, items);
+    Ok(PyStream::reading(schema, Source::Stream(stream), failure, seen))
 }
 
 #[pymethods]

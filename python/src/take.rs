@@ -47,6 +47,7 @@ pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Array> {
     if object.hasattr(intern!(py, "collect"))? {
         return Err(not_collected(object));
     }
+    refuse_flight_reader(object)?;
     let message = format!(
         "{} speaks neither the Arrow PyCapsule protocol (__arrow_c_device_array__, __arrow_c_array__) nor DLPack (__dlpack__) \
          nor the buffer protocol",
@@ -62,6 +63,24 @@ pub(crate) fn not_collected(object: &Bound<'_, PyAny>) -> PyErr {
         object.get_type()
     );
     PyTypeError::new_err(message)
+}
+
+/// Whether an object is a reader of `pyarrow.flight`, whose chunks have application metadata beside
+/// the batches.
+pub(crate) fn is_flight_reader(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    Ok(object.hasattr(intern!(py, "read_chunk"))? && object.hasattr(intern!(py, "to_reader"))?)
+}
+
+/// Refuses such a reader where one array is wanted, before anything of it is read.
+fn refuse_flight_reader(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !is_flight_reader(object)? {
+        return Ok(());
+    }
+    let class = object.get_type();
+    let message =
+        format!("{class} has any number of batches; read it with arrow_device.stream(obj)");
+    Err(PyTypeError::new_err(message))
 }
 
 /// Whether DLPack and the buffer protocol are two ways to one memory, of an object that can be part
@@ -118,6 +137,9 @@ pub(crate) fn array_or_values(object: &Bound<'_, PyAny>, of: Option<&Schema>) ->
     let is_list =
         object.is_exact_instance_of::<PyList>() || object.is_exact_instance_of::<PyTuple>();
     if is_list || !speaks(object)? && values::are_values(object) {
+        if !is_list {
+            refuse_flight_reader(object)?;
+        }
         return values::array(object, of);
     }
     if let Some(list) = numpy_times::listed(object)? {

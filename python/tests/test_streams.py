@@ -30,6 +30,13 @@ from support import (
 TABLE = pa.table({"x": pa.chunked_array([[1, 2], [3]]), "y": pa.chunked_array([["a", None], ["c"]])})
 
 
+def test_a_batch_on_a_device_is_a_stream_of_one(software):
+    batch = ad.record_batch({"x": [1, 2]}).to("ext_dev:0")
+    assert ad.stream(batch).device_type == "ext_dev"
+    assert [each.device.type for each in ad.stream(batch)] == ["ext_dev"]
+    assert [each.device.type for each in ad.stream(batch.with_host_copies())] == ["cpu"]
+
+
 def test_a_table_comes_in_batch_by_batch_and_goes_out_again():
     s = ad.stream(TABLE)
     assert (s.schema.names, s.device_type) == (["x", "y"], "cpu")

@@ -7,7 +7,7 @@
 use crate::shell;
 
 /// The targets, and how long their inputs may be.
-const TARGETS: [(&str, u32); 11] = [
+const TARGETS: [(&str, u32); 12] = [
     ("formats", 64),
     ("metadata", 200),
     ("schemas", 300),
@@ -19,6 +19,7 @@ const TARGETS: [(&str, u32); 11] = [
     ("ipc", 2000),
     ("share", 2000),
     ("dissociated", 1000),
+    ("flight", 1000),
 ];
 
 /// How long each target is run where nothing is said.

@@ -67,6 +67,7 @@
 
 mod body;
 mod cut;
+mod incoming;
 mod status;
 
 #[cfg(feature = "flight-58")]

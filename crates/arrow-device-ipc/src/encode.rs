@@ -119,12 +119,14 @@ impl Pieces {
             DataType::FixedSizeList(_, size) => {
                 let size = usize::try_from(*size).unwrap_or(0);
                 let (start, count) = (offset.saturating_mul(size), len.saturating_mul(size));
-                self.add(&array.child(0)?.slice(start, count)?)
+                self.add(&array.part(0, start, count)?)
             }
-            DataType::Struct(fields) => (0..fields.len())
-                .try_for_each(|index| self.add(&array.child(index)?.slice(offset, len)?)),
-            DataType::Union { mode: UnionMode::Sparse, fields, .. } => (0..fields.len())
-                .try_for_each(|index| self.add(&array.child(index)?.slice(offset, len)?)),
+            DataType::Struct(fields) => {
+                (0..fields.len()).try_for_each(|index| self.add(&array.part(index, offset, len)?))
+            }
+            DataType::Union { mode: UnionMode::Sparse, fields, .. } => {
+                (0..fields.len()).try_for_each(|index| self.add(&array.part(index, offset, len)?))
+            }
             DataType::Union { mode: UnionMode::Dense, type_ids, .. } => {
                 self.add_dense(array, type_ids)
             }

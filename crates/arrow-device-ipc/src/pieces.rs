@@ -315,8 +315,15 @@ impl Cursor {
 
 /// Writes pieces one behind the other, each padded to a multiple of the alignment.
 pub(crate) fn write_pieces(pieces: &[Piece], alignment: u64, to: &mut impl Write) -> Result<()> {
-    let mut cursor = Cursor::default();
     let mut room = Vec::new();
+    if pieces.iter().all(|piece| piece.staged().is_none()) {
+        return pieces.iter().try_for_each(|piece| {
+            let which = 0..piece.steps().0;
+            write_stretch(piece, &which, (&[], &[]), &mut room, to)?;
+            write_padding(piece, alignment, to)
+        });
+    }
+    let mut cursor = Cursor::default();
     let mut next = cursor.window(pieces)?;
     while let Some(Window { stretches, reading }) = next {
         next = cursor.window(pieces)?;
@@ -333,12 +340,16 @@ pub(crate) fn write_pieces(pieces: &[Piece], alignment: u64, to: &mut impl Write
             let (first, second) = (take(stretch.read[0])?, take(stretch.read[1])?);
             write_stretch(piece, &stretch.which, (first, second), &mut room, to)?;
             if stretch.is_last {
-                let len = piece.len();
-                write_zeros(to, len.next_multiple_of(alignment) - len)?;
+                write_padding(piece, alignment, to)?;
             }
         }
     }
     Ok(())
+}
+
+fn write_padding(piece: &Piece, alignment: u64, to: &mut impl Write) -> Result<()> {
+    let len = piece.len();
+    write_zeros(to, len.next_multiple_of(alignment) - len)
 }
 
 fn write_stretch(
@@ -374,6 +385,9 @@ fn write_stretch(
 
 /// Writes at most 64 bytes of padding.
 pub(crate) fn write_zeros(to: &mut impl Write, count: u64) -> Result<()> {
+    if count == 0 {
+        return Ok(());
+    }
     let zeros = [0; 64];
     let count = usize::try_from(count).unwrap_or(0);
     to.write_all(zeros.get(..count).unwrap_or(&zeros)).map_err(not_written)

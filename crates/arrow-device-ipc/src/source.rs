@@ -56,6 +56,18 @@ impl Node {
         }
     }
 
+    /// Returns a child, cut to some of its elements.
+    pub(crate) fn part(&self, index: usize, offset: usize, len: usize) -> Result<Self> {
+        let child = self.child(index)?;
+        if offset == 0 && len == child.len() { Ok(child) } else { child.slice(offset, len) }
+    }
+
+    /// Returns the children of a struct, with its offset and length applied.
+    pub(crate) fn columns(&self) -> Result<Vec<Self>> {
+        let (offset, len) = (self.offset(), self.len());
+        (0..self.array().child_count()).map(|index| self.part(index, offset, len)).collect()
+    }
+
     pub(crate) fn slice(&self, offset: usize, len: usize) -> Result<Self> {
         match self {
             Self::Host(array) => array.slice(offset, len).map(Self::Host),

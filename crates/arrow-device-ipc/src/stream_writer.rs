@@ -243,24 +243,19 @@ impl Encoder {
 
     /// Returns the columns, each with the way in which its bytes are read.
     fn nodes(&self, batch: &Batch) -> Result<Vec<Node>> {
-        let on_host = |batch: &Batch| {
-            let columns = batch.columns()?;
-            columns.iter().map(|column| column.host().map(Node::Host)).collect()
-        };
         match batch.as_array().host() {
-            Ok(_) => return on_host(batch),
+            Ok(rows) => return Node::Host(rows).columns(),
             Err(error) if error.kind() == ErrorKind::Unsupported => {}
             Err(error) => return Err(error),
         }
         let plan = batch.plan_copy(&Queue::host(), &copy::Options::new())?;
         if plan.bytes() <= self.options.staging {
-            return on_host(&Batch::try_from(plan.run()?)?);
+            return Node::Host(plan.run()?.host()?).columns();
         }
         drop(plan);
         let reader = BufferReader::new(batch.as_array())?;
         let reader = Arc::new(Staged { reader, window: self.options.staging / 2 });
-        let columns = batch.columns()?.into_iter();
-        Ok(columns.map(|array| Node::Device { array, reader: reader.clone() }).collect())
+        Node::Device { array: batch.as_array().clone(), reader }.columns()
     }
 
     /// Makes the messages of the dictionaries of a column and of all that is below it. Returns
@@ -364,7 +359,9 @@ impl Encoder {
             places.push(fb::Buffer::new(body_len as i64, len as i64));
             body_len += len.next_multiple_of(alignment);
         }
-        let mut builder = FlatBufferBuilder::new();
+        // A node or a buffer has 16 bytes in a header, and what else is there has some hundred.
+        let room = 512 + 16 * (nodes.len() + places.len());
+        let mut builder = FlatBufferBuilder::with_capacity(room);
         let nodes: Vec<fb::FieldNode> =
             nodes.into_iter().map(|(len, nulls)| fb::FieldNode::new(len, nulls)).collect();
         let (nodes, places) = (builder.create_vector(&nodes), builder.create_vector(&places));

@@ -8,7 +8,14 @@ import pathlib
 import arrow_device
 
 STUB = pathlib.Path(arrow_device.__file__).with_name("_native.pyi")
-MODULES = ["arrow_device", "arrow_device.share", "arrow_device.testing", "arrow_device.ray", "arrow_device.dask"]
+MODULES = [
+    "arrow_device",
+    "arrow_device.share",
+    "arrow_device.flight",
+    "arrow_device.testing",
+    "arrow_device.ray",
+    "arrow_device.dask",
+]
 
 
 def stubs() -> dict[str, list[str]]:

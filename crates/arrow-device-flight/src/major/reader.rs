@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use arrow_device::{Array, Batch, Error, ErrorKind, Metadata, Result, Schema};
-use arrow_device_ipc::{Decoded, Decoder, ReadOptions};
+use arrow_device_ipc::ReadOptions;
 use bytes::Bytes;
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
@@ -14,7 +14,7 @@ use futures_core::stream::FusedStream;
 use super::ErrorExt as _;
 use super::arrow::flight::error::FlightError;
 use super::arrow::flight::{FlightData, FlightDescriptor};
-use crate::body::buffer_of;
+use crate::incoming::{Incoming, Taken};
 
 /// Reads a stream of `FlightData` as batches and application metadata.
 ///
@@ -27,9 +27,8 @@ use crate::body::buffer_of;
 pub struct FlightReader<S> {
     /// `None` after the end and after an error.
     messages: Option<S>,
-    decoder: Decoder,
+    incoming: Incoming,
     descriptor: Option<FlightDescriptor>,
-    app_metadata: Bytes,
 }
 
 /// What a message of a Flight has beside the schema and dictionaries.
@@ -51,12 +50,7 @@ where
 {
     /// Returns a reader of these messages. No message is read yet.
     pub fn new(messages: S, options: ReadOptions) -> Self {
-        Self {
-            messages: Some(messages),
-            decoder: Decoder::new(options),
-            descriptor: None,
-            app_metadata: Bytes::new(),
-        }
+        Self { messages: Some(messages), incoming: Incoming::new(options), descriptor: None }
     }
 
     /// Waits for the first message and returns the schema of all batches.
@@ -66,7 +60,7 @@ where
     /// it.
     pub async fn schema(&mut self) -> Result<Schema> {
         loop {
-            if let Some(schema) = self.decoder.schema() {
+            if let Some(schema) = self.incoming.schema() {
                 return Ok(schema.clone());
             }
             match poll_fn(|context| self.poll_message(context)).await {
@@ -86,7 +80,7 @@ where
     /// Returns the application metadata of the message with the schema, or of one before. Empty
     /// before that message was read.
     pub fn app_metadata(&self) -> &Bytes {
-        &self.app_metadata
+        self.incoming.app_metadata()
     }
 
     /// Returns the batches as a stream of arrays, without the application metadata. The stream has
@@ -125,22 +119,11 @@ where
         if self.descriptor.is_none() {
             self.descriptor = flight_descriptor;
         }
-        if data_header.is_empty() && self.decoder.schema().is_some() {
-            return Ok(Some(Received { app_metadata, ..Received::default() }));
-        }
-        if self.decoder.schema().is_none() && !app_metadata.is_empty() {
-            self.app_metadata = app_metadata.clone();
-        }
-        if data_header.is_empty() {
-            // Some clients send the descriptor in a message of its own.
-            return Ok(None);
-        }
-        match self.decoder.decode(&data_header, buffer_of(data_body))? {
-            Decoded::Batch { batch, metadata } => {
-                Ok(Some(Received { batch: Some(batch), metadata, app_metadata }))
-            }
-            _ => Ok(None),
-        }
+        let taken = self.incoming.take(&data_header, app_metadata, data_body)?;
+        Ok(taken.map(|taken| {
+            let Taken { batch, metadata, app_metadata } = taken;
+            Received { batch, metadata, app_metadata }
+        }))
     }
 }
 
@@ -180,7 +163,7 @@ where
 
 impl<S> fmt::Debug for FlightReader<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlightReader").field("decoder", &self.decoder).finish_non_exhaustive()
+        f.debug_struct("FlightReader").field("incoming", &self.incoming).finish_non_exhaustive()
     }
 }
 

@@ -7,3 +7,4 @@ mod calls;
 mod foreign;
 mod server;
 mod support;
+mod target;
