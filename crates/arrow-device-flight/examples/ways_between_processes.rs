@@ -60,9 +60,6 @@ mod ways {
     /// How many batches a stream has, and how many rows each of them.
     const STREAMS: [(usize, i64); 2] = [(200, 65_536), (10_000, 1_000)];
 
-    const TCP: &str = "tcp";
-    const SHARED_MEMORY: &str = "posix,sysv,cma";
-
     #[derive(Clone)]
     struct Data {
         batches: Vec<Batch>,
@@ -116,8 +113,7 @@ mod ways {
             over_unix(&data, true)?;
             over_unix(&data, false)?;
             if ucx_version().is_ok() {
-                over_ucx(&data, "dissociated: packed, UCX shared memory", SHARED_MEMORY)?;
-                over_ucx(&data, "dissociated: packed, UCX over TCP", TCP)?;
+                over_ucx(&data, "dissociated: packed, UCX")?;
             }
             flight(data)?;
         }
@@ -157,10 +153,9 @@ mod ways {
         ended(child)
     }
 
-    fn over_ucx(data: &Data, way: &str, transports: &str) -> Attempt<()> {
-        let options = UcxOptions::new().transports(transports);
+    fn over_ucx(data: &Data, way: &str) -> Attempt<()> {
         // SAFETY: UNS-39: this program alone knows the port.
-        let listener = unsafe { UcxListener::bind("127.0.0.1:0", &options) }?;
+        let listener = unsafe { UcxListener::bind("127.0.0.1:0", &UcxOptions::new()) }?;
         let child = second(way, &listener.location().to_string())?;
         dissociated(listener.accept(None)?, &listener.location(), data)?;
         ended(child)
@@ -217,16 +212,12 @@ mod ways {
             "Flight" => from_flight(address, &mut came)?,
             _ => {
                 let location: Location = address.parse()?;
-                let options = UcxOptions::new().transports(match way.ends_with("TCP") {
-                    true => TCP,
-                    false => SHARED_MEMORY,
-                });
                 let client = if address.starts_with("unix:") {
                     let transport = UnixTransport::connect(&location)?;
                     (Instant::now(), request(transport, &location)?)
                 } else {
                     // SAFETY: UNS-39: the first process listens there.
-                    let transport = unsafe { UcxTransport::connect(&location, &options) }?;
+                    let transport = unsafe { UcxTransport::connect(&location, &UcxOptions::new()) }?;
                     (Instant::now(), request(transport, &location)?)
                 };
                 let (began, client) = client;

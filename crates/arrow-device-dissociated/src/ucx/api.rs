@@ -30,7 +30,6 @@ const ENDPOINT_TIMEOUT: Status = -80;
 const LAST: isize = -100;
 
 pub(super) const FEATURE_TAG: u64 = 1 << 0;
-pub(super) const FEATURE_RMA: u64 = 1 << 1;
 pub(super) const FEATURE_WAKEUP: u64 = 1 << 4;
 pub(super) const FEATURE_AM: u64 = 1 << 6;
 /// `UCS_THREAD_MODE_SERIALIZED`: any thread, one at a time.
@@ -290,25 +289,6 @@ impl RequestParams {
     }
 }
 
-/// `ucp_mem_map_params_t`
-#[repr(C)]
-pub(super) struct MapParams {
-    field_mask: u64,
-    address: *mut c_void,
-    len: usize,
-    flags: c_uint,
-    protection: c_uint,
-    memory_type: c_int,
-}
-
-impl MapParams {
-    /// Parameters for memory that other processes read.
-    pub(super) fn new(address: *mut c_void, len: usize) -> Self {
-        // The address and the length.
-        Self { field_mask: 1 << 0 | 1 << 1, address, len, flags: 0, protection: 0, memory_type: 0 }
-    }
-}
-
 /// What the headers of UCX 1.13 say, on machines of 64 bits.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
@@ -333,7 +313,6 @@ const _: () = {
     assert!(offset_of!(RequestParams, datatype) == 24);
     assert!(offset_of!(RequestParams, memory_type) == 48);
     assert!(offset_of!(RequestParams, info) == 56);
-    assert!(size_of::<MapParams>() == 40 && offset_of!(MapParams, flags) == 24);
 };
 
 macro_rules! functions {
@@ -394,14 +373,6 @@ functions! {
         fn(Handle, *mut c_void, usize, Handle, *const RequestParams) -> Request;
     request_status: b"ucp_request_check_status", fn(Request) -> Status;
     request_free: b"ucp_request_free", fn(Request);
-    memory_map: b"ucp_mem_map", fn(Handle, *const MapParams, *mut Handle) -> Status;
-    memory_unmap: b"ucp_mem_unmap", fn(Handle, Handle) -> Status;
-    key_pack: b"ucp_rkey_pack", fn(Handle, Handle, *mut *mut c_void, *mut usize) -> Status;
-    key_release: b"ucp_rkey_buffer_release", fn(*mut c_void);
-    key_unpack: b"ucp_ep_rkey_unpack", fn(Handle, *const c_void, *mut Handle) -> Status;
-    key_destroy: b"ucp_rkey_destroy", fn(Handle);
-    get: b"ucp_get_nbx",
-        fn(Handle, *mut c_void, usize, u64, Handle, *const RequestParams) -> Request;
 }
 
 /// What became of an operation that was begun.
@@ -529,13 +500,10 @@ mod tests {
             request "request", callback "cb", datatype "datatype", user_data "user_data",
             reply_buffer "reply_buffer", memory_type "memory_type", info "recv_info",
             memory "memh");
-        layout!(MapParams, "ucp_mem_map_params_t", address "address", len "length",
-            flags "flags", protection "prot", memory_type "memory_type");
         claim(format!("sizeof(ucs_status_t) == {}", size_of::<Status>()));
         claim("sizeof(ucp_datatype_t) == 8 && sizeof(ucp_tag_t) == 8".into());
         for (name, value) in [
             ("UCP_FEATURE_TAG", FEATURE_TAG),
-            ("UCP_FEATURE_RMA", FEATURE_RMA),
             ("UCP_FEATURE_WAKEUP", FEATURE_WAKEUP),
             ("UCP_FEATURE_AM", FEATURE_AM),
             ("UCS_THREAD_MODE_SERIALIZED", SERIALIZED as u64),
@@ -553,7 +521,6 @@ mod tests {
             ("UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER", 6),
             ("UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS", 3 << 4),
             ("UCP_EP_PARAM_FIELD_CONN_REQUEST", 1 << 6),
-            ("UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH", 3),
         ] {
             claim(format!("({name}) == {value}"));
         }

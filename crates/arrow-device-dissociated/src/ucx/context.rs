@@ -29,13 +29,13 @@ unsafe impl Sync for Context {}
 
 impl Context {
     /// Opens a context that moves messages by these ways of UCX, or by all of them.
-    pub(super) fn open(transports: Option<&str>, reads_memory: bool) -> Result<Arc<Self>> {
+    pub(super) fn open(transports: Option<&str>) -> Result<Arc<Self>> {
         let api = api::load()?;
         let mut config = ptr::null_mut();
         // SAFETY: UCX takes null for the names of the prefix and of the file, and writes a handle.
         let status = unsafe { (api.config_read)(ptr::null(), ptr::null(), &raw mut config) };
         api.check("read the settings of UCX", status)?;
-        let handle = Self::init(api, config, transports, reads_memory);
+        let handle = Self::init(api, config, transports);
         // SAFETY: the settings were read above, and are not used afterwards.
         unsafe { (api.config_release)(config) };
         Ok(Arc::new(Self { api, handle: handle? }))
@@ -45,7 +45,6 @@ impl Context {
         api: &'static Api,
         config: Handle,
         transports: Option<&str>,
-        reads_memory: bool,
     ) -> Result<Handle> {
         let keepalive = std::env::var_os("UCX_KEEPALIVE_INTERVAL").is_none().then_some(KEEPALIVE);
         let transports = transports.map(|transports| ("TLS", transports));
@@ -56,9 +55,7 @@ impl Context {
             let status = unsafe { (api.config_modify)(config, name.as_ptr(), value.as_ptr()) };
             api.check("change a setting of UCX", status)?;
         }
-        let memory = if reads_memory { api::FEATURE_RMA } else { 0 };
-        let params =
-            Params::new(api::FEATURE_TAG | api::FEATURE_AM | api::FEATURE_WAKEUP | memory);
+        let params = Params::new(api::FEATURE_TAG | api::FEATURE_AM | api::FEATURE_WAKEUP);
         let (params, mut handle) = (&raw const params, ptr::null_mut());
         let (major, minor) = VERSION;
         // SAFETY: the parameters and the settings are read during the call, which writes a handle.
@@ -69,10 +66,6 @@ impl Context {
 
     pub(super) fn api(&self) -> &'static Api {
         self.api
-    }
-
-    pub(super) fn handle(&self) -> Handle {
-        self.handle
     }
 }
 
@@ -115,10 +108,6 @@ impl Worker {
 
     pub(super) fn api(&self) -> &'static Api {
         self.context.api
-    }
-
-    pub(super) fn context(&self) -> &Arc<Context> {
-        &self.context
     }
 
     pub(super) fn handle(&self) -> Handle {

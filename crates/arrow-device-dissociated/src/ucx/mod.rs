@@ -41,13 +41,13 @@ pub struct UcxOptions {
 }
 
 impl UcxOptions {
-    /// The defaults: UCX chooses the fastest way that both sides have.
+    /// The defaults: UCX chooses among the ways that report the death of a peer.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Sets the ways on which UCX moves bytes, by UCX's names with commas between, as `UCX_TLS`
-    /// does: `tcp`, or `posix,cma`.
+    /// does. `tcp` has to be among them, by which connections begin.
     #[must_use]
     pub fn transports(mut self, names: impl Into<String>) -> Self {
         self.transports = Some(names.into());
@@ -55,11 +55,11 @@ impl UcxOptions {
     }
 
     fn open(&self) -> Result<Arc<Context>> {
-        Context::open(self.transports.as_deref(), false)
+        Context::open(self.transports.as_deref())
     }
 }
 
-/// One end of a connection over UCX: shared memory on one machine, TCP, or what else UCX has.
+/// One end of a connection over UCX: over TCP, or what else UCX has and reports errors of.
 ///
 /// A thread of its own makes the connection's progress. Bodies travel packed: no region is carried.
 /// A peer that dies is noticed by UCX, at once where the system closes its sockets. Dropping a
