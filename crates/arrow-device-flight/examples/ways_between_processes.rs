@@ -217,7 +217,8 @@ mod ways {
                     (Instant::now(), request(transport, &location)?)
                 } else {
                     // SAFETY: UNS-39: the first process listens there.
-                    let transport = unsafe { UcxTransport::connect(&location, &UcxOptions::new()) }?;
+                    let transport =
+                        unsafe { UcxTransport::connect(&location, &UcxOptions::new()) }?;
                     (Instant::now(), request(transport, &location)?)
                 };
                 let (began, client) = client;

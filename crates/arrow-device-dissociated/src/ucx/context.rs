@@ -41,11 +41,7 @@ impl Context {
         Ok(Arc::new(Self { api, handle: handle? }))
     }
 
-    fn init(
-        api: &'static Api,
-        config: Handle,
-        transports: Option<&str>,
-    ) -> Result<Handle> {
+    fn init(api: &'static Api, config: Handle, transports: Option<&str>) -> Result<Handle> {
         let keepalive = std::env::var_os("UCX_KEEPALIVE_INTERVAL").is_none().then_some(KEEPALIVE);
         let transports = transports.map(|transports| ("TLS", transports));
         for (name, value) in keepalive.into_iter().chain(transports) {

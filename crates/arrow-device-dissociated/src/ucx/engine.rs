@@ -29,7 +29,9 @@ use std::time::{Duration, Instant};
 use arrow_device::Result;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::api::{self, AmHandler, AmReceived, Begun, EndpointParams, Handle, Request, RequestParams};
+use super::api::{
+    self, AmHandler, AmReceived, Begun, EndpointParams, Handle, Request, RequestParams,
+};
 use super::api::{SocketAddress, Status, TagInfo};
 use super::context::Worker;
 use super::shared::{Ended, Out, Room, Shared};
@@ -348,7 +350,8 @@ impl Engine {
             return;
         }
         let to = bytes.spare_capacity_mut().as_mut_ptr().cast::<c_void>();
-        let (api, worker, params) = (self.worker.api(), self.worker.handle(), RequestParams::new(0));
+        let (api, worker, params) =
+            (self.worker.api(), self.worker.handle(), RequestParams::new(0));
         let begun = match arrived {
             Some(Arrived::Later(_, descriptor, _)) => {
                 // SAFETY: the descriptor came with a message of the worker, and is used once. The

@@ -34,7 +34,10 @@ pub(super) enum Ended {
     Closed,
     Failed(String),
     /// With a message that nobody takes.
-    TooLong { len: u64, most: u64 },
+    TooLong {
+        len: u64,
+        most: u64,
+    },
 }
 
 /// Whether there is room for a message.
@@ -241,8 +244,7 @@ impl Shared {
         let state = self.lock();
         if len <= SMALL {
             let (most_count, most_bytes) = MOST_RECEIVED;
-            let has_room =
-                state.inbox.len() < most_count && state.small_bytes + len <= most_bytes;
+            let has_room = state.inbox.len() < most_count && state.small_bytes + len <= most_bytes;
             return if has_room { Room::Some } else { Room::Later };
         }
         match state.most {

@@ -97,8 +97,7 @@ fn golden_streams_cross(test: &str, device: &Device) {
             let expected: Vec<Batch> = read_golden(&path).map(Result::unwrap).collect();
             let transport = connect(&location, &way);
             let options = ClientOptions::new();
-            let client =
-                Client::request(transport, &location, name.as_bytes(), options).unwrap();
+            let client = Client::request(transport, &location, name.as_bytes(), options).unwrap();
             assert_eq!(client.counts().shared_bytes, 0);
             let came: Vec<_> = client.on(&queue).into_batches().map(Result::unwrap).collect();
             assert_eq!(came.len(), expected.len(), "{name}");
@@ -329,7 +328,8 @@ fn messages_that_a_peer_made_up_end_the_stream_over_ucx_with_an_error() {
 fn a_message_over_ucx_that_is_too_long_is_refused_before_its_bytes_come() {
     with_ucx(|| {
         for way in WAYS {
-            for message in [Message::tagged(7, vec![1; 8 << 20]), Message::untagged(vec![1; 8 << 20])]
+            for message in
+                [Message::tagged(7, vec![1; 8 << 20]), Message::untagged(vec![1; 8 << 20])]
             {
                 let (one, other) = pair(way);
                 one.send(&message, None).unwrap();
@@ -446,8 +446,7 @@ fn clients_over_ucx_come_and_go_and_leave_nothing() {
             let here = listener.accept(None).unwrap();
             let location = listener.location();
             let serving = serving(here, &location, ServerOptions::new(), vec![batch(number)]);
-            let mut client =
-                Client::request(there, &location, b"", ClientOptions::new()).unwrap();
+            let mut client = Client::request(there, &location, b"", ClientOptions::new()).unwrap();
             require_same(&mut client, &Device::host(), &[batch(number)], "one of many");
             drop(client);
             serving.join().unwrap().unwrap();
