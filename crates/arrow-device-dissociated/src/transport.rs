@@ -29,8 +29,9 @@ pub trait Transport: fmt::Debug + Send + Sync {
     /// memory was taken. Nothing more is received after an error.
     fn receive(&self, most: u64, timeout: Option<Duration>) -> Result<Received>;
 
-    /// Waits until what was sent needs this end no longer, at most `timeout`, so that the connection
-    /// can be ended. A transport that keeps nothing, as this one by default, does not wait.
+    /// Waits until what was sent needs this end no longer, at most `timeout`, so that the
+    /// connection can be ended. A transport that keeps nothing, as this one by default, does not
+    /// wait.
     ///
     /// # Errors
     /// [`NotReady`](arrow_device::ErrorKind::NotReady): the time is over.

@@ -411,8 +411,8 @@ impl Api {
     }
 }
 
-/// Whether an error of a connection says that the other side has ended it. UCX has several names for
-/// a socket that was closed, by which lane of the connection notices first.
+/// Whether an error of a connection says that the other side has ended it. UCX has several names
+/// for a socket that was closed, by which lane of the connection notices first.
 pub(super) fn is_end(status: Status) -> bool {
     matches!(status, NOT_CONNECTED | CONNECTION_RESET | ENDPOINT_TIMEOUT)
 }

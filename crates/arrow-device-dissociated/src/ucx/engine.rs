@@ -12,8 +12,8 @@
 //!
 //! Small messages are received ahead, up to a limit. A long one is received once somebody has said
 //! how long it may be, one at a time, so that a length that is only claimed costs no memory. Where
-//! nothing can be received and nothing is sent, the thread makes no progress: then UCX reads nothing
-//! from the other side, which has to wait.
+//! nothing can be received and nothing is sent, the thread makes no progress: then UCX reads
+//! nothing from the other side, which has to wait.
 //!
 //! What must stay true: the bytes of a request stay where they are until the request is over; and
 //! what UCX calls finds its [`Mailbox`] as long as the worker lives.
@@ -123,8 +123,8 @@ impl Engine {
         let argument = (&raw const *engine.mailbox).cast_mut().cast::<c_void>();
         let api = engine.worker.api();
         let handler = AmHandler::new(UNTAGGED, on_message, argument);
-        // SAFETY: the worker lives, and the parameters are read during the call. The argument is the
-        // mailbox, which lives until the worker was destroyed.
+        // SAFETY: the worker lives, and the parameters are read during the call. The argument is
+        // the mailbox, which lives until the worker was destroyed.
         let status = unsafe { (api.am_handler)(engine.worker.handle(), &raw const handler) };
         api.check("receive active messages", status)?;
         let params = params(argument);
@@ -360,10 +360,10 @@ impl Engine {
                 unsafe { (api.am_receive)(worker, descriptor, to, len, &raw const params) }
             }
             _ => match self.probe(true) {
-                // SAFETY: the message was taken out of the worker's list just now, and is used once.
-                // The room has `len` bytes, and stays in place until the request is over: the vector
-                // is kept beside the request, and does not grow. A message that is longer than the
-                // room is cut off by UCX.
+                // SAFETY: the message was taken out of the worker's list just now, and is used
+                // once. The room has `len` bytes, and stays in place until the request is over:
+                // the vector is kept beside the request, and does not grow. A message that is
+                // longer than the room is cut off by UCX.
                 Some((message, _)) => unsafe {
                     (api.tag_receive)(worker, to, len, message, &raw const params)
                 },
