@@ -100,6 +100,17 @@ pub(crate) const OPENCL: Tool = Tool {
     source: Source::Debian("pocl-opencl-icd ocl-icd-libopencl1"),
 };
 
+/// The library that moves messages, and its headers, which a test compares layouts with.
+pub(crate) const UCX: Tool = Tool {
+    name: "UCX and its headers",
+    is_present: || {
+        let libraries = shell::output_of(&["/sbin/ldconfig", "--print-cache"]);
+        std::path::Path::new("/usr/include/ucp/api/ucp.h").is_file()
+            && libraries.is_some_and(|list| list.contains("libucp.so.0"))
+    },
+    source: Source::Debian("libucx0 libucx-dev"),
+};
+
 /// The loader, a driver for the processor, and the layer that finds the mistakes of whoever calls
 /// Vulkan.
 pub(crate) const VULKAN: Tool = Tool {

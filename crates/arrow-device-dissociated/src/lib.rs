@@ -12,6 +12,7 @@
 //! | send a stream to the client that asks for it | [`Server`] |
 //! | ask for a stream and read it | [`Client`] |
 //! | carry the messages over a Unix socket, with memory beside them | `UnixTransport` |
+//! | carry the messages over UCX, also to other machines | `UcxListener`, `UcxTransport` |
 //! | carry them in any other way | [`Transport`] |
 //!
 //! ```
@@ -98,6 +99,8 @@ mod problem;
 mod server;
 mod transport;
 #[cfg(target_os = "linux")]
+mod ucx;
+#[cfg(target_os = "linux")]
 mod unix;
 mod wire;
 
@@ -107,6 +110,8 @@ pub use local::LocalTransport;
 pub use location::Location;
 pub use server::{Server, ServerOptions};
 pub use transport::{Message, Received, Region, Transport};
+#[cfg(target_os = "linux")]
+pub use ucx::{UcxListener, UcxOptions, UcxTransport, ucx_version};
 #[cfg(target_os = "linux")]
 pub use unix::UnixTransport;
 pub use wire::{BodyKind, BodyTag};

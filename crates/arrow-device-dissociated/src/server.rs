@@ -174,6 +174,7 @@ impl Server {
         }
         let end = self.outgoing.end();
         self.send(&end)?;
+        self.transport.flush(self.options.patience)?;
         self.until(|outgoing| outgoing.kept() == 0, true)?;
         Ok(Counts { repeated: self.outgoing.repeated, ..self.counts })
     }

@@ -29,6 +29,17 @@ pub trait Transport: fmt::Debug + Send + Sync {
     /// memory was taken. Nothing more is received after an error.
     fn receive(&self, most: u64, timeout: Option<Duration>) -> Result<Received>;
 
+    /// Waits until what was sent needs this end no longer, at most `timeout`, so that the
+    /// connection can be ended. A transport that keeps nothing, as this one by default, does not
+    /// wait.
+    ///
+    /// # Errors
+    /// [`NotReady`](arrow_device::ErrorKind::NotReady): the time is over.
+    /// [`Peer`](arrow_device::ErrorKind::Peer): the other side has gone without all of it.
+    fn flush(&self, _timeout: Option<Duration>) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether [regions](Message::regions) come to the other side, which then can open the memory.
     fn carries_memory(&self) -> bool {
         false

@@ -77,6 +77,7 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::PEER_WHEELS,
             setup::PEER_SOURCES,
             setup::OPENCL,
+            setup::UCX,
             setup::VULKAN,
             setup::WEBGPU,
             setup::NPM,

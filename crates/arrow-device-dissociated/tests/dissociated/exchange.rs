@@ -18,7 +18,7 @@ use crate::support::{
 
 /// Sends a stream over a connection, and returns how many bytes were packed and shared on both
 /// sides.
-fn sent(
+pub(crate) fn sent(
     ends: (impl Transport + 'static, impl Transport + 'static),
     (server, client): (ServerOptions, ClientOptions),
     (location, device): (&Location, &Device),
@@ -38,7 +38,7 @@ fn sent(
 }
 
 /// Calls something with the batches of each golden stream that has some.
-fn for_each_golden(mut each: impl FnMut(&str, &[Batch])) {
+pub(crate) fn for_each_golden(mut each: impl FnMut(&str, &[Batch])) {
     for path in golden::streams() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let batches: Vec<Batch> = read_golden(&path).map(Result::unwrap).collect();

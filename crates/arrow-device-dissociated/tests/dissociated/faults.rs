@@ -13,7 +13,7 @@ use arrow_device_testkit::process::{alone, descriptors};
 use crate::support::{opening, serving, sharing, some_batches};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+pub(crate) enum Fault {
     None,
     Lost,
     Twice,
@@ -23,16 +23,16 @@ enum Fault {
 
 /// A transport that does something to the message of one number that is sent.
 #[derive(Debug)]
-struct Faulty {
-    inner: LocalTransport,
+struct Faulty<T> {
+    inner: T,
     fault: Fault,
     at: usize,
     sent: Arc<AtomicUsize>,
     late: Mutex<Option<Message>>,
 }
 
-impl Faulty {
-    fn new(inner: LocalTransport, fault: Fault, at: usize) -> Self {
+impl<T: Transport> Faulty<T> {
+    fn new(inner: T, fault: Fault, at: usize) -> Self {
         Self { inner, fault, at, sent: Arc::default(), late: Mutex::default() }
     }
 
@@ -42,7 +42,7 @@ impl Faulty {
     }
 }
 
-impl Transport for Faulty {
+impl<T: Transport> Transport for Faulty<T> {
     fn send(&self, message: &Message, timeout: Option<Duration>) -> Result<()> {
         let is_it = self.sent.fetch_add(1, Ordering::Relaxed) == self.at;
         match self.fault {
@@ -69,21 +69,36 @@ impl Transport for Faulty {
         self.inner.receive(most, timeout)
     }
 
+    fn flush(&self, timeout: Option<Duration>) -> Result<()> {
+        self.send_late()?;
+        self.inner.flush(timeout)
+    }
+
     fn carries_memory(&self) -> bool {
-        true
+        self.inner.carries_memory()
     }
 }
 
 /// A stream where one message of the server or of the client has a fault. Returns what the client
 /// found, and how many messages each side has sent.
 fn run(fault: Fault, at: usize, of_server: bool, shares: bool) -> (Result<usize>, [usize; 2]) {
+    run_over(LocalTransport::pair(), fault, at, of_server, shares)
+}
+
+/// The same over this connection.
+pub(crate) fn run_over(
+    (one, other): (impl Transport + 'static, impl Transport + 'static),
+    fault: Fault,
+    at: usize,
+    of_server: bool,
+    shares: bool,
+) -> (Result<usize>, [usize; 2]) {
     let host = Device::host();
     let location = Location::new("local:");
     let (location, options) = match shares {
         true => (location.sharing(&host), sharing(&host)),
         false => (location, ServerOptions::new()),
     };
-    let (one, other) = LocalTransport::pair();
     let of = |is_it: bool| if is_it { fault } else { Fault::None };
     let (one, other) =
         (Faulty::new(one, of(of_server), at), Faulty::new(other, of(!of_server), at));

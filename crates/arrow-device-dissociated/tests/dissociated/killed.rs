@@ -11,16 +11,16 @@ use crate::processes::{Meeting, told};
 use crate::support::{opening, sharing, some_batches, stream_of};
 
 /// Tells the second process at which step it is killed.
-const STEP: &str = "ARROW_DEVICE_DISSOCIATED_TEST_STEP";
+pub(crate) const STEP: &str = "ARROW_DEVICE_DISSOCIATED_TEST_STEP";
 
 /// A transport whose process is killed before it sends or receives for the n-th time.
 #[derive(Debug)]
-struct Deadly {
-    inner: UnixTransport,
+pub(crate) struct Deadly<T> {
+    inner: T,
     left: AtomicI64,
 }
 
-impl Deadly {
+impl<T> Deadly<T> {
     fn step(&self) {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
             // SAFETY: ends this process, as a kill from outside would.
@@ -29,7 +29,7 @@ impl Deadly {
     }
 }
 
-impl Transport for Deadly {
+impl<T: Transport> Transport for Deadly<T> {
     fn send(&self, message: &Message, timeout: Option<Duration>) -> Result<()> {
         self.step();
         self.inner.send(message, timeout)
@@ -40,13 +40,18 @@ impl Transport for Deadly {
         self.inner.receive(most, timeout)
     }
 
+    fn flush(&self, timeout: Option<Duration>) -> Result<()> {
+        self.step();
+        self.inner.flush(timeout)
+    }
+
     fn carries_memory(&self) -> bool {
-        true
+        self.inner.carries_memory()
     }
 }
 
 /// The transport of the second process.
-fn deadly(inner: UnixTransport) -> Deadly {
+pub(crate) fn deadly<T>(inner: T) -> Deadly<T> {
     let left = std::env::var(STEP).unwrap().parse().unwrap();
     Deadly { inner, left: AtomicI64::new(left) }
 }

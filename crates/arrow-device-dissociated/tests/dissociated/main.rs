@@ -9,6 +9,7 @@ mod killed;
 mod processes;
 mod support;
 mod target;
+mod ucx;
 
 use arrow_device_testkit::allocations::Counting;
 

@@ -1,0 +1,500 @@
+//! Streams over UCX: in one process and in two, over TCP and over shared memory.
+
+use std::time::Duration;
+
+use arrow_device::{Batch, Device, ErrorKind};
+use arrow_device_dissociated::{
+    Client, ClientOptions, Location, Message, Received, Server, ServerOptions, Transport,
+    UcxListener, UcxOptions, UcxTransport, ucx_version,
+};
+use arrow_device_sim::Sim;
+use arrow_device_testkit::golden;
+use arrow_device_testkit::process::{alone, descriptors, forked};
+use arrow_device_testkit::required::skip;
+
+use crate::exchange::{for_each_golden, sent};
+use crate::faults::{Fault, run_over};
+use crate::killed::{STEP, deadly};
+use crate::processes::{Meeting, told};
+use crate::support::{batch, read_golden, require_same, serving, some_batches, stream_of};
+
+/// Tells the second process how bytes travel.
+const WAY: &str = "ARROW_DEVICE_DISSOCIATED_TEST_WAY";
+
+/// TCP, and all that UCX finds and chooses by itself.
+const WAYS: [&str; 2] = ["tcp", "all"];
+
+fn options(way: &str) -> UcxOptions {
+    match way {
+        "all" => UcxOptions::new(),
+        _ => UcxOptions::new().transports(way),
+    }
+}
+
+fn listen(way: &str) -> UcxListener {
+    // SAFETY: UNS-39: the clients are those of this test.
+    unsafe { UcxListener::bind("127.0.0.1:0", &options(way)) }.unwrap()
+}
+
+fn connect(location: &Location, way: &str) -> UcxTransport {
+    // SAFETY: UNS-39: the server is that of this test.
+    unsafe { UcxTransport::connect(location, &options(way)) }.unwrap()
+}
+
+/// The ends of a connection.
+fn pair(way: &str) -> (UcxTransport, UcxTransport) {
+    let listener = listen(way);
+    let there = connect(&listener.location(), way);
+    (listener.accept(None).unwrap(), there)
+}
+
+/// Runs a test in a process of its own where UCX is installed.
+fn with_ucx(body: impl FnOnce()) {
+    if let Err(error) = ucx_version() {
+        assert!(error.message().contains("install it (Debian: libucx0)"), "{error}");
+        return skip("ucx", &error.to_string());
+    }
+    // The second process has one test, and is alone.
+    if told().is_some() { body() } else { alone(body) }
+}
+
+#[test]
+fn a_library_that_is_missing_is_an_error_that_says_what_to_install() {
+    let child = arrow_device_testkit::process::Child::of_this_test();
+    if !arrow_device_testkit::process::is_child() {
+        child.env("ARROW_DEVICE_UCX_LIBRARY", "/nowhere/libucp.so.0").run().expect_success();
+        return;
+    }
+    let error = ucx_version().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DriverMissing);
+    assert!(error.message().starts_with("UCX was not found: install it (Debian: libucx0) ("));
+}
+
+#[test]
+fn golden_streams_come_over_ucx_as_they_were() {
+    with_ucx(|| {
+        let host = Device::host();
+        let location = Location::new("local:");
+        for way in WAYS {
+            for_each_golden(|name, batches| {
+                let options = (ServerOptions::new(), ClientOptions::new());
+                let place = (&location, &host);
+                let [here, there] = sent(pair(way), options, place, batches, name);
+                assert_eq!((here, here.1), (there, 0), "{name}");
+            });
+        }
+    });
+}
+
+/// Sends each golden stream from a device to a client in another process.
+fn golden_streams_cross(test: &str, device: &Device) {
+    let queue = device.open_queue().unwrap();
+    let streams = golden::streams();
+    if let Some(location) = told() {
+        let way = std::env::var(WAY).unwrap();
+        for path in streams {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let expected: Vec<Batch> = read_golden(&path).map(Result::unwrap).collect();
+            let transport = connect(&location, &way);
+            let options = ClientOptions::new();
+            let client = Client::request(transport, &location, name.as_bytes(), options).unwrap();
+            assert_eq!(client.counts().shared_bytes, 0);
+            let came: Vec<_> = client.on(&queue).into_batches().map(Result::unwrap).collect();
+            assert_eq!(came.len(), expected.len(), "{name}");
+            for (came, expected) in came.iter().zip(&expected) {
+                assert_eq!(came.device(), device.id(), "{name}");
+                let here = came.to_host().unwrap();
+                assert!(here.as_array().equals(expected.as_array()).unwrap(), "{name}");
+            }
+        }
+        return;
+    }
+    {
+        let way = WAYS[1];
+        let listener = listen(way);
+        let location = listener.location();
+        let mut child = Meeting::start(test, &location, &[(WAY, way.into())]);
+        let mut packed = 0;
+        for path in &streams {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let transport = listener.accept(None).unwrap();
+            let server = Server::new(transport, &location, ServerOptions::new()).unwrap();
+            let counts = server.serve(|ticket| {
+                assert_eq!(ticket, name.as_bytes());
+                Ok(read_golden(path).on(&queue))
+            });
+            let counts = counts.unwrap_or_else(|error| panic!("{way}, {name}: {error}"));
+            // All bytes of bodies have passed the host.
+            assert_eq!((counts.shared_bytes, counts.freed), (0, 0), "{name}");
+            packed += counts.packed_bytes;
+        }
+        let status = child.wait().unwrap();
+        assert!(status.success(), "{way}: {status}");
+        assert!(packed > 0 || streams.is_empty());
+    }
+}
+
+#[test]
+fn golden_streams_cross_over_ucx_between_software_devices() {
+    let test = "ucx::golden_streams_cross_over_ucx_between_software_devices";
+    with_ucx(|| golden_streams_cross(test, &Sim::builder().backtraces(false).build().device()));
+}
+
+#[test]
+fn golden_streams_cross_over_ucx_between_devices_of_opencl() {
+    let test = "ucx::golden_streams_cross_over_ucx_between_devices_of_opencl";
+    with_ucx(|| {
+        if let Err(reason) = arrow_device_opencl::is_available() {
+            return skip("opencl", &reason.to_string());
+        }
+        golden_streams_cross(test, &arrow_device_opencl::open(0).unwrap());
+    });
+}
+
+#[test]
+fn golden_streams_cross_over_ucx_between_devices_of_vulkan() {
+    let test = "ucx::golden_streams_cross_over_ucx_between_devices_of_vulkan";
+    with_ucx(|| {
+        if let Err(reason) = arrow_device_vulkan::is_available() {
+            return skip("vulkan", &reason.to_string());
+        }
+        golden_streams_cross(test, &arrow_device_vulkan::open(0).unwrap());
+    });
+}
+
+#[test]
+fn over_ucx_too_every_message_may_come_twice_or_late_and_a_lost_one_is_named() {
+    with_ucx(|| {
+        let way = WAYS[0];
+        let before = Device::host().held().allocated;
+        let (found, count) = run_over(pair(way), Fault::None, 0, true, false);
+        assert_eq!(found.unwrap(), 3);
+        assert_eq!(count[0], 8, "a schema, three batches with bodies, the end");
+        for of_server in [true, false] {
+            for at in 0..if of_server { count[0] } else { count[1] } {
+                for fault in [Fault::Twice, Fault::Late] {
+                    let found = run_over(pair(way), fault, at, of_server, false).0;
+                    let found = found.unwrap_or_else(|error| {
+                        panic!("{fault:?} {at} of the server: {of_server}: {error}")
+                    });
+                    assert_eq!(found, 3, "{fault:?} {at}");
+                }
+                let found = run_over(pair(way), Fault::Lost, at, of_server, false).0;
+                assert!(found.is_err(), "{at}");
+            }
+        }
+        assert_eq!(Device::host().held().allocated, before);
+    });
+}
+
+/// Runs one side here, with a second process that is killed at a step, until a second process lives
+/// to its end. Returns how many were killed.
+fn for_each_step(test: &str, mut side: impl FnMut(UcxTransport)) -> usize {
+    let host = Device::host();
+    for way in WAYS {
+        // The first connection opens what UCX keeps for the process.
+        drop(pair(way));
+    }
+    for step in 0..200 {
+        let way = WAYS[step % 2];
+        let before = (descriptors(), host.held().allocated);
+        let listener = listen(way);
+        let more = [(STEP, step.to_string()), (WAY, way.into())];
+        let mut child = Meeting::start(test, &listener.location(), &more);
+        // A process that is killed at one of its first steps may not have connected.
+        let mut is_over = false;
+        let transport = loop {
+            let wait = Some(Duration::from_millis(100));
+            match listener.accept(wait) {
+                Err(_) if !is_over => is_over = child.try_wait().unwrap().is_some(),
+                accepted => break accepted.ok(),
+            }
+        };
+        assert!(transport.is_some() || step < 3, "step {step}");
+        transport.into_iter().for_each(&mut side);
+        drop(listener);
+        let status = child.wait().unwrap();
+        assert_eq!((descriptors(), host.held().allocated), before, "step {step}");
+        if status.success() {
+            return step;
+        }
+    }
+    panic!("the second process does not end");
+}
+
+#[test]
+fn a_server_over_ucx_ends_for_a_client_that_is_killed_at_any_step() {
+    let test = "ucx::a_server_over_ucx_ends_for_a_client_that_is_killed_at_any_step";
+    with_ucx(|| {
+        if let Some(location) = told() {
+            let transport = deadly(connect(&location, &std::env::var(WAY).unwrap()));
+            let options = ClientOptions::new();
+            let client = Client::request(transport, &location, b"", options).unwrap();
+            assert_eq!(client.map(Result::unwrap).count(), 3);
+            return;
+        }
+        let killed = for_each_step(test, |transport| {
+            let location = Location::new("ucx://");
+            let options = ServerOptions::new().patience(None);
+            let server = Server::new(transport, &location, options).unwrap();
+            if let Err(error) = server.serve(|_| Ok(stream_of(some_batches()))) {
+                assert_eq!(error.kind(), ErrorKind::Peer, "{error}");
+            }
+        });
+        // A request, and eight messages.
+        assert!(killed >= 9, "{killed}");
+    });
+}
+
+#[test]
+fn a_client_over_ucx_ends_where_its_server_is_killed_at_any_step() {
+    let test = "ucx::a_client_over_ucx_ends_where_its_server_is_killed_at_any_step";
+    with_ucx(|| {
+        if let Some(location) = told() {
+            // The second process connects, and serves.
+            let transport = deadly(connect(&location, &std::env::var(WAY).unwrap()));
+            let server = Server::new(transport, &location, ServerOptions::new()).unwrap();
+            server.serve(|_| Ok(stream_of(some_batches()))).unwrap();
+            return;
+        }
+        let expected = some_batches();
+        let mut most = 0;
+        let killed = for_each_step(test, |transport| {
+            let location = Location::new("ucx://");
+            let options = ClientOptions::new().patience(None);
+            let client = Client::request(transport, &location, b"", options);
+            let mut came = Vec::new();
+            let mut error = client.as_ref().err().map(arrow_device::Error::kind);
+            for batch in client.into_iter().flatten() {
+                match batch {
+                    Ok(batch) => came.push(batch),
+                    Err(wrong) => error = Some(wrong.kind()),
+                }
+            }
+            assert!(came.len() == 3 || error == Some(ErrorKind::Peer), "{error:?}");
+            for (batch, expected) in came.iter().zip(&expected) {
+                assert!(batch.as_array().equals(expected.as_array()).unwrap());
+            }
+            most = most.max(came.len());
+        });
+        assert!(killed >= 9, "{killed}");
+        assert_eq!(most, 3);
+    });
+}
+
+#[test]
+fn messages_that_a_peer_made_up_end_the_stream_over_ucx_with_an_error() {
+    with_ucx(|| {
+        let location = Location::new("local:");
+        for way in WAYS {
+            // A client with a tag of nobody, a second ticket, a message without a tag.
+            for message in [
+                Message::tagged(u64::MAX, vec![7; 100]),
+                Message::tagged(1, b"another".to_vec()),
+                Message::tagged(2, vec![0; 8]),
+                Message::untagged(vec![1; 5]),
+            ] {
+                let (one, other) = pair(way);
+                other.send(&Message::tagged(1, Vec::new()), None).unwrap();
+                other.send(&message, None).unwrap();
+                other.flush(None).unwrap();
+                let options = ServerOptions::new();
+                let server = Server::new(one, &location, options).unwrap();
+                // The message has come when the stream is asked for the second batch.
+                let served = server.serve(|_| {
+                    std::thread::sleep(Duration::from_millis(200));
+                    Ok(stream_of(some_batches()))
+                });
+                assert_eq!(served.unwrap_err().kind(), ErrorKind::Malformed, "{message:?}");
+            }
+            // A server with bodies that nobody awaits, and with headers that are none.
+            for message in [
+                Message::tagged(0xff << 56, vec![0; 1 << 20]),
+                Message::tagged(1 << 40, Vec::new()),
+                Message::untagged(vec![1, 0, 0, 0, 0, 9, 9, 9]),
+                Message::untagged(Vec::new()),
+                Message::untagged(vec![2; 300_000]),
+            ] {
+                let (one, other) = pair(way);
+                one.send(&message, None).unwrap();
+                let error = Client::request(other, &location, b"", ClientOptions::new());
+                assert_eq!(error.unwrap_err().kind(), ErrorKind::Malformed, "{message:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_message_over_ucx_that_is_too_long_is_refused_before_its_bytes_come() {
+    with_ucx(|| {
+        for way in WAYS {
+            for message in
+                [Message::tagged(7, vec![1; 8 << 20]), Message::untagged(vec![1; 8 << 20])]
+            {
+                let (one, other) = pair(way);
+                one.send(&message, None).unwrap();
+                let error = other.receive(1 << 20, None).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{way}");
+                assert!(other.receive(1 << 30, Some(Duration::ZERO)).is_err());
+            }
+            // The longest one that is allowed comes, and one that is small and too long does not.
+            let (one, other) = pair(way);
+            one.send(&Message::tagged(7, vec![1; 1 << 20]), None).unwrap();
+            let Received::Message(came) = other.receive(1 << 20, None).unwrap() else { panic!() };
+            assert!(came.bytes.len() == 1 << 20 && came.bytes.iter().all(|byte| *byte == 1));
+            one.send(&Message::tagged(7, vec![1; 11]), None).unwrap();
+            let error = other.receive(10, None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+        }
+    });
+}
+
+#[test]
+fn a_peer_over_ucx_that_does_not_read_is_waited_for_no_longer_than_allowed() {
+    with_ucx(|| {
+        for way in WAYS {
+            let (one, other) = pair(way);
+            let message = Message::tagged(2, vec![0; 1 << 20]);
+            let mut sent = 0;
+            let error = loop {
+                match one.send(&message, Some(Duration::from_millis(20))) {
+                    Ok(()) => sent += 1,
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.kind(), ErrorKind::NotReady, "{way}: {error}");
+            assert_eq!(one.flush(Some(Duration::ZERO)).unwrap_err().kind(), ErrorKind::NotReady);
+            // What was sent comes.
+            for _ in 0..sent {
+                let Received::Message(came) = other.receive(1 << 20, None).unwrap() else {
+                    panic!("{way}")
+                };
+                assert_eq!(came.bytes.len(), 1 << 20);
+            }
+            one.flush(None).unwrap();
+            // An end that is dropped is told, and what is sent to it fails.
+            drop(other);
+            assert!(matches!(one.receive(10, None).unwrap(), Received::End), "{way}");
+            assert_eq!(one.send(&message, None).unwrap_err().kind(), ErrorKind::Peer);
+        }
+    });
+}
+
+#[test]
+fn a_client_over_ucx_that_says_nothing_and_an_address_where_nobody_listens_are_errors() {
+    with_ucx(|| {
+        let location = Location::new("local:");
+        for way in WAYS {
+            let (one, other) = pair(way);
+            let options = ServerOptions::new().patience(Some(Duration::from_millis(50)));
+            let server = Server::new(one, &location, options).unwrap();
+            let served = server.serve(|_| Ok(stream_of(some_batches())));
+            assert_eq!(served.unwrap_err().kind(), ErrorKind::TimedOut);
+            // The server has gone.
+            assert!(matches!(other.receive(10, None).unwrap(), Received::End));
+            // So has the listener.
+            let listener = listen(way);
+            let nobody = listener.location();
+            let late = listener.accept(Some(Duration::ZERO)).unwrap_err();
+            assert_eq!(late.kind(), ErrorKind::TimedOut);
+            drop(listener);
+            let there = connect(&nobody, way);
+            let refused = Client::request(there, &location, b"", ClientOptions::new());
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Peer);
+        }
+        // SAFETY: UNS-39: nobody is connected to.
+        let other = unsafe { UcxTransport::connect(&Location::new("unix:///x"), &options("tcp")) };
+        assert_eq!(other.unwrap_err().kind(), ErrorKind::Unsupported);
+    });
+}
+
+#[test]
+fn a_child_of_fork_uses_no_connection_of_its_parent_and_disturbs_none() {
+    with_ucx(|| {
+        let listener = listen("tcp");
+        let there = connect(&listener.location(), "tcp");
+        let here = listener.accept(None).unwrap();
+        here.send(&Message::tagged(1, vec![1]), None).unwrap();
+        let mut ends = Some((listener, here, there));
+        forked(|| {
+            let (listener, here, there) = ends.take().ok_or("no ends")?;
+            let refused = [
+                here.send(&Message::tagged(1, vec![2]), None).is_err(),
+                there.receive(10, None).is_err(),
+                listener.accept(None).is_err(),
+                ucx_version().is_err(),
+            ];
+            drop((here, there, listener));
+            if refused == [true; 4] { Ok(()) } else { Err(format!("{refused:?}")) }
+        });
+        let (_, here, there) = ends.unwrap();
+        let Received::Message(came) = there.receive(10, None).unwrap() else { panic!() };
+        assert_eq!(came.bytes, [1]);
+        there.send(&Message::tagged(3, vec![3]), None).unwrap();
+        assert!(matches!(here.receive(10, None).unwrap(), Received::Message(_)));
+    });
+}
+
+#[test]
+fn clients_over_ucx_come_and_go_and_leave_nothing() {
+    with_ucx(|| {
+        drop(pair("tcp"));
+        let before = (descriptors(), Device::host().held().allocated);
+        let listener = listen("tcp");
+        for number in 0..20 {
+            let there = connect(&listener.location(), "tcp");
+            let here = listener.accept(None).unwrap();
+            let location = listener.location();
+            let serving = serving(here, &location, ServerOptions::new(), vec![batch(number)]);
+            let mut client = Client::request(there, &location, b"", ClientOptions::new()).unwrap();
+            require_same(&mut client, &Device::host(), &[batch(number)], "one of many");
+            drop(client);
+            serving.join().unwrap().unwrap();
+        }
+        drop(listener);
+        assert_eq!((descriptors(), Device::host().held().allocated), before);
+    });
+}
+
+#[test]
+fn clients_over_ucx_that_are_too_many_are_refused_and_the_others_are_served() {
+    with_ucx(|| {
+        let listener = listen("tcp");
+        let location = listener.location();
+        let crowd: Vec<_> = (0..80).map(|_| connect(&location, "tcp")).collect();
+        let mut accepted = Vec::new();
+        while let Ok(here) = listener.accept(Some(Duration::from_millis(500))) {
+            accepted.push(here);
+        }
+        assert!(accepted.len() >= 64, "{}", accepted.len());
+        drop((accepted, crowd));
+        let there = connect(&location, "tcp");
+        let here = listener.accept(None).unwrap();
+        let serving = serving(here, &location, ServerOptions::new(), some_batches());
+        let mut client = Client::request(there, &location, b"", ClientOptions::new()).unwrap();
+        require_same(&mut client, &Device::host(), &some_batches(), "behind a crowd");
+        serving.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn strangers_that_say_nothing_at_the_port_of_a_listener_disturb_no_client() {
+    with_ucx(|| {
+        let listener = listen("tcp");
+        let location = listener.location();
+        let address = location.address.strip_prefix("ucx://").unwrap();
+        let mut strangers = Vec::new();
+        for _ in 0..5 {
+            // One stays, and one goes at once. What a stranger says UCX believes (UNS-39).
+            strangers.push(std::net::TcpStream::connect(address).unwrap());
+            drop(std::net::TcpStream::connect(address).unwrap());
+            assert!(listener.accept(Some(Duration::from_millis(20))).is_err());
+        }
+        let there = connect(&location, "tcp");
+        let here = listener.accept(None).unwrap();
+        let serving = serving(here, &location, ServerOptions::new(), some_batches());
+        let mut client = Client::request(there, &location, b"", ClientOptions::new()).unwrap();
+        require_same(&mut client, &Device::host(), &some_batches(), "among strangers");
+        serving.join().unwrap().unwrap();
+    });
+}
