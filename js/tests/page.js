@@ -425,6 +425,7 @@ const TESTS = {
     let count = 0;
     for await (const batch of device.batches(source)) {
       count += 1;
+      check(sent <= count, `${sent} messages were asked for, and ${count} batches are there`);
       most = Math.max(most, live.size);
       batch.release();
     }
