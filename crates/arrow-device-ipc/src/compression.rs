@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn the_decoder_in_rust_unpacks_what_the_library_in_c_packs() {
         for bytes in samples() {
-            for level in [-5, 1, 3, 19] {
+            for level in [-5, 3, 19] {
                 let packed = zstd::bulk::compress(&bytes, level).unwrap();
                 let unpacked = unpack_zstd_in_rust(&packed, bytes.len()).unwrap();
                 assert!(unpacked == bytes, "{} bytes, level {level}", bytes.len());
@@ -250,7 +250,7 @@ mod tests {
         }
         // Neither a panic nor more bytes than there is room for.
         for at in 0..packed.len() {
-            for bit in 0..8 {
+            for bit in [0, 3, 7] {
                 let mut broken = packed.clone();
                 broken[at] ^= 1 << bit;
                 if let Ok(unpacked) = unpack_zstd_in_rust(&broken, bytes.len()) {
