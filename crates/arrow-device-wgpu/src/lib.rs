@@ -69,9 +69,9 @@
 //!
 //! # In a browser
 //!
-//! The crate compiles for `wasm32-unknown-unknown`, as `cargo xtask platforms rest` checks. Nothing may
-//! wait there: a wait for work that is under way is an [`ErrorKind::NotReady`], so copies to the
-//! host are polled ([`Array::fetch`](arrow_device::Array::fetch)). Scopes answer later there, and
+//! The crate compiles for `wasm32-unknown-unknown`, as `cargo xtask platforms rest` checks. Nothing
+//! may wait there: a wait for work under way is an [`ErrorKind::NotReady`], so copies to the host
+//! are polled ([`Array::fetch`](arrow_device::Array::fetch)). Scopes answer later there, and
 //! what was refused is told as work that failed. A module with threads (`atomics`) is refused by
 //! the compiler, because wgpu's types belong to one thread then. The tests of this crate run on
 //! native Vulkan, and the crate has not been run in a browser. A page whose program is JavaScript

@@ -12,7 +12,7 @@ use libloading::Library;
 use super::by_hand::Sources;
 use crate::case::{Case, Peer, WorkloadKey};
 
-type Handle = *mut c_void;
+type WebGpuHandle = *mut c_void;
 
 const MAP_READ: u64 = 1;
 const MAP_WRITE: u64 = 2;
@@ -27,7 +27,7 @@ const ALIGNMENT: usize = 256;
 /// `WGPUBufferDescriptor`, with an empty label.
 #[repr(C)]
 struct Descriptor {
-    next: Handle,
+    next: WebGpuHandle,
     label: [usize; 2],
     usage: u64,
     size: u64,
@@ -37,48 +37,48 @@ struct Descriptor {
 /// `WGPUBufferMapCallbackInfo`.
 #[repr(C)]
 struct Told {
-    next: Handle,
+    next: WebGpuHandle,
     mode: u32,
-    callback: extern "C" fn(u32, [usize; 2], Handle, Handle),
-    users: [Handle; 2],
+    callback: extern "C" fn(u32, [usize; 2], WebGpuHandle, WebGpuHandle),
+    users: [WebGpuHandle; 2],
 }
 
-extern "C" fn ignored(_: u32, _: [usize; 2], _: Handle, _: Handle) {}
+extern "C" fn ignored(_: u32, _: [usize; 2], _: WebGpuHandle, _: WebGpuHandle) {}
 
 /// What is called of `webgpu.h` and `wgpu.h`.
-struct Api {
-    create_buffer: unsafe extern "C" fn(Handle, *const Descriptor) -> Handle,
-    map: unsafe extern "C" fn(Handle, u64, usize, usize, Told) -> u64,
-    mapped: unsafe extern "C" fn(Handle, usize, usize) -> *mut u8,
-    shown: unsafe extern "C" fn(Handle, usize, usize) -> *const u8,
-    unmap: unsafe extern "C" fn(Handle),
-    write: unsafe extern "C" fn(Handle, Handle, u64, *const u8, usize),
-    encoder: unsafe extern "C" fn(Handle, *const c_void) -> Handle,
-    copy: unsafe extern "C" fn(Handle, Handle, u64, Handle, u64, u64),
-    finish: unsafe extern "C" fn(Handle, *const c_void) -> Handle,
-    release_encoder: unsafe extern "C" fn(Handle),
-    release_commands: unsafe extern "C" fn(Handle),
-    submit: unsafe extern "C" fn(Handle, usize, *const Handle),
-    poll: unsafe extern "C" fn(Handle, u32, *const c_void) -> u32,
+struct WebGpuApi {
+    create_buffer: unsafe extern "C" fn(WebGpuHandle, *const Descriptor) -> WebGpuHandle,
+    map: unsafe extern "C" fn(WebGpuHandle, u64, usize, usize, Told) -> u64,
+    mapped: unsafe extern "C" fn(WebGpuHandle, usize, usize) -> *mut u8,
+    shown: unsafe extern "C" fn(WebGpuHandle, usize, usize) -> *const u8,
+    unmap: unsafe extern "C" fn(WebGpuHandle),
+    write: unsafe extern "C" fn(WebGpuHandle, WebGpuHandle, u64, *const u8, usize),
+    encoder: unsafe extern "C" fn(WebGpuHandle, *const c_void) -> WebGpuHandle,
+    copy: unsafe extern "C" fn(WebGpuHandle, WebGpuHandle, u64, WebGpuHandle, u64, u64),
+    finish: unsafe extern "C" fn(WebGpuHandle, *const c_void) -> WebGpuHandle,
+    release_encoder: unsafe extern "C" fn(WebGpuHandle),
+    release_commands: unsafe extern "C" fn(WebGpuHandle),
+    submit: unsafe extern "C" fn(WebGpuHandle, usize, *const WebGpuHandle),
+    poll: unsafe extern "C" fn(WebGpuHandle, u32, *const c_void) -> u32,
 }
 
 struct WebGpuHand {
-    api: Api,
+    api: WebGpuApi,
     /// Keeps the handles.
     _device: Device,
-    device: Handle,
-    queue: Handle,
+    device: WebGpuHandle,
+    queue: WebGpuHandle,
     sources: Sources,
     places: Vec<usize>,
     end: usize,
     /// Mapped between the turns.
-    up: Handle,
+    up: WebGpuHandle,
     is_up_mapped: Cell<bool>,
-    down: Handle,
+    down: WebGpuHandle,
     /// One buffer for all columns.
-    whole: Handle,
+    whole: WebGpuHandle,
     /// A buffer for each, as an array needs them.
-    parts: Vec<Handle>,
+    parts: Vec<WebGpuHandle>,
     back: RefCell<Vec<u8>>,
 }
 
@@ -157,7 +157,7 @@ impl WebGpuHand {
                 *unsafe { library.get($name) }.unwrap()
             };
         }
-        let api = Api {
+        let api = WebGpuApi {
             create_buffer: function!(b"wgpuDeviceCreateBuffer"),
             map: function!(b"wgpuBufferMapAsync"),
             mapped: function!(b"wgpuBufferGetMappedRange"),
@@ -211,7 +211,7 @@ impl WebGpuHand {
         unsafe { (self.api.poll)(self.device, 1, ptr::null()) };
     }
 
-    fn map(&self, buffer: Handle, mode: u64) {
+    fn map(&self, buffer: WebGpuHandle, mode: u64) {
         let told = Told {
             next: ptr::null_mut(),
             mode: SPONTANEOUS,
@@ -224,7 +224,10 @@ impl WebGpuHand {
     }
 
     /// Submits copies, or nothing but what was written before.
-    fn submit(&self, copies: impl Iterator<Item = (Handle, usize, Handle, usize, usize)>) {
+    fn submit(
+        &self,
+        copies: impl Iterator<Item = (WebGpuHandle, usize, WebGpuHandle, usize, usize)>,
+    ) {
         let api = &self.api;
         // SAFETY: the device is alive.
         let encoder = unsafe { (api.encoder)(self.device, ptr::null()) };
