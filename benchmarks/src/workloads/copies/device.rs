@@ -1,4 +1,4 @@
-//! From the host to OpenCL, to Vulkan and to WebGPU, beside those who do it by hand with the same driver.
+//! From the host to OpenCL, Vulkan and WebGPU, beside those who do it by hand with the same driver.
 //!
 //! Everybody fills memory that was used before, since fresh memory costs more in page faults than
 //! the copy does, and ends when the data is there. Only some make a handle for each column, which
