@@ -46,6 +46,12 @@ export class Device {
    * error. Work that is submitted then finds the data.
    */
   read(source: Source | Promise<Source>, options?: ReadOptions): Promise<Table>;
+  /**
+   * Reads the batches of an Arrow IPC stream onto the GPU one after the other, as their bytes arrive. The next batch is
+   * read when the caller asks for it, and at most two messages are in the module's memory. Each batch is the caller's to
+   * release. Leaving the loop cancels the source. A file, which has its index at the end, is collected first.
+   */
+  batches(source: Source | Promise<Source>, options?: ReadOptions): AsyncGenerator<Batch, void, undefined>;
   /** Makes a batch of GPUBuffers of this GPUDevice, without a copy. */
   batch(description: BatchDescription): Batch;
   /** Takes a batch over from C structs, of this library's module or of another module. */

@@ -1,6 +1,7 @@
 // arrow-device for pages: Arrow data to GPUBuffers and back. README.md has the interface by example, index.d.ts in full.
 
 import { BufferTable, StructsIn, carry, place, room, withBuffers } from "./exchange.js";
+import { Incoming } from "./incoming.js";
 import { Page, PageQueue } from "./page.js";
 import { NULLABLE, readArray, readSchema } from "./structs.js";
 
@@ -15,6 +16,10 @@ export class ArrowDeviceError extends Error {
   }
 }
 
+/** What the file format begins with. */
+const MAGIC = new TextEncoder().encode("ARROW1");
+/** The most bytes of a message: what the module has room for is less. */
+const MOST_BYTES = 2 ** 31;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -36,17 +41,34 @@ class Library {
     return new Library(instance.exports, page, buffers);
   }
 
+  /** The error behind an answer of a function of the module, `null` where there is none. Other calls forget the error. */
+  failure(answer) {
+    if (answer >= 0) return null;
+    const [kind, ...text] = decoder.decode(this.output(this.exports.take_error())).split("\n");
+    return new ArrowDeviceError(kind, text.join("\n"));
+  }
+
   /** The answer of a function of the module, or its error. */
   checked(answer) {
-    if (answer >= 0) return answer;
-    const [kind, ...text] = decoder.decode(this.output(this.exports.take_error())).split("\n");
-    throw new ArrowDeviceError(kind, text.join("\n"));
+    const failure = this.failure(answer);
+    if (failure) throw failure;
+    return answer;
   }
 
   /** Gives bytes to the module: the number of an input. */
   input(bytes) {
-    const input = this.checked(this.exports.input(bytes.byteLength));
-    new Uint8Array(this.exports.memory.buffer, this.exports.address(input) >>> 0, bytes.byteLength).set(bytes);
+    return this.gather([bytes], bytes.byteLength);
+  }
+
+  /** Gives bytes to the module that are in several pieces. */
+  gather(pieces, size) {
+    const input = this.checked(this.exports.input(size));
+    const room = new Uint8Array(this.exports.memory.buffer, this.exports.address(input) >>> 0, size);
+    let end = 0;
+    for (const piece of pieces) {
+      room.set(piece, end);
+      end += piece.byteLength;
+    }
     return input;
   }
 
@@ -145,23 +167,15 @@ export class Device {
 
   /** Reads an Arrow IPC stream or file onto the GPU. */
   async read(source, { columns } = {}) {
-    const { library, exports, queue } = this.#home;
+    const { library, exports } = this.#home;
     const bytes = await bytesOf(await source);
     this.#home.checkLost();
-    const input = library.input(bytes);
-    const names = columns ? library.input(encoder.encode(columns.map((name) => `${name}\0`).join(""))) : 0;
-    const reader = library.checked(exports.reader_open(input, names));
+    const reader = this.#reader(bytes, columns);
     const batches = [];
     let schema = 0;
     try {
       schema = library.checked(exports.schema_of(reader));
-      for (;;) {
-        const checks = [];
-        const answer = queue.scoped(checks, () => exports.reader_next(reader, this.#object));
-        if (answer > 0) batches.push(new Batch(this.#home, answer));
-        await this.#home.check(checks);
-        if (library.checked(answer) === 0) break;
-      }
+      for (let batch; (batch = await this.#next(reader)); ) batches.push(batch);
       return new Table(this.#home, schema, batches);
     } catch (error) {
       for (const batch of batches) batch.release();
@@ -169,6 +183,95 @@ export class Device {
       throw error;
     } finally {
       exports.release(reader);
+    }
+  }
+
+  /** Reads the batches of an Arrow IPC stream onto the GPU one after the other, as they arrive. */
+  async *batches(source, { columns } = {}) {
+    const { queue } = this.#home;
+    const incoming = new Incoming(carried(await source), (text) => new ArrowDeviceError("Malformed", text));
+    try {
+      const head = await incoming.peek(MAGIC.length);
+      if (head && MAGIC.every((byte, index) => head[index] === byte)) {
+        yield* this.#batchesOfFile(await incoming.rest(), columns);
+        return;
+      }
+      const { library, exports } = this.#home;
+      const messages = library.checked(exports.messages_open(columns ? this.#names(columns) : 0));
+      let marks = [0, 0];
+      try {
+        for (let header; (header = await incoming.header()); ) {
+          // The module keeps the bytes of a message until the GPU has them. Those of two messages are kept at most.
+          await queue.until(marks.shift());
+          const batch = await this.#message(messages, header, incoming);
+          marks.push(queue.latest());
+          if (batch) yield batch;
+        }
+      } finally {
+        exports.release(messages);
+      }
+    } finally {
+      await incoming.close();
+    }
+  }
+
+  /** The batches of a file, whose index is at its end. */
+  async *#batchesOfFile(bytes, columns) {
+    const reader = this.#reader(bytes, columns);
+    try {
+      for (let batch; (batch = await this.#next(reader)); ) yield batch;
+    } finally {
+      this.#home.exports.release(reader);
+    }
+  }
+
+  /** The number of an input with the names of columns. */
+  #names(columns) {
+    return this.#home.library.input(encoder.encode(columns.map((name) => `${name}\0`).join("")));
+  }
+
+  /** The number of a reader of all bytes of a stream or a file. */
+  #reader(bytes, columns) {
+    const { library, exports } = this.#home;
+    const input = library.input(bytes);
+    return library.checked(exports.reader_open(input, columns ? this.#names(columns) : 0));
+  }
+
+  /** The next batch of a reader, `null` at the end. */
+  async #next(reader) {
+    const { exports, queue } = this.#home;
+    const checks = [];
+    return this.#arrived(queue.scoped(checks, () => exports.reader_next(reader, this.#object)), checks);
+  }
+
+  /** The batch of a message, `null` where the message has none. */
+  async #message(messages, header, incoming) {
+    const { library, exports, queue } = this.#home;
+    const inputs = [library.input(header)];
+    try {
+      const size = library.checked(exports.messages_body(messages, inputs[0]));
+      if (size > MOST_BYTES) throw new ArrowDeviceError("OutOfMemory", `a message of ${size} bytes`);
+      inputs.push(library.gather(await incoming.take(size), size));
+    } catch (error) {
+      inputs.forEach((input) => exports.release(input));
+      throw error;
+    }
+    this.#home.checkLost();
+    const checks = [];
+    return this.#arrived(queue.scoped(checks, () => exports.messages_next(messages, ...inputs, this.#object)), checks);
+  }
+
+  /** The batch of an answer of the module, once the GPU has refused nothing. */
+  async #arrived(answer, checks) {
+    const failure = this.#home.library.failure(answer);
+    const batch = answer > 0 ? new Batch(this.#home, answer) : null;
+    try {
+      await this.#home.check(checks);
+      if (failure) throw failure;
+      return batch;
+    } catch (error) {
+      batch?.release();
+      throw error;
     }
   }
 
@@ -197,15 +300,18 @@ export class Device {
   }
 }
 
-/** The bytes of whatever carries an Arrow stream. */
-async function bytesOf(source) {
+/** The bytes of whatever carries an Arrow stream, as they are or as a Response. */
+function carried(source) {
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
-  if (source instanceof Response) {
-    if (!source.ok) throw new ArrowDeviceError("Driver", `${source.url}: ${source.status} ${source.statusText}`);
-    return new Uint8Array(await source.arrayBuffer());
-  }
-  return new Uint8Array(await new Response(source).arrayBuffer());
+  if (!(source instanceof Response)) return new Response(source);
+  if (!source.ok) throw new ArrowDeviceError("Driver", `${source.url}: ${source.status} ${source.statusText}`);
+  return source;
+}
+
+async function bytesOf(source) {
+  const found = carried(source);
+  return found instanceof Response ? new Uint8Array(await found.arrayBuffer()) : found;
 }
 
 /** The trees of a column that the application describes. Its buffers are added to `all`. */
@@ -418,9 +524,10 @@ async function fetched(home, batch) {
   try {
     let answer = 0;
     while ((answer = queue.scoped(checks, () => exports.copy_poll(copy))) === 0) await queue.progress();
+    const failure = library.failure(answer);
     // What was refused arrives as zeros, and is the reason for errors about the data.
     await home.check(checks);
-    library.checked(answer);
+    if (failure) throw failure;
     return copy;
   } catch (error) {
     exports.release(copy);

@@ -169,6 +169,11 @@ export class PageQueue {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
+  /** Waits until the GPU has passed a mark, or the device is lost. */
+  async until(mark) {
+    while (this.#passed < mark && !this.lost) await this.progress();
+  }
+
   /** Divides regions into parts that fit into one staging buffer each. */
   parts(regions) {
     const parts = [];

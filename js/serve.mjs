@@ -1,4 +1,4 @@
-// Serves this folder to a browser on this machine, and other folders under names of their own.
+// Serves a folder to a browser on this machine, this one unless told, and other folders under names of their own.
 
 import { createReadStream, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -11,8 +11,7 @@ const TYPES = {
 };
 
 /** Starts a server. `folders` maps first parts of paths to folders, and `texts` paths to texts. */
-export function serve({ port = 0, folders = {}, texts = {} } = {}) {
-  const here = fileURLToPath(new URL(".", import.meta.url));
+export function serve({ port = 0, root = fileURLToPath(new URL(".", import.meta.url)), folders = {}, texts = {} } = {}) {
   const server = createServer((request, response) => {
     const path = normalize(decodeURIComponent(new URL(request.url, "http://localhost").pathname));
     if (path in texts) {
@@ -21,7 +20,7 @@ export function serve({ port = 0, folders = {}, texts = {} } = {}) {
       return;
     }
     const [, first, ...rest] = path.split("/");
-    let file = first in folders ? join(folders[first], ...rest) : join(here, path);
+    let file = first in folders ? join(folders[first], ...rest) : join(root, path);
     try {
       if (statSync(file).isDirectory()) file = join(file, "index.html");
       const { size } = statSync(file);

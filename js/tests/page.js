@@ -79,6 +79,15 @@ function sample() {
   });
 }
 
+/** A table of several batches of numbers. */
+function chunks(count, length) {
+  const chunk = (_, part) => tableFromArrays({ n: Int32Array.from({ length }, (_, row) => part * length + row) });
+  return Array.from({ length: count }, chunk).reduce((one, other) => one.concat(other));
+}
+
+/** How many bytes of a stream the message with the schema has. */
+const schemaLength = (bytes) => 8 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(4, true);
+
 async function gpuBuffer(gpu, values) {
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
   const buffer = gpu.createBuffer({ size: values.byteLength, usage });
@@ -342,6 +351,7 @@ const TESTS = {
   async "hostile input is a rejected promise"() {
     const { device } = await counted();
     const inputs = [tableToIPC(sample()), tableToIPC(sample(), "file")];
+    for (const name of ["lz4", "zstd"]) inputs.push(new Uint8Array(await (await fetch(`/tests/${name}.stream`)).arrayBuffer()));
     const expected = rows(inputs[0]);
     let [refused, taken, seed] = [0, 0, 1];
     const random = (below) => {
@@ -370,6 +380,120 @@ const TESTS = {
     }
     check(refused > 100 && taken > 10, `${refused} refused, ${taken} taken`);
     equal(rows(await (await device.read(inputs[0])).toIPC()), expected, "rows after it");
+  },
+
+  async "the batches of a stream are on the GPU as their bytes arrive"() {
+    const { device, live } = await counted();
+    const bytes = tableToIPC(chunks(3, 1000));
+    let controller;
+    const source = new ReadableStream({ start: (given) => (controller = given) });
+    const batches = device.batches(source);
+    const half = bytes.length >> 1;
+    for (let start = 0; start < half; start += 97) controller.enqueue(bytes.slice(start, Math.min(start + 97, half)));
+    const first = (await batches.next()).value;
+    equal([first.length, first.column("n").buffers[1].size, live.size], [1000, 4000, 1], "the first batch");
+    const second = batches.next();
+    controller.enqueue(bytes.slice(half));
+    controller.close();
+    const others = [(await second).value, (await batches.next()).value];
+    equal(await batches.next(), { done: true }, "the end");
+    equal(rows(await others[1].toIPC())[999], { n: 2999 }, "the last row");
+    for (const batch of [first, ...others]) batch.release();
+    await eventually(() => live.size === 0, () => `${live.size} buffers are left`);
+  },
+
+  async "a stream of any length needs the memory of two messages"() {
+    const { device, live } = await counted();
+    const COUNT = 128;
+    const ROWS = 1 << 18;
+    // A stream of many batches: the schema, and the message of one batch again and again.
+    const whole = tableToIPC(chunks(1, ROWS));
+    const schema = whole.subarray(0, schemaLength(whole));
+    const message = whole.subarray(schema.length, whole.length - 8);
+    check(message.length > 4 * ROWS, "the stream has other parts");
+    let sent = -1;
+    const source = new ReadableStream({
+      pull(controller) {
+        if (sent < 0) controller.enqueue(schema.slice());
+        else if (sent < COUNT) controller.enqueue(message.slice());
+        else controller.close();
+        sent += 1;
+      },
+    }, { highWaterMark: 0 });
+    const before = device.module.memory.buffer.byteLength;
+    let most = 0;
+    let count = 0;
+    for await (const batch of device.batches(source)) {
+      count += 1;
+      check(sent <= count, `${sent} messages were asked for, and ${count} batches are there`);
+      most = Math.max(most, live.size);
+      batch.release();
+    }
+    equal(count, COUNT, "batches");
+    const grown = (device.module.memory.buffer.byteLength - before) / message.length;
+    check(grown < 16, `the memory of the module has grown by ${grown} messages`);
+    check(most <= 4, `${most} buffers were there at once`);
+  },
+
+  async "what is read batch by batch is what is read at once"() {
+    const names = await goldenNames();
+    const { device, live } = await counted();
+    const sources = [[tableToIPC(sample()), {}], [tableToIPC(sample(), "file"), {}], [tableToIPC(sample()), { columns: ["list", "x"] }]];
+    for (const name of names) sources.push([await goldenBytes(name), {}]);
+    for (const [bytes, options] of sources) {
+      const table = await device.read(bytes, options);
+      const found = [];
+      for await (const batch of device.batches(new Blob([bytes]), options)) found.push(batch);
+      equal(found.length, table.batches.length, "batches");
+      for (const [index, batch] of found.entries()) {
+        equal(await batch.toIPC(), await table.batches[index].toIPC(), `batch ${index}`);
+        batch.release();
+      }
+      table.release();
+    }
+    await refusal(device.batches(tableToIPC(sample()), { columns: ["z"] }).next(), "InvalidArgument", "`z`");
+    await refusal(device.batches(fetch("/nothing-here.arrow")).next(), "Driver", "404");
+    await eventually(() => live.size === 0, () => `${live.size} buffers are left`);
+  },
+
+  async "a stream that ends in the middle of a message is refused, and one that nobody wants is cancelled"() {
+    const { device, live } = await counted();
+    const bytes = tableToIPC(chunks(2, 100));
+    for (let length = 1; length < bytes.length - 8; length += 61) {
+      const read = async () => {
+        for await (const batch of device.batches(bytes.slice(0, length))) batch.release();
+      };
+      if (length === schemaLength(bytes)) continue;
+      await refusal(read(), "Malformed", "the stream ends");
+    }
+    let cancelled = 0;
+    const source = new ReadableStream({ pull: (controller) => controller.enqueue(bytes.slice(0, -8)), cancel: () => void (cancelled += 1) });
+    for await (const batch of device.batches(source)) {
+      batch.release();
+      break;
+    }
+    equal(cancelled, 1, "cancelled");
+    await eventually(() => live.size === 0, () => `${live.size} buffers are left`);
+  },
+
+  async "bodies that LZ4 and ZSTD have compressed are read"() {
+    const { device } = await counted();
+    const expected = Array.from({ length: 300 }, (_, row) => ({
+      n: Math.floor(row / 3),
+      text: row % 7 === 0 ? null : `row ${Math.floor(row / 5)}`,
+    }));
+    for (const name of ["lz4", "zstd"]) {
+      const bytes = new Uint8Array(await (await fetch(`/tests/${name}.stream`)).arrayBuffer());
+      const table = await device.read(bytes);
+      equal(rows(await table.toIPC()), expected, name);
+      table.release();
+      const found = [];
+      for await (const batch of device.batches(bytes)) {
+        found.push(...rows(await batch.toIPC()));
+        batch.release();
+      }
+      equal(found, expected, name);
+    }
   },
 
   async "a request that failed rejects the promise"() {

@@ -114,7 +114,7 @@ try {
     const [archive] = readdirSync(scratch).filter((name) => name.endsWith(".tgz"));
     output("tar", ["--extract", "--gzip", "--directory", scratch, "--file", join(scratch, archive)]);
     const files = readdirSync(join(scratch, "package")).sort();
-    const expected = ["LICENSE", "README.md", "arrow_device.wasm", "exchange.js", "index.d.ts", "index.js", "package.json", "page.js", "structs.js"];
+    const expected = ["LICENSE", "README.md", "arrow_device.wasm", "exchange.js", "incoming.js", "index.d.ts", "index.js", "package.json", "page.js", "structs.js"];
     if (files.join() !== expected.join()) throw new Error(`the package has ${files.join()}`);
     const [[program], [printed]] = [blocks("js"), blocks("text")];
     const lines = [];

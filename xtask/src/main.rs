@@ -85,9 +85,9 @@ cargo xtask book [pages]
     Build the book, with the references of the interfaces in Rust, C and Python, into target/book: a folder of pages
     that need no network. With `pages`, without what rustdoc writes. Needs mdbook.
 
-cargo xtask dist [rust | c | python]
+cargo xtask dist [rust | c | python | npm]
     Make all that is released into target/dist, with checksums, and prove the packages from nothing but that folder;
-    with a word, the crates, the library for C, or the Python package alone.
+    with a word, the crates, the library for C, the Python package, or the package for JavaScript alone.
 
 cargo xtask bench [--quick] [--only WORKLOAD]
     Time all workloads beside the other implementations, which are fetched first, and say which aims are reached.
@@ -134,6 +134,7 @@ fn main() -> ExitCode {
         ["book", "pages"] => book::build(book::Extent::Pages),
         ["dist"] => dist::dist(dist::Packages::All),
         ["dist", "c"] => dist::dist(dist::Packages::C),
+        ["dist", "npm"] => dist::dist(dist::Packages::Npm),
         ["dist", "python"] => dist::dist(dist::Packages::Python),
         ["dist", "rust"] => dist::dist(dist::Packages::Rust),
         ["gpu-bundle"] => bundle::bundle(),

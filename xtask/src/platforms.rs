@@ -150,6 +150,8 @@ pub(crate) fn test(part: PlatformPart) -> Result<(), String> {
     if part == PlatformPart::Short {
         problems.extend(check().err());
         problems.extend(wasm().err());
+    } else {
+        problems.extend(wgpu_of_a_page().err());
     }
     for platform in PLATFORMS.iter().filter(|platform| platform.part == part) {
         let outcome =
@@ -186,6 +188,20 @@ fn check() -> Result<(), String> {
         shell::run(&words.iter().map(String::as_str).collect::<Vec<_>>(), LEAN)?;
         println!("test result: ok. {} passed; 0 failed; 0 ignored", targets.len());
     }
+    Ok(())
+}
+
+/// The compiler alone, for devices of the crate `wgpu` in a page.
+fn wgpu_of_a_page() -> Result<(), String> {
+    const TARGET: &str = "wasm32-unknown-unknown";
+    if !has_all(TARGET, &[setup::WASM_TARGET]) {
+        return Ok(());
+    }
+    let target = format!("--target={TARGET}");
+    // With the backend that an application names for a page.
+    let words = ["cargo", "check", "--package=arrow-device-wgpu", "--features=wgpu/webgpu"];
+    shell::run(&[&words[..], &[&target]].concat(), LEAN)?;
+    println!("test result: ok. 1 passed; 0 failed; 0 ignored");
     Ok(())
 }
 

@@ -83,7 +83,7 @@ impl Codec {
 }
 
 /// Returns an empty vector with room for `room` bytes, or an error where memory is short.
-#[cfg(any(feature = "lz4", feature = "zstd"))]
+#[cfg(any(feature = "lz4", feature = "zstd", feature = "ruzstd"))]
 fn reserved(room: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(room).map_err(|_| no_memory(room as u64))?;
@@ -118,7 +118,32 @@ fn unpack_zstd(packed: &[u8], room: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-#[cfg(not(feature = "zstd"))]
+/// The decoder in Rust, for targets that the library in C is not built for.
+#[cfg(all(feature = "ruzstd", any(test, not(feature = "zstd"))))]
+fn unpack_zstd_in_rust(packed: &[u8], room: usize) -> Result<Vec<u8>> {
+    use std::io::Read as _;
+
+    let broken =
+        |error: &dyn std::fmt::Display| malformed(format!("a buffer is no ZSTD frame: {error}"));
+    let mut bytes = reserved(room)?;
+    let mut rest = packed;
+    // One frame, as the format has it, or several, as the library in C takes them.
+    while !rest.is_empty() {
+        let decoder = ruzstd::decoding::StreamingDecoder::new(&mut rest);
+        let mut decoder = decoder.map_err(|error| broken(&error))?;
+        let left = (room - bytes.len()) as u64;
+        decoder.by_ref().take(left).read_to_end(&mut bytes).map_err(|error| broken(&error))?;
+        if decoder.read(&mut [0]).map_err(|error| broken(&error))? != 0 {
+            return Err(malformed(format!("a compressed buffer has more than its {room} bytes")));
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(all(feature = "ruzstd", not(feature = "zstd")))]
+use unpack_zstd_in_rust as unpack_zstd;
+
+#[cfg(not(any(feature = "zstd", feature = "ruzstd")))]
 fn unpack_zstd(_: &[u8], _: usize) -> Result<Vec<u8>> {
     Err(left_out("zstd"))
 }
@@ -178,4 +203,60 @@ fn pack_zstd(bytes: &[u8], level: i32, packed: &mut Vec<u8>) -> Result<()> {
 #[cfg(not(feature = "zstd"))]
 fn pack_zstd(_: &[u8], _: i32, _: &mut Vec<u8>) -> Result<()> {
     Err(left_out("zstd"))
+}
+
+#[cfg(test)]
+#[cfg(all(feature = "zstd", feature = "ruzstd"))]
+mod tests {
+    use super::*;
+
+    /// Bytes that pack well, badly, and in between.
+    fn samples() -> Vec<Vec<u8>> {
+        let mut state = 1_u32;
+        let mut random = move || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        let texts = (0..20_000).flat_map(|at: u32| format!("row {}, ", at / 7).into_bytes());
+        let noise: Vec<u8> = (0..100_000).map(|_| random()).collect();
+        vec![Vec::new(), vec![7], vec![0; 300_000], texts.collect(), noise]
+    }
+
+    #[test]
+    fn the_decoder_in_rust_unpacks_what_the_library_in_c_packs() {
+        for bytes in samples() {
+            for level in [-5, 3, 19] {
+                let packed = zstd::bulk::compress(&bytes, level).unwrap();
+                let unpacked = unpack_zstd_in_rust(&packed, bytes.len()).unwrap();
+                assert!(unpacked == bytes, "{} bytes, level {level}", bytes.len());
+                let twice = [&packed[..], &packed].concat();
+                let unpacked = unpack_zstd_in_rust(&twice, 2 * bytes.len()).unwrap();
+                assert!(unpacked == [&bytes[..], &bytes].concat());
+            }
+        }
+    }
+
+    #[test]
+    fn the_decoder_in_rust_refuses_what_is_no_frame_of_so_many_bytes() {
+        let bytes: Vec<u8> = (0..3000_u32).flat_map(|at| (at / 5).to_le_bytes()).collect();
+        let packed = zstd::bulk::compress(&bytes, 3).unwrap();
+        let error = unpack_zstd_in_rust(&packed, bytes.len() - 1).unwrap_err();
+        assert!(error.to_string().contains("more than its 11999 bytes"), "{error}");
+        // The caller compares the length.
+        assert_eq!(unpack_zstd_in_rust(&packed, bytes.len() + 1).unwrap().len(), bytes.len());
+        assert!(unpack_zstd_in_rust(b"no frame at all", 4).is_err());
+        for len in 1..packed.len() {
+            assert!(unpack_zstd_in_rust(&packed[..len], bytes.len()).is_err(), "{len} bytes");
+        }
+        // Neither a panic nor more bytes than there is room for.
+        for at in 0..packed.len() {
+            for bit in [0, 3, 7] {
+                let mut broken = packed.clone();
+                broken[at] ^= 1 << bit;
+                if let Ok(unpacked) = unpack_zstd_in_rust(&broken, bytes.len()) {
+                    assert!(unpacked.len() <= bytes.len());
+                }
+            }
+        }
+    }
 }

@@ -326,6 +326,18 @@ impl Decoder {
         Ok(verified(header)?.header_type() != fb::MessageHeader::Schema)
     }
 
+    /// Returns how many bytes the body of a message has, for whoever reads the body behind its
+    /// header from a stream of bytes.
+    ///
+    /// # Errors
+    /// * [`Malformed`](arrow_device::ErrorKind::Malformed): the header is broken.
+    /// * [`LimitExceeded`](arrow_device::ErrorKind::LimitExceeded): the body is larger than the
+    ///   options allow.
+    /// * [`Unsupported`](arrow_device::ErrorKind::Unsupported): another version of the format.
+    pub fn body_len(&self, header: &[u8]) -> Result<u64> {
+        body_len(&verified(header)?, &self.options).map_err(|error| self.in_message(error))
+    }
+
     fn decode_next(&mut self, header: &[u8], body: &Body) -> Result<Decoded> {
         self.check_whole()?;
         self.is_broken = true;

@@ -45,7 +45,8 @@
 //!
 //! * The stream and the file format of versions 4 and 5, streams from before version 0.15 too, all
 //!   types, dictionaries with replacement and delta, custom metadata, and bodies compressed with
-//!   LZ4 and ZSTD, by the features `lz4` and `zstd`, which are on by default.
+//!   LZ4 and ZSTD, by the features `lz4` and `zstd`, which are on by default. For targets without a
+//!   C compiler, such as WebAssembly, the feature `ruzstd` reads ZSTD by a decoder in Rust.
 //! * Only the columns that are asked for ([`ReadOptions::columns`]). From a file, the bytes of
 //!   other columns are not read at all.
 //! * Data in the other byte order is not read: it is refused with an error that says so.

@@ -17,8 +17,9 @@ pub(crate) type Handle = *mut c_void;
 
 /// `WGPUCallbackMode_AllowSpontaneous`: a callback may come from within any call.
 pub(crate) const SPONTANEOUS: u32 = 3;
-/// `WGPUMapMode_Read`.
+/// `WGPUMapMode_Read` and `WGPUMapMode_Write`.
 pub(crate) const MAP_READ: u64 = 1;
+pub(crate) const MAP_WRITE: u64 = 2;
 /// The status of a callback that tells of success, of each kind of callback.
 pub(crate) const SUCCESS: u32 = 1;
 /// `WGPUFeatureName_ImplicitDeviceSynchronization` of Dawn.
@@ -27,6 +28,7 @@ pub(crate) const SYNCHRONIZED: u32 = 0x0005_0004;
 /// Bits of `WGPUBufferUsage`.
 pub(crate) mod usage {
     pub(crate) const MAP_READ: u64 = 1;
+    pub(crate) const MAP_WRITE: u64 = 2;
     pub(crate) const COPY_SRC: u64 = 4;
     pub(crate) const COPY_DST: u64 = 8;
     pub(crate) const STORAGE: u64 = 0x80;
@@ -240,6 +242,7 @@ pub(crate) struct Api {
     pub(crate) map_async:
         unsafe extern "C" fn(Handle, u64, usize, usize, CallbackInfo<Done>) -> Future,
     pub(crate) mapped_range: unsafe extern "C" fn(Handle, usize, usize) -> *const c_void,
+    pub(crate) mapped_room: unsafe extern "C" fn(Handle, usize, usize) -> *mut c_void,
     pub(crate) unmap: Use,
     pub(crate) write_buffer: unsafe extern "C" fn(Handle, Handle, u64, *const c_void, usize),
     pub(crate) create_encoder: unsafe extern "C" fn(Handle, *const c_void) -> Handle,
@@ -361,6 +364,7 @@ pub(crate) unsafe fn find(lookup: Lookup<'_>) -> Result<Api, String> {
             release_buffer: function(lookup, c"wgpuBufferRelease")?,
             map_async: function(lookup, c"wgpuBufferMapAsync")?,
             mapped_range: function(lookup, c"wgpuBufferGetConstMappedRange")?,
+            mapped_room: function(lookup, c"wgpuBufferGetMappedRange")?,
             unmap: function(lookup, c"wgpuBufferUnmap")?,
             write_buffer: function(lookup, c"wgpuQueueWriteBuffer")?,
             create_encoder: function(lookup, c"wgpuDeviceCreateCommandEncoder")?,

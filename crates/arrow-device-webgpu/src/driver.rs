@@ -1,7 +1,7 @@
 //! The [`Driver`] of a WebGPU device: translates operations on raw handles to calls of `webgpu.h`.
 //!
-//! * A copy from the host is a list of writes. A copy within the device, or to the host, is one
-//!   submission.
+//! * A copy from the host is one write, or a list of pieces that are gathered in a mapped buffer
+//!   and are one submission. A copy within the device, or to the host, is one submission.
 //! * An event is a [`Point`], which the handle points to.
 //! * All queues are the device's one queue, so a queue waits for no event of its own.
 
@@ -13,16 +13,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Addressing, Allocation, Driver, Properties, Raw, Readiness, Region, Route, Runtime, SyncEvent,
-    Waiting,
+    Addressing, Allocation, Driver, Properties, Raw, Readiness, Region, Route, Runtime, Spot,
+    SyncEvent, Waiting,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
-use crate::api::{Api, CallbackInfo, Handle, MAP_READ, usage};
+use crate::api::{Api, CallbackInfo, Handle, MAP_READ, MAP_WRITE, usage};
 use crate::handles::Owner;
 use crate::logical::{Logical, lock};
 use crate::marker::Point;
 use crate::reads::{Mapping, Piece, Read, STAGED_AT_ONCE, Staging, mapped, staging_size};
+use crate::uploads::{self, Gathered};
 
 /// The device copies this many bytes, at multiples of this number.
 const UNIT: u64 = 4;
@@ -94,6 +95,99 @@ impl WebGpuDriver {
         }
     }
 
+    /// The most that passes through one staging buffer.
+    fn staged_at_once(&self) -> u64 {
+        STAGED_AT_ONCE.min(self.logical.limits.max_buffer & !(UNIT - 1)).max(UNIT)
+    }
+
+    /// # Safety
+    /// UNS-21 and UNS-22, as [`Driver::copy`] has them.
+    unsafe fn gather(&self, regions: &[Region]) -> Result<()> {
+        let logical = &self.logical;
+        let chunks = chunks_of(regions, |region| (region.to, region.from), self.staged_at_once());
+        let mut staged = Vec::with_capacity(chunks.len());
+        for chunk in &chunks {
+            // SAFETY: UNS-21, which the caller keeps.
+            match unsafe { self.gathered(chunk) } {
+                Ok(staging) => staged.push(staging),
+                Err(error) => {
+                    self.map_again(staged);
+                    return Err(error);
+                }
+            }
+        }
+        let submitted = logical.submit("copy", |api, encoder| {
+            for (chunk, staging) in chunks.iter().zip(&staged) {
+                for copy in &chunk.copies {
+                    let (from, len) = (staging.buffer, copy.len.next_multiple_of(UNIT));
+                    // SAFETY: UNS-21 and UNS-22, which the caller keeps: the encoder was just made,
+                    // the target is alive, and nobody else has the staging buffer.
+                    unsafe {
+                        (api.encode_copy)(encoder, from, copy.staged, copy.device, copy.at, len)
+                    };
+                }
+            }
+        });
+        self.map_again(staged);
+        submitted
+    }
+
+    /// A staging buffer with the bytes of a chunk, which is not mapped any more.
+    ///
+    /// # Safety
+    /// UNS-21 for the host's side of each copy.
+    unsafe fn gathered(&self, chunk: &Chunk) -> Result<Staging> {
+        let logical = &self.logical;
+        let size = staging_size(chunk.used, logical.limits.max_buffer);
+        let spare = lock(&logical.uploads).take(size);
+        let staging = match spare {
+            Some(staging) => staging,
+            None => {
+                let buffer = logical.create_mapped(size, usage::MAP_WRITE | usage::COPY_SRC)?;
+                Staging { buffer, size }
+            }
+        };
+        let piece = |copy: &ChunkCopy| Gathered {
+            from: copy.host.as_ptr().cast_const(),
+            at: copy.staged,
+            len: copy.len,
+        };
+        let pieces: Vec<Gathered> = chunk.copies.iter().map(piece).collect();
+        let is_filled = {
+            let _calling = logical.calling();
+            // SAFETY: the buffer was made mapped, or its callback said that it is mapped again, and
+            // nobody else has it; a chunk uses at most as many bytes as its buffer has, in whole
+            // units; the caller keeps UNS-21.
+            unsafe { uploads::fill(&logical.api, staging.buffer, chunk.used, UNIT, &pieces) }
+        };
+        if is_filled {
+            return Ok(staging);
+        }
+        logical.release_buffer(staging.buffer);
+        logical.check_lost()?;
+        let message = "WebGPU shows no bytes of a buffer that is mapped";
+        Err(logical.error(ErrorKind::Driver, message).during("copy"))
+    }
+
+    /// Asks for staging buffers to be mapped once the queue has passed their copies, and keeps
+    /// them.
+    fn map_again(&self, staged: Vec<Staging>) {
+        let logical = &self.logical;
+        for staging in staged {
+            let (buffer, size) = (staging.buffer, staging.size as usize);
+            let mapping = Mapping::new();
+            let share = mapping.for_callback();
+            // A refusal is told to the callback, too.
+            let _ = logical.scoped(|api| {
+                let info = CallbackInfo::new(mapped as _, share);
+                // SAFETY: the buffer is alive: this has its reference, and nobody else knows it.
+                unsafe { (api.map_async)(buffer, MAP_WRITE, 0, size, info) };
+            });
+            let _calling = logical.calling();
+            lock(&logical.uploads).keep(&logical.api, staging, mapping);
+        }
+    }
+
     /// # Safety
     /// UNS-21 and UNS-22, as [`Driver::copy`] has them.
     unsafe fn copy_within(&self, regions: &[Region]) -> Result<()> {
@@ -113,8 +207,8 @@ impl WebGpuDriver {
     /// UNS-21 and UNS-22, as [`Driver::copy`] has them.
     unsafe fn read(&self, regions: &[Region]) -> Result<()> {
         let logical = &self.logical;
-        let limit = STAGED_AT_ONCE.min(logical.limits.max_buffer & !(UNIT - 1)).max(UNIT);
-        let mut chunks = chunks_of(regions, limit);
+        let limit = self.staged_at_once();
+        let mut chunks = chunks_of(regions, |region| (region.from, region.to), limit);
         let mut staged = Vec::with_capacity(chunks.len());
         for chunk in &chunks {
             match self.staging(chunk.used) {
@@ -134,7 +228,7 @@ impl WebGpuDriver {
                     unsafe {
                         (api.encode_copy)(
                             encoder,
-                            copy.source,
+                            copy.device,
                             copy.at,
                             staging.buffer,
                             copy.staged,
@@ -209,7 +303,8 @@ struct Chunk {
 }
 
 struct ChunkCopy {
-    source: Handle,
+    /// The buffer on the device, and the place in it.
+    device: Handle,
     at: u64,
     staged: u64,
     host: NonNull<u8>,
@@ -222,12 +317,17 @@ impl ChunkCopy {
     }
 }
 
-/// Divides regions among staging buffers of at most `limit` bytes, a multiple of the unit.
-fn chunks_of(regions: &[Region], limit: u64) -> Vec<Chunk> {
+/// Divides regions among staging buffers of at most `limit` bytes, a multiple of the unit. `sides`
+/// tells the device's side of a region and the host's.
+fn chunks_of(
+    regions: &[Region],
+    sides: impl Fn(&Region) -> (Spot, Spot),
+    limit: u64,
+) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
     for region in regions {
-        let host = region.to.base.as_ptr().cast::<u8>();
-        let host = host.wrapping_add(region.to.offset as usize);
+        let (device, host) = sides(region);
+        let host = host.base.as_ptr().cast::<u8>().wrapping_add(host.offset as usize);
         let mut done = 0;
         while done < region.len {
             let used = chunks.last().map_or(limit, |chunk| chunk.used);
@@ -237,8 +337,8 @@ fn chunks_of(regions: &[Region], limit: u64) -> Vec<Chunk> {
             let Some(chunk) = chunks.last_mut() else { break };
             let len = (region.len - done).min(limit - chunk.used);
             let Some(host) = NonNull::new(host.wrapping_add(done as usize)) else { break };
-            let (source, at) = (region.from.base.as_ptr(), region.from.offset + done);
-            chunk.copies.push(ChunkCopy { source, at, staged: chunk.used, host, len });
+            let (device, at) = (device.base.as_ptr(), device.offset + done);
+            chunk.copies.push(ChunkCopy { device, at, staged: chunk.used, host, len });
             chunk.used += len.next_multiple_of(UNIT);
             done += len;
         }
@@ -364,7 +464,9 @@ unsafe impl Driver for WebGpuDriver {
         }
         match route {
             // SAFETY: UNS-21 and UNS-22, which the caller keeps.
-            Route::FromHost => unsafe { self.write(regions) },
+            Route::FromHost if regions.len() == 1 => unsafe { self.write(regions) },
+            // SAFETY: UNS-21 and UNS-22, which the caller keeps.
+            Route::FromHost => unsafe { self.gather(regions) },
             // SAFETY: UNS-21 and UNS-22, which the caller keeps.
             Route::ToHost => unsafe { self.read(regions) },
             // Another driver of this runtime is of the same `WGPUDevice`.

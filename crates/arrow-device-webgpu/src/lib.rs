@@ -82,10 +82,10 @@
 //! # The queue
 //!
 //! [`Queue::raw`](arrow_device::Queue::raw) is the `WGPUQueue`. All queues that are opened on a
-//! device are this one. Copies from the host are handed to the WebGPU library by
-//! `wgpuQueueWriteBuffer`. They are submitted with the next commands: those of the application, or
+//! device are this one. A copy from the host is handed to the WebGPU library by
+//! `wgpuQueueWriteBuffer`, and is submitted with the next commands: those of the application, or
 //! those that this crate submits when somebody next asks about the queue or waits for it. The
-//! copies of all columns of a batch are one submission.
+//! copies of all columns of a batch pass through a mapped buffer, and are one submission.
 //!
 //! # Waiting and callbacks
 //!
@@ -131,6 +131,7 @@ mod logical;
 mod marker;
 mod own;
 mod reads;
+mod uploads;
 
 use std::ffi::c_void;
 use std::path::Path;

@@ -33,6 +33,7 @@ use crate::handles::{Handles, Owner};
 use crate::loader;
 use crate::marker::{Failure, Marker, Point, work_done};
 use crate::reads::Reads;
+use crate::uploads::Uploads;
 
 /// How many bytes of writes, and how many lists of them, wait for the next submission.
 const WAITING_BYTES: u64 = 32 << 20;
@@ -65,6 +66,7 @@ pub(crate) struct Logical {
     scopes: Mutex<()>,
     state: Mutex<State>,
     pub(crate) reads: Mutex<Reads>,
+    pub(crate) uploads: Mutex<Uploads>,
     pub(crate) begun_reads: AtomicU64,
     order: AtomicU64,
     pub(crate) failure: Arc<Failure>,
@@ -193,6 +195,7 @@ impl Logical {
             scopes: Mutex::new(()),
             state: Mutex::default(),
             reads: Mutex::default(),
+            uploads: Mutex::default(),
             begun_reads: AtomicU64::new(0),
             order: AtomicU64::new(0),
             failure: Arc::new(Failure::new()),
@@ -309,7 +312,8 @@ impl Logical {
     }
 
     fn refuses_all(&self) -> bool {
-        let (buffer, caught) = self.scoped(|api| make_buffer(api, self.device, 4, usage::COPY_DST));
+        let (buffer, caught) =
+            self.scoped(|api| make_buffer(api, self.device, 4, usage::COPY_DST, false));
         if !buffer.is_null() {
             self.release_buffer(buffer);
         }
@@ -320,16 +324,26 @@ impl Logical {
 
     /// Makes a buffer of a size that the device allows.
     pub(crate) fn create_buffer(&self, size: u64, usage: u64) -> Result<Handle> {
+        self.create(size, usage, false)
+    }
+
+    /// Makes a buffer that is mapped for writing.
+    pub(crate) fn create_mapped(&self, size: u64, usage: u64) -> Result<Handle> {
+        self.create(size, usage, true)
+    }
+
+    fn create(&self, size: u64, usage: u64, is_mapped: bool) -> Result<Handle> {
         const OPERATION: &str = "allocate";
         let (mut buffer, mut caught) =
-            self.scoped(|api| make_buffer(api, self.device, size, usage));
+            self.scoped(|api| make_buffer(api, self.device, size, usage, is_mapped));
         if caught.as_ref().is_some_and(|caught| caught.error_type == error_type::OUT_OF_MEMORY) {
             // Buffers that were released are freed when the library is polled.
             if !buffer.is_null() {
                 self.release_buffer(buffer);
             }
             self.poll();
-            (buffer, caught) = self.scoped(|api| make_buffer(api, self.device, size, usage));
+            (buffer, caught) =
+                self.scoped(|api| make_buffer(api, self.device, size, usage, is_mapped));
         }
         let Some(caught) = caught else {
             return if buffer.is_null() {
@@ -579,9 +593,9 @@ impl Logical {
     }
 }
 
-fn make_buffer(api: &Api, device: Handle, size: u64, usage: u64) -> Handle {
-    let (next, label) = (ptr::null_mut(), Text::EMPTY);
-    let descriptor = BufferDescriptor { next, label, usage, size, mapped_at_creation: 0 };
+fn make_buffer(api: &Api, device: Handle, size: u64, usage: u64, is_mapped: bool) -> Handle {
+    let (next, label, mapped_at_creation) = (ptr::null_mut(), Text::EMPTY, u32::from(is_mapped));
+    let descriptor = BufferDescriptor { next, label, usage, size, mapped_at_creation };
     // SAFETY: the device is alive, in its `Logical`, which calls this; the descriptor has no
     // pointers but null.
     unsafe { (api.create_buffer)(device, &descriptor) }
@@ -618,6 +632,7 @@ impl Drop for Logical {
             return;
         }
         reads.give_up(&self.api);
+        lock(&self.uploads).release_all(&self.api);
         // SAFETY: the reference is the one that `new` took.
         unsafe { (self.api.release_queue)(self.queue) };
         // SAFETY: the reference is the one that `new` took.

@@ -59,6 +59,14 @@ impl Mapping {
         Arc::new(Self(AtomicU8::new(PENDING)))
     }
 
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.0.load(Ordering::Acquire) == MAPPED
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.0.load(Ordering::Acquire) == FAILED
+    }
+
     /// A share for the callback.
     pub(crate) fn for_callback(self: &Arc<Self>) -> *mut c_void {
         Arc::into_raw(self.clone()).cast_mut().cast()
@@ -186,7 +194,7 @@ fn empty(api: &Api, read: &Read) -> bool {
     true
 }
 
-fn release(api: &Api, staging: &Staging) {
+pub(crate) fn release(api: &Api, staging: &Staging) {
     // SAFETY: the reference is that of `create_buffer`, and the handle is not used after this.
     unsafe { (api.release_buffer)(staging.buffer) };
 }

@@ -67,8 +67,15 @@
 //! handler of the application nor panics. An error of a call that a callback of the application
 //! makes during a submission of this crate is caught by these scopes, too.
 //!
-//! The tests of this crate run on native Vulkan. The crate has not been tried in a browser, where
-//! wgpu's types belong to one thread and scopes answer later.
+//! # In a browser
+//!
+//! The crate compiles for `wasm32-unknown-unknown`, as `cargo xtask platforms rest` checks. Nothing
+//! may wait there: a wait for work under way is an [`ErrorKind::NotReady`], so copies to the host
+//! are polled ([`Array::fetch`](arrow_device::Array::fetch)). Scopes answer later there, and
+//! what was refused is told as work that failed. A module with threads (`atomics`) is refused by
+//! the compiler, because wgpu's types belong to one thread then. The tests of this crate run on
+//! native Vulkan, and the crate has not been run in a browser. A page whose program is JavaScript
+//! uses the package for npm, which is tested in one.
 //!
 //! # A device that is lost
 //!
@@ -288,6 +295,28 @@ pub unsafe fn adopt(
     offset: u64,
     len: u64,
 ) -> Result<Buffer> {
+    // SAFETY: the caller promises what this needs, and nobody writes to the bytes later either.
+    unsafe { adopt_with(device, buffer, offset, len, ()) }
+}
+
+/// Makes bytes of a buffer the data of a column like [`adopt`], where the bytes are the column's
+/// only for a time: those of a pool, from which a framework allocates its tensors. The column keeps
+/// `owner`, which is dropped once nothing uses the bytes any more, on any thread. The drop gives
+/// the bytes back to the pool.
+///
+/// # Errors
+/// Those of [`adopt`]. The owner is then dropped.
+///
+/// # Safety
+/// The buffer was made by the `wgpu::Device` that was opened, and is not mapped. Until the owner is
+/// dropped, nobody writes to the bytes, as UNS-17 says, and nobody destroys the buffer.
+pub unsafe fn adopt_with(
+    device: &Device,
+    buffer: &wgpu::Buffer,
+    offset: u64,
+    len: u64,
+    owner: impl Send + Sync + 'static,
+) -> Result<Buffer> {
     let logical = find(device)?;
     let refused =
         |message: &str| logical.error(ErrorKind::InvalidArgument, message).during("adopt a buffer");
@@ -303,10 +332,10 @@ pub unsafe fn adopt(
     }
     let entry = Entry { buffer: buffer.clone(), offset, size: len.next_multiple_of(UNIT) };
     let handle = logical.held.table.insert(entry);
-    let owner = Adopted { logical, handle };
-    // SAFETY: UNS-17, which the caller promises of the bytes; the table keeps the buffer until the
-    // owner is dropped.
-    Ok(unsafe { Buffer::foreign(device.id(), handle.as_ptr(), len, owner) })
+    let adopted = Adopted { logical, handle };
+    // SAFETY: UNS-17, which the caller promises of the bytes until the owner is dropped; the table
+    // keeps the buffer until then.
+    Ok(unsafe { Buffer::foreign(device.id(), handle.as_ptr(), len, (adopted, owner)) })
 }
 
 /// Records a copy from the buffer, which wgpu refuses where the buffer is of another device. For a

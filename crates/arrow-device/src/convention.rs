@@ -165,8 +165,8 @@ pub const ALL: &[Convention] = &[
     },
     Convention {
         device_type: DeviceType::WEBGPU,
-        buffers: "a WGPUBuffer of webgpu.h",
-        device_id: "the value of the WGPUDevice handle",
+        buffers: "a WGPUBuffer of webgpu.h; on the crate wgpu a number of arrow-device-wgpu",
+        device_id: "the value of the WGPUDevice handle; on the crate wgpu a number of arrow-device-wgpu",
         event: None,
         waiting: "nothing for work on its one queue; the host waits for the queue",
         shared: "the device, given to both by the application",

@@ -11,11 +11,11 @@ use std::ptr::{self, NonNull};
 use arrow_device::{Batch, Buffer, Device, Error, ErrorKind, Result, Schema, deferred};
 use arrow_device_abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device_ipc::{
-    FileReader, FileWriter, ReadOptions, StreamReader, StreamWriter, WriteOptions,
+    Decoded, Decoder, FileReader, FileWriter, ReadOptions, StreamReader, StreamWriter, WriteOptions,
 };
 
 use crate::driver::PageDriver;
-use crate::objects::{self, Object, OpenDevice, Reader, Writer, unknown};
+use crate::objects::{self, Messages, Object, OpenDevice, Reader, Writer, unknown};
 
 /// What the file format begins with.
 const MAGIC: &[u8] = b"ARROW1";
@@ -157,7 +157,7 @@ extern "C" fn reader_open(bytes: i32, columns: i32) -> i32 {
         let head = room.first().copied().unwrap_or_default().to_ne_bytes();
         let is_file = head.starts_with(MAGIC);
         let buffer = Buffer::from(room).slice(0, len as u64)?;
-        let options = ReadOptions::new().max_unpacked(MAX_UNPACKED);
+        let options = read_options();
         let open = |options: ReadOptions| -> Result<Reader> {
             Ok(match is_file {
                 true => {
@@ -191,6 +191,69 @@ extern "C" fn reader_next(reader: i32, device: i32) -> i32 {
         let Some(batch) = next else { return Ok(0) };
         objects::add(Object::Batch(batch?.copy_to(&queue)?))
     })
+}
+
+/// Begins a stream whose messages come one by one. `columns` is 0 or an input, as for
+/// [`reader_open`].
+#[unsafe(no_mangle)]
+extern "C" fn messages_open(columns: i32) -> i32 {
+    answer(|| {
+        let names = if columns == 0 { None } else { Some(taken_bytes(columns)?) };
+        let decoder = Decoder::new(read_options());
+        objects::add(Object::Messages(Box::new(Messages { decoder, names })))
+    })
+}
+
+/// How many bytes the body of a message has. `header` is an input, which stays.
+#[unsafe(no_mangle)]
+extern "C" fn messages_body(messages: i32, header: i32) -> f64 {
+    let found = objects::with(header, |object| match object {
+        Object::Input(room, len) => objects::with(messages, |object| match object {
+            Object::Messages(messages) => messages.decoder.body_len(&bytes_of(room, *len)),
+            _ => Err(unknown(messages)),
+        }),
+        _ => Err(unknown(header)),
+    });
+    found.map_or_else(|error| objects::fail(error).into(), |len| len as f64)
+}
+
+/// Reads the next message, and copies its batch to a device. 0 where the message has none. `header`
+/// and `body` are inputs, which are used up.
+#[unsafe(no_mangle)]
+extern "C" fn messages_next(messages: i32, header: i32, body: i32, device: i32) -> i32 {
+    answer(|| {
+        let header = taken_bytes(header)?;
+        let Some(Object::Input(room, len)) = objects::take(body) else {
+            return Err(unknown(body));
+        };
+        let body = Buffer::from(room).slice(0, len as u64)?;
+        let queue = device_of(device)?.queue;
+        let decoded = objects::with(messages, |object| match object {
+            Object::Messages(messages) => decoded(messages, &header, body),
+            _ => Err(unknown(messages)),
+        })?;
+        match decoded {
+            Decoded::Batch { batch, .. } => objects::add(Object::Batch(batch.copy_to(&queue)?)),
+            _ => Ok(0),
+        }
+    })
+}
+
+/// Decodes a message. The columns that are asked for have numbers once the schema is known.
+fn decoded(messages: &mut Messages, header: &[u8], body: Buffer) -> Result<Decoded> {
+    if let Some(names) = messages.names.take() {
+        let mut all = Decoder::new(read_options());
+        all.decode(header, body.clone())?;
+        if let Some(schema) = all.schema() {
+            let numbers = numbers_of(&names, schema)?;
+            messages.decoder = Decoder::new(read_options().columns(numbers));
+        }
+    }
+    messages.decoder.decode(header, body)
+}
+
+fn read_options() -> ReadOptions {
+    ReadOptions::new().max_unpacked(MAX_UNPACKED)
 }
 
 /// The schema of a reader or of a batch.
@@ -330,7 +393,12 @@ fn taken_bytes(number: i32) -> Result<Vec<u8>> {
     let Some(Object::Input(room, len)) = objects::take(number) else {
         return Err(unknown(number));
     };
-    Ok(room.into_iter().flat_map(u64::to_ne_bytes).take(len).collect())
+    Ok(bytes_of(&room, len))
+}
+
+/// The bytes of an input.
+fn bytes_of(room: &[u64], len: usize) -> Vec<u8> {
+    room.iter().flat_map(|word| word.to_ne_bytes()).take(len).collect()
 }
 
 /// The numbers of the columns with these names.

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use arrow_device::copy::PolledCopy;
 use arrow_device::{Batch, Device, Error, ErrorKind, Queue, Result, Schema};
-use arrow_device_ipc::{FileReader, FileWriter, StreamReader, StreamWriter};
+use arrow_device_ipc::{Decoder, FileReader, FileWriter, StreamReader, StreamWriter};
 
 use crate::driver::Progress;
 
@@ -20,6 +20,8 @@ pub(crate) enum Object {
     Output(Vec<u8>),
     Device(OpenDevice),
     Reader(Reader),
+    /// A stream whose messages come one by one.
+    Messages(Box<Messages>),
     Schema(Schema),
     Batch(Batch),
     /// A batch on its way to the host.
@@ -68,6 +70,13 @@ impl Reader {
             }
         }
     }
+}
+
+/// A decoder, and the names of the columns that are asked for until their numbers are known.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    pub(crate) decoder: Decoder,
+    pub(crate) names: Option<Vec<u8>>,
 }
 
 /// A writer of either format.

@@ -9,6 +9,7 @@ export async function everything(gpu: GPUDevice, exports: { memory: WebAssembly.
   const table: Table = await device.read(fetch("data.arrow"), { columns: ["a", "b"] });
   await device.read(new Uint8Array(8));
   await device.read(new Blob([]).stream());
+  for await (const one of device.batches(fetch("data.arrow"), { columns: ["a"] })) one.release();
   const batch: Batch | undefined = table.batches[0];
   if (batch === undefined) return;
   const column: Column = batch.column(0);

@@ -38,7 +38,7 @@ pub(super) fn make(
         Packages::All => &[LIBRARY, WHEEL],
         Packages::C => &[LIBRARY],
         Packages::Python => &[WHEEL],
-        Packages::Rust => &[],
+        Packages::Rust | Packages::Npm => &[],
     };
     if artefacts.is_empty() {
         return Ok(());

@@ -9,6 +9,7 @@ mod addresses;
 mod c;
 mod contents;
 mod manifests;
+mod npm;
 mod python;
 pub(crate) mod readme;
 mod rust;
@@ -36,6 +37,8 @@ pub(crate) enum Packages {
     C,
     /// The wheels and the sources of the Python package.
     Python,
+    /// The package for JavaScript.
+    Npm,
 }
 
 /// Makes and proves packages.
@@ -59,6 +62,10 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     if matches!(packages, Packages::All | Packages::Python) {
         python::make(&source, &work, &folder)?;
         python::prove(&work, &folder)?;
+    }
+    if matches!(packages, Packages::All | Packages::Npm) {
+        npm::make(&source, &work, &folder)?;
+        npm::prove(&source, &work, &folder)?;
     }
     contents::make(&source, &work, &folder, packages)?;
     write_sums(&folder)?;

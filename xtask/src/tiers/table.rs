@@ -439,6 +439,7 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::WINDOWS_TARGET,
             setup::MINGW,
             setup::WINE,
+            setup::WASM_TARGET,
         ],
         variables: &[],
         command: &["cargo", "xtask", "platforms", "rest"],
@@ -477,6 +478,10 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::PKG_CONFIG,
             // Of the toolchain with Miri only that it is a nightly one.
             setup::MIRI,
+            setup::WASM_TARGET,
+            setup::CHROMIUM,
+            setup::NODE,
+            setup::NPM,
         ],
         gains_from: &[],
         variables: &[],

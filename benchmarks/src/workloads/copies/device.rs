@@ -1,4 +1,4 @@
-//! From the host to OpenCL and to Vulkan, beside those who do it by hand with the same driver.
+//! From the host to OpenCL, Vulkan and WebGPU, beside those who do it by hand with the same driver.
 //!
 //! Everybody fills memory that was used before, since fresh memory costs more in page faults than
 //! the copy does, and ends when the data is there. Only some make a handle for each column, which
@@ -7,7 +7,7 @@
 
 use arrow_device::{Batch, Device, Recycler};
 
-use super::{integers, opencl, settle, vulkan};
+use super::{integers, opencl, settle, vulkan, webgpu};
 use crate::case::{Case, Peer, WorkloadKey};
 
 const COLUMNS: usize = 1000;
@@ -29,11 +29,40 @@ pub(super) fn cases() -> Vec<Case> {
             cases.extend(vulkan::by_hand(what, &device, move || integers(COLUMNS, rows)));
         }
     }
+    if let Some(device) = wgpu_native() {
+        for rows in [512, 8192] {
+            let what = ("copy host to WebGPU", shape, rows as u64);
+            cases.extend(ours(what, &device, rows));
+            cases.extend(webgpu::fills(what, &device, move || integers(COLUMNS, rows)));
+            let what = ("copy WebGPU to host", shape, rows as u64);
+            cases.push(back(what, &device, rows));
+            cases.extend(webgpu::reads(what, &device, move || integers(COLUMNS, rows)));
+        }
+    }
     let bytes = |case: Case| {
         let bytes = COLUMNS as u64 * case.size * 8;
         case.moving(bytes)
     };
     cases.into_iter().map(bytes).collect()
+}
+
+/// The first device of wgpu-native, whose own functions the others use.
+fn wgpu_native() -> Option<Device> {
+    let named = std::env::var("ARROW_DEVICE_WEBGPU_LIBRARY");
+    let is_other = named.is_ok_and(|named| !named.contains("wgpu"));
+    if is_other { None } else { arrow_device_webgpu::open(0).ok() }
+}
+
+/// The way back.
+fn back(what: WorkloadKey, device: &Device, rows: usize) -> Case {
+    let queue = device.open_queue().unwrap();
+    let mut made = None;
+    let there = move || {
+        let there = || integers(COLUMNS, rows).copy_to(&queue).unwrap();
+        made.get_or_insert_with(there).clone()
+    };
+    let timed = |there: Batch| there.as_array().to_host().unwrap();
+    Case::step(what, Peer::ArrowDevice, there, timed, drop)
 }
 
 /// Batches of as many rows each time, as a stream has them; and the same where each has a row more

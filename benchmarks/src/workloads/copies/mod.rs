@@ -13,6 +13,7 @@ mod native;
 mod opencl;
 mod pairs;
 mod vulkan;
+mod webgpu;
 
 pub(super) use counted::{COUNTED, count_on_device, count_on_simulated};
 

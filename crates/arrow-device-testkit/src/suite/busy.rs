@@ -41,7 +41,8 @@ pub(super) struct Busy<'a> {
     copies: Option<SlowCopies>,
 }
 
-struct SlowCopies {
+/// Copies inside a device, of which each is slow.
+pub(super) struct SlowCopies {
     _memory: [Memory; 3],
     /// The target of the copies on a device that copies nothing within itself.
     host: [Vec<u8>; 2],
@@ -95,6 +96,14 @@ impl<'a> Busy<'a> {
         // SAFETY: UNS-21: the memory stays until `settle` has waited for the queue, and nobody else
         // uses the lane.
         unsafe { queue.copy(copies.route(), &[copies.lanes[lane as usize]]) }
+    }
+
+    /// Copies that are as large as may be, where copies keep queues busy and the device has memory
+    /// for them. Their memory is freed behind the queue.
+    pub(super) fn large(&self, queue: &Queue) -> Option<SlowCopies> {
+        let is_within = |copies: &SlowCopies| copies.host[0].is_empty();
+        self.copies.as_ref().filter(|copies| is_within(copies))?;
+        SlowCopies::new(queue, LARGEST).ok()
     }
 
     /// Gives a queue that the library does not know something slow to do.
@@ -155,6 +164,13 @@ impl SlowCopies {
             region.to = Spot { base: Raw::from_ptr(host.as_mut_ptr().cast()), offset: 0 };
         }
         self
+    }
+
+    /// Gives the queue that the copies were made for one of them to do.
+    pub(super) fn occupy(&self, queue: &Queue) -> Result<(), Error> {
+        // SAFETY: UNS-21: the memory of a device is freed behind the queue. Host memory is not used
+        // by large copies, which are made where the device copies within itself alone.
+        unsafe { queue.copy(self.route(), &self.lanes[..1]) }
     }
 
     fn route(&self) -> Route<'static> {

@@ -1,10 +1,12 @@
 //! The application's shaders and buffers beside the library's work.
 
+use std::sync::Arc;
+
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Array, Batch, DataType, ErrorKind, Field, Schema};
 use arrow_device_testkit::application::wgpu::Wgpu;
 use arrow_device_testkit::release_until;
-use arrow_device_wgpu::{adopt, bound};
+use arrow_device_wgpu::{adopt, adopt_with, bound};
 use wgpu::BufferUsages;
 
 use crate::support;
@@ -137,6 +139,26 @@ fn a_buffer_that_cannot_be_a_column_is_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     let queue = device.open_queue().unwrap();
     queue.synchronize().unwrap();
+}
+
+/// The bytes of a pool go back to the pool when nothing uses them any more, and not before.
+#[test]
+fn the_owner_of_adopted_bytes_is_dropped_with_their_column() {
+    let Some((application, device)) = support::opened() else { return };
+    let queue = device.open_queue().unwrap();
+    let buffer = application.buffer(&[7; 64], BufferUsages::STORAGE | BufferUsages::COPY_SRC);
+    let owner = Arc::new(());
+    // SAFETY: nobody writes to the buffer.
+    let data = unsafe { adopt_with(&device, &buffer, 0, 64, owner.clone()) }.unwrap();
+    let array = Array::builder(DataType::UInt8).len(64).buffers([None, Some(data)]);
+    let array = array.finish_on(&queue).unwrap();
+    let copied = array.copy_to(&queue).unwrap();
+    assert_eq!(Arc::strong_count(&owner), 2);
+    drop((array, copied));
+    assert!(release_until(|| Arc::strong_count(&owner) == 1));
+    // SAFETY: it is refused.
+    assert!(unsafe { adopt_with(&device, &buffer, 2, 4, owner.clone()) }.is_err());
+    assert_eq!(Arc::strong_count(&owner), 1);
 }
 
 #[test]

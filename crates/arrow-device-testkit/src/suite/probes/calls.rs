@@ -207,6 +207,11 @@ const ROUNDS: u32 = 10;
 /// How many rounds may show nothing, because the queue was done before the call. On a busy machine
 /// the thread that calls pauses, and only the rounds with much to do show something.
 const EMPTY_ROUNDS: usize = 7;
+/// From which round on the queue is also given copies that are as large as may be. Where handing a
+/// copy to the queue takes longer than the copy itself, the queue is done with small ones at once,
+/// however many they are. On a device whose bytes land only when somebody asks, such a round does
+/// not count as empty.
+const LARGE_ROUNDS: u32 = 5;
 
 /// Calls behind more and more work, until a call comes back before the work is done.
 fn behind_more_and_more(scene: &Scene<'_>, called: Called) -> Verdict {
@@ -214,10 +219,16 @@ fn behind_more_and_more(scene: &Scene<'_>, called: Called) -> Verdict {
         return Ok(());
     }
     let calls = Calls::on(scene)?;
-    let mut empty = 0;
+    let (mut empty, mut large) = (0, None);
     for round in 0..ROUNDS {
         for _ in 0..1 << round {
             scene.busy.occupy(&scene.writer, Lane::Writer).map_err(text)?;
+        }
+        if round >= LARGE_ROUNDS {
+            let large = large.get_or_insert_with(|| scene.busy.large(&scene.writer));
+            for _ in 0..1 << (round - LARGE_ROUNDS) {
+                large.iter().try_for_each(|large| large.occupy(&scene.writer)).map_err(text)?;
+            }
         }
         let came = calls.call(called)?;
         let [before, after] = came.had_landed;
