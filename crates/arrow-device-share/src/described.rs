@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use arrow_device::driver::{Addressing, HostAccess, MemoryHandle, OpenedBuffer, Raw, SharedPlace};
 use arrow_device::{
-    Array, Buffer, DataType, Device, DeviceId, Error, ErrorKind, Extent, Layout, Memory, NodeView,
-    Result, View,
+    Array, ArrayBuilder, Buffer, DataType, Device, DeviceId, Error, ErrorKind, Event, Extent,
+    Layout, Memory, NodeView, Result, View,
 };
 
 use crate::frames;
@@ -195,6 +195,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) passes_on: bool,
     /// The most bytes that one allocation may have.
     pub(crate) largest: u64,
+    /// When the data is there, where it is not there yet.
+    pub(crate) event: Option<&'a Event>,
 }
 
 /// The number that a message gives its array. The rest of the message may be wrong.
@@ -244,7 +246,12 @@ pub(crate) fn opened<O: Send + Sync + 'static>(
     }
     let array = array(&mut from, shape, &buffers, opening.device)?;
     from.finish()?;
-    Ok(array)
+    match opening.event {
+        None => array.finish_ready(),
+        // SAFETY: UNS-32: the sender says so. If it lies, then it writes to memory that is not
+        // fixed, of which `Opening::open` says why that does no harm here.
+        Some(event) => unsafe { array.finish_after(event.clone()) },
+    }
 }
 
 impl Opening<'_> {
@@ -286,7 +293,7 @@ fn array(
     shape: &Shape,
     allocations: &[Buffer],
     device: &Device,
-) -> Result<Array> {
+) -> Result<ArrayBuilder> {
     let below = shape.children.len() + usize::from(shape.dictionary.is_some());
     if below.saturating_mul(LEAST_NODE) > from.left() {
         return Err(malformed("a message ends before its last column"));
@@ -312,12 +319,13 @@ fn array(
             builder = builder.null_count(nulls);
         }
     }
-    let children = shape.children.iter().map(|child| array(from, child, allocations, device));
+    let mut below = |shape: &Shape| array(from, shape, allocations, device)?.finish_ready();
+    let children = shape.children.iter().map(&mut below);
     builder = builder.children(children.collect::<Result<Vec<_>>>()?);
     if let Some(dictionary) = &shape.dictionary {
-        builder = builder.dictionary(array(from, dictionary, allocations, device)?);
+        builder = builder.dictionary(below(dictionary)?);
     }
-    builder.finish_ready()
+    Ok(builder)
 }
 
 /// Whether the buffer has one entry more than there are elements.
