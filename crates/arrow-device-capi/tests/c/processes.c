@@ -381,9 +381,11 @@ static void what_was_received_for_it_goes_on_to_a_third_program(void) {
   int i;
   for (i = 0; i < 3; i++) {
     struct ardev_sender* sender;
-    struct ardev_array* array = twice(7);
+    struct ardev_array* array;
     pid_t child;
     MUST(ardev_sender_new(connected(modes[i], &child), flags[i], &sender, &error));
+    // Made after the fork, so that no child has the memory when it is fixed.
+    array = twice(7);
     MUST(ardev_sender_send(sender, array, &error));
     ardev_array_free(array);
     MUST(ardev_sender_wait(sender, -1, &error));
