@@ -9,8 +9,9 @@
 //! for the event, so the host waits before it gives work to a queue.
 //!
 //! The descriptor may be anything, and the peer may have it, too. So no flag of the descriptor is
-//! relied on: each look asks for an answer at once (`MSG_DONTWAIT`), takes nothing out (`MSG_PEEK`),
-//! so that other threads that wait for the same event see the same, and what was seen first stays.
+//! relied on: each look asks for an answer at once (`MSG_DONTWAIT`) and takes nothing out
+//! (`MSG_PEEK`), so that other threads that wait for the same event see the same. What was seen
+//! first stays.
 
 use std::ffi::c_void;
 use std::os::fd::{AsFd, OwnedFd};

@@ -107,8 +107,8 @@ impl Receiver {
     /// [named](Array::on): no queue hangs because another process does not go on. The event is not
     /// exported with the array ([`Array::export_on`] waits for it).
     ///
-    /// Each such array costs a descriptor until its data is there. In a child of `fork`, the data of
-    /// an array that was not ready at the fork cannot be used.
+    /// Each such array costs a descriptor until its data is there. In a child of `fork`, the data
+    /// of an array that was not ready at the fork cannot be used.
     ///
     /// ```
     /// use std::os::unix::net::UnixStream;

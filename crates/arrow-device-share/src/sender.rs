@@ -176,8 +176,8 @@ impl Sender {
         self
     }
 
-    /// This sender, which does not wait until an array is ready: the receiver has the array at once,
-    /// and learns later that the data is there. The receiver has to
+    /// This sender, which does not wait until an array is ready: the receiver has the array at
+    /// once, and learns later that the data is there. The receiver has to
     /// [take](crate::Receiver::taking_early) such arrays.
     ///
     /// Work on the array and the work of the receiver then overlap: the receiver opens the memory

@@ -102,8 +102,8 @@ class Receiver : public detail::Owner<ardev_receiver, ardev_receiver_free> {
     if (!*array) return detail::outcome(Next(std::optional<Array>()));
     return detail::outcome(Next(std::optional<Array>(std::move(*array))));
   }
-  // From now on takes arrays that come before their data, too. Whoever uses the data waits for it, at
-  // most for this time after the array came.
+  // From now on takes arrays that come before their data, too. Whoever uses the data waits for it,
+  // at most for this time after the array came.
   Outcome<void> take_early(std::chrono::nanoseconds limit) const {
     return detail::outcome(
         detail::done([&](auto error) { return ardev_receiver_take_early(get(), limit.count(), error); }));

@@ -2,9 +2,10 @@
 //!
 //! The first byte says who reads the rest: a receiver of the host's or of the software device's
 //! memory, with or without the trust in its sender, that takes arrays one by one or as a stream,
-//! and takes those that come before their data or not, or a sender that has sent two arrays. The second byte says which descriptors come beside the bytes,
-//! and the third one whether the rest is what the socket carries, or frames whose headers are made
-//! here: then each frame begins with its kind and with the length of its body in two bytes.
+//! and takes those that come before their data or not, or a sender that has sent two arrays. The
+//! second byte says which descriptors come beside the bytes, and the third one whether the rest is
+//! what the socket carries, or frames whose headers are made here: then each frame begins with its
+//! kind and with the length of its body in two bytes.
 //!
 //! Whatever comes ends with arrays or with an error. Each array that came is released once, what
 //! validation accepts is read whole, and no descriptor is left.

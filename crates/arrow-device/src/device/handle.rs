@@ -72,8 +72,8 @@ impl Device {
     }
 
     /// Opens a device that [`Device::find`] does not find: one that has no memory, and of which
-    /// nothing but its events is used ([`Event::adopt_of`](crate::Event::adopt_of)). Whatever its id
-    /// is, no memory and no other device is taken to be of its runtime.
+    /// nothing but its events is used ([`Event::adopt_of`](crate::Event::adopt_of)). Whatever its
+    /// id is, no memory and no other device is taken to be of its runtime.
     ///
     /// The driver is called through the guard that [`new`](Self::new) describes.
     pub fn unlisted(driver: impl Driver) -> Self {
