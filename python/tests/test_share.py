@@ -275,10 +275,14 @@ def test_a_receiver_without_early_refuses_what_comes_before_its_data(software):
     here, there = socket.socketpair()
     sender, receiver = share.Sender(here, early=True), share.Receiver(there, [software])
     array = share.to_shareable(ad.array(range(1000)), software)
+    if array.ready:
+        pytest.skip("the software device has made the copy already")
     sender.send(array)
-    if not array.is_ready:
-        with pytest.raises(ad.NotSupportedError, match="taking_early"):
-            receiver.receive()
+    with pytest.raises(ad.NotSupportedError, match="taking_early"):
+        receiver.receive()
+
+
+def test_a_limit_for_early_arrays_is_a_number_of_seconds():
     for wrong in (-1, float("nan")):
         here, there = socket.socketpair()
         with pytest.raises(ValueError, match="."):
