@@ -186,6 +186,9 @@ fn not_pickled(what: &str) -> PyErr {
 /// say ``trust_sender``. ``patience`` limits for how many seconds a call waits for a
 /// receiver that does not read; the connection cannot be used any more after that.
 ///
+/// With ``early``, an array on a device is sent before the work on it is done, to a receiver that
+/// says ``early``, too. What is fixed when it is sent is waited for all the same.
+///
 /// >>> import arrow_device as ad, socket
 /// >>> from arrow_device import share
 /// >>> here, there = socket.socketpair()
@@ -212,12 +215,13 @@ impl PySender {
 #[pymethods]
 impl PySender {
     #[new]
-    #[pyo3(signature = (socket, *, trust_receiver=false, fix=true, patience=None))]
+    #[pyo3(signature = (socket, *, trust_receiver=false, fix=true, patience=None, early=false))]
     fn new(
         socket: &Bound<'_, PyAny>,
         trust_receiver: bool,
         fix: bool,
         patience: Option<f64>,
+        early: bool,
     ) -> PyResult<Self> {
         let fd = own(socket)?;
         let patience = limit(patience)?;
@@ -228,6 +232,9 @@ impl PySender {
         if !fix {
             sender = sender.without_fixing();
         }
+        if early {
+            sender = sender.early();
+        }
         if trust_receiver {
             // SAFETY: UNS-38: a program that says `trust_receiver` answers for the processes that
             // get the memory, as the documentation of the class says. Python code that reaches C
@@ -237,8 +244,8 @@ impl PySender {
         Ok(Self::of(sender))
     }
 
-    /// Sends an array. Waits until it is ready, and until the system has room for the message;
-    /// Ctrl-C ends the wait.
+    /// Sends an array. Waits until it is ready, unless the sender is ``early``, and until the
+    /// system has room for the message; Ctrl-C ends the wait.
     ///
     /// Raises ``NotSupportedError`` for an array in memory that other processes cannot open (see
     /// ``to_shareable``), and ``ProducerError`` once the receiver has gone.
@@ -331,6 +338,15 @@ fn late(message: &'static str) -> Error {
 /// the handles that its driver gave, as the driver gave them. Where that is not so, data changes
 /// while it is read, and the process may end. A ``Ticket``, too, is a ``socket`` that a receiver
 /// takes.
+///
+/// With ``passing_on``, arrays in host memory that nobody can write to any more can be sent on to a
+/// third process without a copy, by a ``Ticket``, a ``Sender``, a ``Server`` or ``multiprocessing``
+/// of this process. Each allocation then costs a descriptor as long as it is used.
+///
+/// With ``early``, a number of seconds, arrays are taken that come before their data, of a
+/// ``Sender`` with ``early``. Whoever uses the data waits for it. If the data has not come so many
+/// seconds after its array, if the work failed, or if the sender's process ended before, that is a
+/// ``DeviceError``.
 #[pyclass(frozen, module = "arrow_device.share", name = "Receiver")]
 #[derive(Debug)]
 pub(crate) struct PyReceiver {
@@ -363,14 +379,19 @@ fn gone() -> Error {
 #[pymethods]
 impl PyReceiver {
     #[new]
-    #[pyo3(signature = (socket, devices=None, *, largest_allocation=None, trust_sender=false))]
+    #[pyo3(signature = (
+        socket, devices=None, *, largest_allocation=None, trust_sender=false, passing_on=false, early=None
+    ))]
     fn new(
         socket: &Bound<'_, PyAny>,
         devices: Option<&Bound<'_, PyAny>>,
         largest_allocation: Option<u64>,
         trust_sender: bool,
+        passing_on: bool,
+        early: Option<f64>,
     ) -> PyResult<Self> {
         let fd = own(socket)?;
+        let early = limit(early)?;
         let devices = opened(socket.py(), devices)?;
         let mut receiver = share::Receiver::new(UnixStream::from(fd), devices);
         if let Some(bytes) = largest_allocation {
@@ -381,6 +402,12 @@ impl PyReceiver {
             // as the documentation of the class says. The socket was given up to this receiver,
             // so that nothing else writes to it.
             receiver = unsafe { receiver.trusting() };
+        }
+        if passing_on {
+            receiver = receiver.passing_on();
+        }
+        if let Some(early) = early {
+            receiver = receiver.taking_early(early);
         }
         Ok(Self { receiver: Turns::new(Some(receiver)) })
     }

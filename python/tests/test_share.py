@@ -214,6 +214,82 @@ def test_arrays_are_sent_until_the_sender_is_closed():
         sender.send(batch())
 
 
+#: Receives a batch and gives it to a third program, by a ticket that the third program inherits.
+_SECOND = """
+import subprocess, sys
+from arrow_device import share
+receiver = share.Receiver(int(sys.argv[1]), passing_on=sys.argv[2] == "True")
+batch = receiver.receive()
+with share.Ticket(batch) as ticket:
+    sender, number = ticket.sender, ticket.fileno()
+    third = subprocess.Popen([sys.executable, "-c", sys.argv[3], str(number)], pass_fds=[number])
+del batch
+sender.wait()
+sys.exit(third.wait())
+"""
+_THIRD = "import sys; from arrow_device import share; print(sum(row['x'] for row in share.open(int(sys.argv[1]))))"
+
+
+@pytest.mark.parametrize("passing_on", [True, False])
+def test_a_third_program_opens_what_the_second_one_received_for_that(passing_on):
+    before = descriptors(), allocated()
+    here, there = socket.socketpair()
+    sender = share.Sender(here)
+    sender.send(batch())
+    with there:
+        outcome = subprocess.run(
+            [sys.executable, "-c", _SECOND, str(there.fileno()), str(passing_on), _THIRD],
+            pass_fds=[there.fileno()], capture_output=True, text=True)
+    if passing_on:
+        assert (outcome.stdout, outcome.stderr, outcome.returncode) == ("499500\n", "", 0)
+    else:
+        assert "NotSupportedError" in outcome.stderr and "pass it on" in outcome.stderr
+    sender.wait()
+    del sender
+    assert (descriptors(), allocated()) == before
+
+
+def test_what_was_fetched_for_it_is_offered_on():
+    with share.Server() as first, share.Server() as second:
+        [b] = share.fetch(first.address, first.offer([batch()]), passing_on=True)
+        [again] = share.fetch(second.address, second.offer([b]))
+        assert again == b and is_shared(again["x"])
+        [kept] = share.fetch(first.address, first.offer([batch()]))
+        with pytest.raises(ad.NotSupportedError, match="pass it on"):
+            second.offer([kept])
+
+
+def test_arrays_on_a_device_come_before_their_data(software):
+    here, there = socket.socketpair()
+    sender = share.Sender(here, early=True)
+    receiver = share.Receiver(there, [software], early=60)
+    for rows in (0, 2, 1000):
+        sender.send(share.to_shareable(ad.record_batch({"x": np.arange(rows)}), software))
+        there = receiver.receive()
+        assert there["x"].to_host().to_pylist() == list(range(rows))
+    del there
+    sender.wait()
+
+
+def test_a_receiver_without_early_refuses_what_comes_before_its_data(software):
+    here, there = socket.socketpair()
+    sender, receiver = share.Sender(here, early=True), share.Receiver(there, [software])
+    array = share.to_shareable(ad.array(range(1000)), software)
+    if array.ready:
+        pytest.skip("the software device has made the copy already")
+    sender.send(array)
+    with pytest.raises(ad.NotSupportedError, match="taking_early"):
+        receiver.receive()
+
+
+def test_a_limit_for_early_arrays_is_a_number_of_seconds():
+    for wrong in (-1, float("nan")):
+        here, there = socket.socketpair()
+        with pytest.raises(ValueError, match="."):
+            share.Receiver(there, early=wrong)
+        here.close()
+
+
 def test_a_receiver_that_has_gone_is_told_to_the_sender():
     here, there = socket.socketpair()
     sender = share.Sender(here)

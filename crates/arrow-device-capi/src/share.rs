@@ -5,6 +5,7 @@
 //! `share_elsewhere`; both have the same functions.
 
 use std::ffi::c_int;
+use std::time::Duration;
 
 use arrow_device::{Array, Device, Error, ErrorKind, Result};
 
@@ -26,17 +27,20 @@ pub struct ArdevSender(platform::Sender);
 pub struct ArdevReceiver(platform::Receiver);
 
 pub const ARDEV_SENDER_WRITABLE: u32 = 1;
+pub const ARDEV_SENDER_EARLY: u32 = 2;
 pub const ARDEV_RECEIVER_TRUSTING: u32 = 1;
+pub const ARDEV_RECEIVER_PASSING_ON: u32 = 2;
 
 /// What a descriptor is where there is none.
 const NO_DESCRIPTOR: c_int = -1;
 
-/// Whether the only flag is set.
-fn is_set(flags: u32) -> Result<bool> {
-    match flags {
-        0 | 1 => Ok(flags == 1),
-        _ => Err(invalid(format!("`flags` is {flags:#x}, and the only flag is 1"))),
+/// Which of two flags are set.
+fn are_set(flags: u32, known: [u32; 2]) -> Result<[bool; 2]> {
+    let [one, other] = known;
+    if flags & !(one | other) != 0 {
+        return Err(invalid(format!("`flags` is {flags:#x}, and the flags are {one} and {other}")));
     }
+    Ok(known.map(|flag| flags & flag != 0))
 }
 
 /// # Safety
@@ -143,8 +147,8 @@ pub unsafe extern "C" fn ardev_sender_new(
         let fd = unsafe { platform::own(fd, "fd") };
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) }?;
-        let is_writable = is_set(flags)?;
-        out.give(ArdevSender(platform::new_sender(fd?, is_writable)?))
+        let [is_writable, is_early] = are_set(flags, [ARDEV_SENDER_WRITABLE, ARDEV_SENDER_EARLY])?;
+        out.give(ArdevSender(platform::new_sender(fd?, is_writable, is_early)?))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
@@ -257,9 +261,10 @@ pub unsafe extern "C" fn ardev_receiver_new(
         let out = unsafe { Out::object(out) }?;
         // SAFETY: the header asks for a table of so many devices.
         let devices = unsafe { self::devices(devices, n_devices) }?;
-        let trusts = is_set(flags)?;
+        let [trusts, passes_on] =
+            are_set(flags, [ARDEV_RECEIVER_TRUSTING, ARDEV_RECEIVER_PASSING_ON])?;
         // SAFETY: UNS-38: with the flag, the header asks for a sender that keeps the obligation.
-        let receiver = unsafe { platform::Receiver::new(fd?, devices, trusts) }?;
+        let receiver = unsafe { platform::Receiver::new(fd?, devices, trusts, passes_on) }?;
         out.give(ArdevReceiver(receiver))
     };
     // SAFETY: rule 1 of the header.
@@ -280,6 +285,21 @@ pub unsafe extern "C" fn ardev_receiver_receive(
         let receiver = unsafe { get(receiver, "receiver") }?;
         let came: Option<Array> = receiver.0.receive(limit(timeout))?;
         came.map_or(Ok(()), |array| out.give(ArdevArray(array)))
+    };
+    // SAFETY: rule 1 of the header.
+    unsafe { run(error, body) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ardev_receiver_take_early(
+    receiver: *const ArdevReceiver,
+    limit: i64,
+    error: *mut ArdevError,
+) -> c_int {
+    let body = || {
+        // SAFETY: rule 2 of the header.
+        let receiver = unsafe { get(receiver, "receiver") }?;
+        receiver.0.take_early(self::limit(limit).unwrap_or(Duration::MAX))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }

@@ -66,7 +66,7 @@ pub(crate) fn open(_ticket: Owned, _devices: Vec<Device>) -> Result<Array> {
     Err(refused())
 }
 
-pub(crate) fn new_sender(_fd: Owned, _is_writable: bool) -> Result<Sender> {
+pub(crate) fn new_sender(_fd: Owned, _is_writable: bool, _is_early: bool) -> Result<Sender> {
     Err(refused())
 }
 
@@ -97,8 +97,17 @@ impl NoReceiver {
     ///
     /// # Safety
     /// Nothing is asked of the caller: no memory is opened.
-    pub(crate) unsafe fn new(_fd: Owned, _devices: Vec<Device>, _trusts: bool) -> Result<Self> {
+    pub(crate) unsafe fn new(
+        _fd: Owned,
+        _devices: Vec<Device>,
+        _trusts: bool,
+        _passes_on: bool,
+    ) -> Result<Self> {
         Err(refused())
+    }
+
+    pub(crate) fn take_early(&self, _limit: Duration) -> Result<()> {
+        match self.0 {}
     }
 
     pub(crate) fn receive(&self, _timeout: Option<Duration>) -> Result<Option<Array>> {

@@ -32,9 +32,12 @@ pub(crate) fn share(array: &Array) -> Result<(c_int, Sender)> {
     Ok((ticket.into_raw_fd(), sender))
 }
 
-pub(crate) fn new_sender(fd: OwnedFd, is_writable: bool) -> Result<Sender> {
-    let sender = Sender::new(UnixStream::from(fd));
-    Ok(if is_writable { sender.without_fixing() } else { sender })
+pub(crate) fn new_sender(fd: OwnedFd, is_writable: bool, is_early: bool) -> Result<Sender> {
+    let mut sender = Sender::new(UnixStream::from(fd));
+    if is_writable {
+        sender = sender.without_fixing();
+    }
+    Ok(if is_early { sender.early() } else { sender })
 }
 
 pub(crate) fn socket_of(sender: &Sender) -> c_int {
@@ -56,15 +59,30 @@ const RECEIVER: &str = "the receiver";
 impl Receiver {
     /// # Safety
     /// UNS-38, where the receiver trusts.
-    pub(crate) unsafe fn new(fd: OwnedFd, devices: Vec<Device>, trusts: bool) -> Result<Self> {
+    pub(crate) unsafe fn new(
+        fd: OwnedFd,
+        devices: Vec<Device>,
+        trusts: bool,
+        passes_on: bool,
+    ) -> Result<Self> {
         let socket = fd.as_raw_fd();
         let mut receiver = arrow_device_share::Receiver::new(UnixStream::from(fd), devices);
         if trusts {
             // SAFETY: UNS-38, which the caller promises.
             receiver = unsafe { receiver.trusting() };
         }
+        if passes_on {
+            receiver = receiver.passing_on();
+        }
         let receiver = Turns::new(Some(receiver));
         Ok(Self { receiver, socket, is_empty: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn take_early(&self, limit: Duration) -> Result<()> {
+        let mut turn = self.receiver.take_turn(RECEIVER)?;
+        let receiver = turn.take().ok_or_else(empty)?;
+        *turn = Some(receiver.taking_early(limit));
+        Ok(())
     }
 
     pub(crate) fn receive(&self, timeout: Option<Duration>) -> Result<Option<Array>> {

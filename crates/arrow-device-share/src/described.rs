@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 use arrow_device::driver::{Addressing, HostAccess, MemoryHandle, OpenedBuffer, Raw, SharedPlace};
 use arrow_device::{
-    Array, Buffer, DataType, Device, DeviceId, Error, ErrorKind, Extent, Layout, Memory, NodeView,
-    Result, View, WithinBuilder,
+    Array, Buffer, DataType, Device, DeviceId, Error, ErrorKind, Event, Extent, Layout, Memory,
+    NodeView, Result, View, WithinBuilder,
 };
 
 use crate::frames;
@@ -194,6 +194,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) passes_on: bool,
     /// The most bytes that one allocation may have.
     pub(crate) largest: u64,
+    /// When the data is there, where it is not there yet.
+    pub(crate) event: Option<&'a Event>,
 }
 
 /// The number that a message gives its array. The rest of the message may be wrong.
@@ -243,7 +245,12 @@ pub(crate) fn opened<O: Send + Sync + 'static>(
     }
     let array = array(&mut from, shape, &buffers, opening.device)?;
     from.finish()?;
-    Ok(array)
+    match opening.event {
+        None => array.finish_ready(),
+        // SAFETY: UNS-32: the sender says so. If it lies, then it writes to memory that is not
+        // fixed, of which `Opening::open` says why that does no harm here.
+        Some(event) => unsafe { array.finish_after(event.clone()) },
+    }
 }
 
 impl Opening<'_> {
@@ -280,14 +287,14 @@ impl Opening<'_> {
     }
 }
 
-/// Makes the array of a message as one tree over its allocations, which is fast where there are many
+/// Begins the array of a message as one tree over its allocations, which is fast where there are many
 /// columns. The values of a dictionary are a tree of their own.
 fn array(
     from: &mut Reader<'_>,
     shape: &Shape,
     allocations: &[Buffer],
     device: &Device,
-) -> Result<Array> {
+) -> Result<WithinBuilder> {
     let (first, more) = match allocations {
         [first, more @ ..] => (first.clone(), more),
         [] => (Buffer::null(device.id()), allocations),
@@ -295,7 +302,7 @@ fn array(
     let builder = Array::builder_within(&shape.schema, first);
     let mut builder = more.iter().cloned().fold(builder, WithinBuilder::with_memory);
     nodes(from, &shape.root, allocations, device, &mut builder)?;
-    builder.finish_ready()
+    Ok(builder)
 }
 
 /// Gives a node, and all that is below it, to the builder.
@@ -343,7 +350,7 @@ fn nodes(
         nodes(from, child, allocations, device, builder)?;
     }
     if let Some(dictionary) = &node.dictionary {
-        builder.dictionary(array(from, dictionary, allocations, device)?)?;
+        builder.dictionary(array(from, dictionary, allocations, device)?.finish_ready()?)?;
     }
     Ok(())
 }

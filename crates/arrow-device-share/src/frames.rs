@@ -45,8 +45,9 @@ const LONGEST_INLINE: usize = 32 << 10;
 /// How many descriptors go with one call of the system, which admits 253.
 const PER_CALL: usize = 200;
 
-/// How many descriptors a frame has at most. Each call that sends some of them needs a byte of the
-/// header, and so many descriptors need fewer calls than a header has bytes.
+/// How many allocations a frame has descriptors of, at most; two more may be those of the body and
+/// of an event. Each call that sends some of them needs a byte of the header, and so many
+/// descriptors need fewer calls than a header has bytes.
 pub(crate) const MOST_DESCRIPTORS: usize = 2000;
 
 /// How long a body is at most.
@@ -70,19 +71,27 @@ pub(crate) enum FrameKind {
     Released = 5,
     /// The receiver can take this number of further arrays of the stream.
     Wanted = 6,
+    /// An array whose data is not there yet. Its first descriptor tells when the data is there.
+    Early = 7,
 }
 
 impl FrameKind {
     fn of(number: u8) -> Option<Self> {
-        const ALL: [FrameKind; 6] = [
+        const ALL: [FrameKind; 7] = [
             FrameKind::Schema,
             FrameKind::Array,
             FrameKind::End,
             FrameKind::Failed,
             FrameKind::Released,
             FrameKind::Wanted,
+            FrameKind::Early,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// Whether it is an array, which has descriptors and is released.
+    pub(crate) fn is_array(self) -> bool {
+        matches!(self, Self::Array | Self::Early)
     }
 }
 
@@ -202,7 +211,7 @@ pub(crate) fn send(
 ) -> Result<()> {
     let is_long = body.len() > LONGEST_INLINE;
     let count = descriptors.len() + usize::from(is_long);
-    require_room(body.len(), descriptors.len())?;
+    require_room(body.len(), descriptors.len() - usize::from(kind == FrameKind::Early))?;
     let mut bytes = Vec::with_capacity(HEADER + body.len().min(LONGEST_INLINE));
     if !is_long {
         header(&mut bytes, kind, 0, count, body.len());

@@ -1,9 +1,10 @@
 //! The keeper: a thread that finishes what nobody waits for any more.
 //!
-//! A sender that is dropped may still hold arrays that its receiver uses, and a receiver may have
-//! releases to tell that the system has no room for. Both are handed to the keeper. Its thread
-//! begins with the first of them, sleeps until one of the sockets has something, and ends with the
-//! last. A child of `fork` has a keeper of its own, and keeps nothing of its parent.
+//! A sender that is dropped may still hold arrays that its receiver uses, a receiver may have
+//! releases to tell that the system has no room for, and an array may have been sent before its
+//! data is there. All three are handed to the keeper. Its thread begins with the first of them,
+//! sleeps until one of the sockets has something or a future is woken, and ends with the last. A
+//! child of `fork` has a keeper of its own, and keeps nothing of its parent.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::releases::Backchannel;
 use crate::sender::Outgoing;
+use crate::teller::Teller;
 
 /// What the keeper has.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) enum Kept {
     Outgoing(Box<Outgoing>),
     /// Releases to be told, until all are told or the sender has gone.
     Backchannel(Arc<Backchannel>),
+    /// An array that was sent before its data is there, until the receiver is told or has gone.
+    Teller(Arc<Teller>),
 }
 
 impl Kept {
@@ -30,6 +34,7 @@ impl Kept {
         match self {
             Self::Outgoing(outgoing) => outgoing.socket(),
             Self::Backchannel(back) => back.socket(),
+            Self::Teller(teller) => teller.socket(),
         }
     }
 
@@ -37,7 +42,14 @@ impl Kept {
         match self {
             Self::Outgoing(_) => PollFlags::IN,
             Self::Backchannel(_) => PollFlags::OUT,
+            // The end of the other side is told without being asked for.
+            Self::Teller(_) => PollFlags::empty(),
         }
+    }
+
+    /// Whether there is something to do that no socket tells of.
+    fn is_woken(&self) -> bool {
+        matches!(self, Self::Teller(teller) if teller.is_woken())
     }
 
     /// Goes on. Returns whether it is finished.
@@ -45,6 +57,7 @@ impl Kept {
         match self {
             Self::Outgoing(outgoing) => outgoing.held().is_ok_and(|held| held == 0),
             Self::Backchannel(back) => back.flush(),
+            Self::Teller(teller) => teller.go_on(),
         }
     }
 }
@@ -65,23 +78,32 @@ fn keeper() -> MutexGuard<'static, Keeper> {
     KEEPER.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Hands something over. Where no thread can be had it stays until one is there, or until the
-/// process ends.
-pub(crate) fn keep(kept: Kept) {
+/// Has the thread look at the futures that were woken.
+pub(crate) fn wake() {
+    if let Some(bell) = &keeper().bell {
+        ring(bell);
+    }
+}
+
+/// Hands something over. Returns whether there is a thread for it. Where no thread can be had it
+/// stays until one is there, or until the process ends.
+pub(crate) fn keep(kept: Kept) -> bool {
     let mut keeper = keeper();
     keeper.new.push(kept);
     if keeper.has_thread {
         if let Some(bell) = &keeper.bell {
             ring(bell);
         }
-        return;
+        return true;
     }
     keeper.has_thread = true;
     drop(keeper);
     let thread = std::thread::Builder::new().name("arrow-device-share".into());
-    if thread.spawn(run).is_err() {
+    let has_thread = thread.spawn(run).is_ok();
+    if !has_thread {
         self::keeper().has_thread = false;
     }
+    has_thread
 }
 
 fn ring(bell: &OwnedFd) {
@@ -113,7 +135,10 @@ fn run() {
         }
         let ready = wait(bell.as_deref(), &kept);
         let mut ready = ready.into_iter();
-        kept.retain(|kept| !(ready.next().unwrap_or(true) && kept.go_on()));
+        kept.retain(|kept| {
+            let is_due = ready.next().unwrap_or(true) || kept.is_woken();
+            !(is_due && kept.go_on())
+        });
     }
 }
 

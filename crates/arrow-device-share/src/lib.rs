@@ -7,6 +7,7 @@
 //! | send many arrays over a socket | [`Sender`], [`Receiver`] |
 //! | send a stream over a socket | [`Sender::serve`], [`Receiver::into_stream`] |
 //! | send received arrays on to a third process | [`Receiver::passing_on`] |
+//! | send arrays before their data is there | [`Sender::early`], [`Receiver::taking_early`] |
 //!
 //! The other process gets descriptors of memory, and a short message that says which array lies
 //! there. The bytes stay where they are, and both processes see the same pages. The other process
@@ -46,7 +47,8 @@
 //!
 //! # When the data is there, and when it may go
 //!
-//! Sending waits until the array is ready. The sender keeps the array until the receiver has
+//! Sending waits until the array is ready, unless both sides agreed on arrays that come before
+//! their data ([`Sender::early`]). The sender keeps the array until the receiver has
 //! dropped the last thing that was made of it, after the last use on every queue, or until the
 //! other process has ended. What is still held when the [`Sender`] is dropped is kept by a thread
 //! of this crate, which sleeps until the other side tells.
@@ -94,6 +96,7 @@
 #![cfg(target_os = "linux")]
 
 mod described;
+mod events;
 mod frames;
 mod keeper;
 mod problem;
@@ -103,6 +106,7 @@ mod releases;
 mod schemas;
 mod sender;
 mod shape;
+mod teller;
 mod ticket;
 mod wire;
 

@@ -3,7 +3,7 @@
 use arrow_device::{Error, ErrorKind};
 
 /// How many characters of a text that somebody else chose are a part of an error.
-const MAX_TEXT: usize = 2000;
+pub(crate) const MAX_TEXT: usize = 2000;
 
 /// The beginning of a text that somebody else chose.
 pub(crate) fn shortened(text: &str) -> &str {

@@ -5,11 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_device::{Array, ArrayStream, Device, Error, ErrorKind, Result, Schema};
+use arrow_device::{Array, ArrayStream, Device, Error, ErrorKind, Event, Result, Schema};
 
 use rustix::net::Shutdown;
 
 use crate::described::{self, Opening};
+use crate::events;
 use crate::frames::{
     Came, Frame, FrameKind, FrameReader, LONGEST_BODY, Limits, MOST_DESCRIPTORS, Patience,
 };
@@ -36,6 +37,8 @@ pub struct Receiver {
     trusts: bool,
     /// Whether what comes can be sent to a third process.
     passes_on: bool,
+    /// How long data may take that comes later than its array. `None` where no such array is taken.
+    early: Option<Duration>,
     largest: u64,
     /// Whether nothing more comes, or nothing more of the stream.
     is_over: bool,
@@ -47,7 +50,7 @@ pub struct Receiver {
 const SCHEMAS_AT_ONCE: usize = 16;
 
 /// What a message may have at most.
-const LIMITS: Limits = Limits { body: LONGEST_BODY, descriptors: MOST_DESCRIPTORS };
+const LIMITS: Limits = Limits { body: LONGEST_BODY, descriptors: MOST_DESCRIPTORS + 1 };
 
 impl Receiver {
     /// A receiver on one end of a connected socket. Memory is opened by the first of these devices
@@ -60,6 +63,7 @@ impl Receiver {
             shape: None,
             trusts: false,
             passes_on: false,
+            early: None,
             largest: u64::MAX,
             is_over: false,
             is_closed: false,
@@ -90,6 +94,45 @@ impl Receiver {
     #[must_use]
     pub fn passing_on(mut self) -> Self {
         self.passes_on = true;
+        self
+    }
+
+    /// This receiver, which also takes arrays that come before their data is there, from a sender
+    /// that sends [early](crate::Sender::early). Such an array is not [ready](Array::is_ready) when
+    /// it comes: whoever uses the data waits for it, as for any array that work is still done on.
+    ///
+    /// The wait ends with an error of the kind [`WorkFailed`](ErrorKind::WorkFailed) where the work
+    /// has failed, where the sender's process has ended before, and where the data has not come
+    /// within `limit` after its array. It is the host that waits, also where a queue is
+    /// [named](Array::on): no queue hangs because another process does not go on. The event is not
+    /// exported with the array ([`Array::export_on`] waits for it).
+    ///
+    /// Each such array costs a descriptor until its data is there. In a child of `fork`, the data
+    /// of an array that was not ready at the fork cannot be used.
+    ///
+    /// ```
+    /// use std::os::unix::net::UnixStream;
+    /// use std::time::Duration;
+    ///
+    /// use arrow_device::{Array, DataType};
+    /// use arrow_device_share::{Receiver, Sender, to_shareable};
+    /// use arrow_device_sim::Sim;
+    ///
+    /// let (here, there) = (Sim::builder().build(), Sim::builder().build());
+    /// let (one, other) = UnixStream::pair()?;
+    /// let sender = Sender::new(one).early();
+    /// let receiver = Receiver::new(other, [there.device()]);
+    /// let mut receiver = receiver.taking_early(Duration::from_secs(60));
+    ///
+    /// let numbers = Array::from_values(DataType::Int32, [Some(1), Some(2)])?;
+    /// sender.send(&to_shareable(&numbers, &here.device())?)?;     // the copy may be under way
+    /// let received = receiver.receive()?.expect("an array was sent");
+    /// assert!(received.to_host()?.equals(&numbers)?);             // waits for the copy
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn taking_early(mut self, limit: Duration) -> Self {
+        self.early = Some(limit);
         self
     }
 
@@ -158,7 +201,7 @@ impl Receiver {
     }
 
     fn take_in(&mut self, frame: Frame) -> Result<Option<Array>> {
-        if !frame.descriptors.is_empty() && frame.kind != FrameKind::Array {
+        if !frame.descriptors.is_empty() && !frame.kind.is_array() {
             return Err(malformed(format!("{:?} has descriptors", frame.kind)));
         }
         match frame.kind {
@@ -167,7 +210,7 @@ impl Receiver {
                 self.shape = Some((Shape::new(schema)?, domain));
                 Ok(None)
             }
-            FrameKind::Array => self.open(frame).map(Some),
+            FrameKind::Array | FrameKind::Early => self.open(frame).map(Some),
             FrameKind::End => {
                 self.is_over = true;
                 Reader::new(&frame.body).finish()?;
@@ -181,7 +224,7 @@ impl Receiver {
         }
     }
 
-    fn open(&self, frame: Frame) -> Result<Array> {
+    fn open(&self, mut frame: Frame) -> Result<Array> {
         let number = described::number_of(&frame.body)?;
         // Released in any case, when the last thing that was made of the array is gone.
         let owner = Arc::new(Borrowed { number, sender: self.back.clone() });
@@ -196,9 +239,25 @@ impl Receiver {
             );
             Error::new(ErrorKind::DeviceMissing, message).during("receive")
         })?;
+        let event = match frame.kind {
+            FrameKind::Early => Some(self.event_of(&mut frame)?),
+            _ => None,
+        };
         let Self { trusts, passes_on, largest, .. } = *self;
-        let opening = Opening { device, trusts, passes_on, largest };
+        let opening = Opening { device, trusts, passes_on, largest, event: event.as_ref() };
         described::opened(&frame.body, frame.descriptors, shape, opening, &owner)
+    }
+
+    /// Takes the event of an early array out of its frame.
+    fn event_of(&self, frame: &mut Frame) -> Result<Event> {
+        let limit = self.early.ok_or_else(|| {
+            let message = "the data of the array is not there yet; a receiver that is `taking_early` takes such arrays";
+            Error::new(ErrorKind::Unsupported, message).during("receive")
+        })?;
+        if frame.descriptors.is_empty() {
+            return Err(malformed("no descriptor tells when the data of the array is there"));
+        }
+        events::event(frame.descriptors.remove(0), limit)
     }
 
     /// Takes nothing more. Arrays that came before are still released to the sender.
@@ -220,7 +279,7 @@ impl Receiver {
         let _ = rustix::net::shutdown(socket, Shutdown::Read);
         self.reader.read_only_begins();
         while let Ok(Came::Frame(frame)) = self.reader.read(socket, Patience::None) {
-            if frame.kind == FrameKind::Array
+            if frame.kind.is_array()
                 && let Ok(number) = described::number_of(&frame.body)
             {
                 self.back.released(number);
@@ -257,7 +316,7 @@ impl Receiver {
                 return Ok(shape.schema.clone());
             }
             match self.come(Patience::Forever)? {
-                Some(frame) if frame.kind != FrameKind::Array => {
+                Some(frame) if !frame.kind.is_array() => {
                     self.take_in(frame)?;
                 }
                 Some(_) => return Err(malformed("an array comes before its schema")),

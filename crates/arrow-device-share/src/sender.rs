@@ -9,6 +9,10 @@
 //! 4. tells the schema and the domain, if they are not those of the array before;
 //! 5. notes the array as held by the receiver, and sends the message.
 //!
+//! A sender that sends early does not wait in step 2. Step 3 waits where it fixes bytes, which
+//! nobody can write any more after that. Otherwise a descriptor goes with the message by which the
+//! receiver learns when the data is there ([`Teller`]).
+//!
 //! This is fast because the arrays of a stream share one schema, which is sent once, and because no
 //! answer is waited for: the receiver tells its releases whenever it likes.
 //!
@@ -36,6 +40,7 @@ use crate::keeper::{self, Kept};
 use crate::problem::{malformed, of_parent, of_peer, shortened};
 use crate::process::Process;
 use crate::schemas::{self, MemoryDomain};
+use crate::teller::Teller;
 use crate::wire::Reader;
 
 /// Sends arrays to another process, and holds them until that process has finished with them.
@@ -99,6 +104,8 @@ struct Writing {
     fixes: bool,
     /// Whether the receiver is trusted not to write to memory that it gets.
     trusts: bool,
+    /// Whether arrays are sent before their data is there.
+    is_early: bool,
 }
 
 /// What the receiver has, and has told.
@@ -124,7 +131,14 @@ impl Sender {
     /// A sender on one end of a connected socket.
     pub fn new(socket: UnixStream) -> Self {
         let reader = FrameReader::new(LIMITS);
-        let writing = Writing { next: 0, sent: None, queue: None, fixes: true, trusts: false };
+        let writing = Writing {
+            next: 0,
+            sent: None,
+            queue: None,
+            fixes: true,
+            trusts: false,
+            is_early: false,
+        };
         let held = BTreeMap::new();
         let state = SenderState {
             held,
@@ -158,6 +172,26 @@ impl Sender {
         let writing = self.outgoing.as_mut().and_then(|outgoing| outgoing.writing.get_mut());
         if let Some(writing) = writing {
             writing.fixes = false;
+        }
+        self
+    }
+
+    /// This sender, which does not wait until an array is ready: the receiver has the array at
+    /// once, and learns later that the data is there. The receiver has to
+    /// [take](crate::Receiver::taking_early) such arrays.
+    ///
+    /// Work on the array and the work of the receiver then overlap: the receiver opens the memory
+    /// and prepares what it does while the data is made. A thread of this crate waits for the data
+    /// and tells the receiver, also that the work has failed.
+    ///
+    /// Memory that is fixed when it is sent is waited for as always, because nobody can write to it
+    /// afterwards. So is an array that is ready after an event of another runtime than that of its
+    /// device, which no queue of the device can wait for.
+    #[must_use]
+    pub fn early(mut self) -> Self {
+        let writing = self.outgoing.as_mut().and_then(|outgoing| outgoing.writing.get_mut());
+        if let Some(writing) = writing {
+            writing.is_early = true;
         }
         self
     }
@@ -273,35 +307,50 @@ impl Outgoing {
         // What the receiver has told is taken in here, so that a sender that is used for nothing
         // but sending lets go of released arrays, too.
         self.require_receiver()?;
-        array.wait()?;
+        let (fixes, trusts, is_early) = {
+            let writing = self.writing.lock()?;
+            (writing.fixes, writing.trusts, writing.is_early)
+        };
+        if !is_early {
+            array.wait()?;
+        }
+        let mut is_ready = !is_early || array.is_ready()?;
         let (queue, view) = self.viewed(array)?;
         let device = queue.device();
         let domain = device.sharing_domain().ok_or_else(|| not_shared(device))?;
         let described = Described::new(&view, device)?;
         drop(view);
-        let (fixes, trusts) = {
-            let writing = self.writing.lock()?;
-            (writing.fixes, writing.trusts)
-        };
         if device.sharing_needs_trust() && !trusts && !described.allocations().is_empty() {
             let message = "whoever gets memory of this device can write to it; only a sender that \
                            trusts its receiver sends it, and no ticket has it";
             let refused = Error::new(ErrorKind::Unsupported, message);
             return Err(refused.during("send").on_device(device.id()));
         }
+        if !is_ready && fixes && described.allocations().iter().any(|place| place.can_be_fixed) {
+            array.wait()?;
+            is_ready = true;
+        }
         let mut handles = Vec::with_capacity(described.allocations().len());
         for place in described.allocations() {
             let fixed = fixes && place.can_be_fixed;
             // SAFETY: UNS-36: `find_shared` named the allocation, which the array keeps. What can
             // be fixed was allocated for one use: its memory was shared when the array was made,
-            // and nobody writes to shared memory (SAF-3). Where sharing needs trust, the receiver
+            // and nobody writes to shared memory (SAF-3) once the array is ready, which it is where
+            // something is to be fixed. Where sharing needs trust, the receiver
             // does not write to the memory (UNS-38).
             handles.push(unsafe { device.export_shared(place.memory, fixed) }?);
         }
         let domain = MemoryDomain::of(device.id(), Some(domain));
         let schema = array.schema()?;
+        let (teller, event) = match is_ready {
+            true => (None, None),
+            false => Teller::new(array).map(|(teller, event)| (Some(teller), Some(event)))?,
+        };
+        let kind = if is_ready { FrameKind::Array } else { FrameKind::Early };
+        let of_memory =
+            handles.iter().filter_map(|handle| Some(handle.descriptor.as_ref()?.as_fd()));
         let descriptors: Vec<_> =
-            handles.iter().filter_map(|handle| Some(handle.descriptor.as_ref()?.as_fd())).collect();
+            event.as_ref().map(AsFd::as_fd).into_iter().chain(of_memory).collect();
         let mut writing = self.writing.lock()?;
         writing.tell_schema(self.socket(), &schema, domain, patience)?;
         let number = writing.next;
@@ -315,13 +364,21 @@ impl Outgoing {
         }
         state.held.insert(number, array.clone());
         drop(state);
-        let sent = frames::send(self.socket(), FrameKind::Array, &body, &descriptors, patience);
+        let sent = frames::send(self.socket(), kind, &body, &descriptors, patience);
         drop(writing);
         if sent.is_err() {
             let unsent = self.state.lock()?.held.remove(&number);
             drop(unsent);
+            return sent;
         }
-        sent
+        if let Some(teller) = teller {
+            // The receiver's end is the receiver's alone from now on.
+            drop(event);
+            if !keeper::keep(Kept::Teller(teller.clone())) {
+                teller.wait_for(array);
+            }
+        }
+        Ok(())
     }
 
     /// A queue on the device of the array, and a view of the array for it.

@@ -276,14 +276,15 @@ def fetch(
     timeout: float | None = None,
     trust_sender: bool = False,
     largest_allocation: int | None = None,
+    passing_on: bool = False,
 ) -> list[Array]:
     """The arrays that a ``Server`` of another process offers under this key. Their memory is opened, and not copied.
 
     The process at the ``address`` has to run as the same user. What it sends is checked as by a ``Receiver``, whose
-    documentation explains ``devices``, ``trust_sender`` and ``largest_allocation``. Raises ``ProducerError`` if the server has
-    gone or has no such key (any more), and ``TimedOutError`` when the ``timeout``, in seconds, is over.
+    documentation explains ``devices``, ``trust_sender``, ``largest_allocation`` and ``passing_on``. Raises ``ProducerError`` if
+    the server has gone or has no such key (any more), and ``TimedOutError`` when the ``timeout``, in seconds, is over.
     """
-    return fetch_from(address, key, devices, timeout, trust_sender, largest_allocation, lambda _: None)
+    return fetch_from(address, key, devices, timeout, trust_sender, largest_allocation, lambda _: None, passing_on)
 
 
 def fetch_from(
@@ -294,6 +295,7 @@ def fetch_from(
     trust_sender: bool,
     largest_allocation: int | None,
     connected: Callable[[socket.socket], None],
+    passing_on: bool = False,
 ) -> list[Array]:
     """Does what ``fetch`` does, and passes the socket to ``connected``: to shut the socket down ends the wait."""
     if len(key) != _KEY:
@@ -321,7 +323,13 @@ def fetch_from(
             raise ProducerError(f"the server has gone: {error}") from error
         connection.settimeout(None)
         arrays: list[Array] = []
-        with Receiver(connection, devices, largest_allocation=largest_allocation, trust_sender=trust_sender) as receiver:
+        with Receiver(
+            connection,
+            devices,
+            largest_allocation=largest_allocation,
+            trust_sender=trust_sender,
+            passing_on=passing_on,
+        ) as receiver:
             for is_batch in kinds:
                 left = None if end is None else max(end - time.monotonic(), 0.0)
                 array = receiver.receive(left)

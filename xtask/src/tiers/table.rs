@@ -269,6 +269,24 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Tests,
     },
     Tier {
+        name: "killed processes",
+        purpose: "processes that share arrays are killed at any moment, a thousand times on each side, and leave nothing behind",
+        // Each time a process begins anew. The first tier kills each side 8 to 40 times.
+        when: When::Everything,
+        needs: &[],
+        gains_from: &[setup::OPENCL, setup::VULKAN],
+        variables: &[("ARROW_DEVICE_SHARE_KILLS", "1000")],
+        command: &[
+            "cargo",
+            "test",
+            "--package=arrow-device-share",
+            "--test=share",
+            "killed",
+            "--no-fail-fast",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
         name: "oneapi",
         purpose: "the oneAPI devices on Intel's SYCL runtime, the table that the C++ header fills, and arrays of dpctl and dpnp",
         // The packages are three quarters of a gigabyte. The first tier runs the tests of the

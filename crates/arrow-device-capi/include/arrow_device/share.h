@@ -60,13 +60,17 @@ ARDEV_CHECK int ardev_array_open(int ticket, const struct ardev_device* const* A
 // Host memory that is sent stays writable. Without this flag, nobody can write to host memory any
 // more once it was sent, not even this process.
 #define ARDEV_SENDER_WRITABLE 1
+// Arrays are sent before they are ready, to a receiver with ardev_receiver_take_early. Host memory
+// is waited for all the same.
+#define ARDEV_SENDER_EARLY 2
 
+// `flags` are any of the above.
 // A sender at one end of a connected stream socket (AF_UNIX).
 ARDEV_CHECK int ardev_sender_new(int fd, uint32_t flags, struct ardev_sender** out,
                                  struct ardev_error* ARDEV_NULLABLE error);
 
-// Sends an array. Waits until the array is ready, and until the system has room for the message.
-// EPROTO once the receiver has gone.
+// Sends an array. Waits until the array is ready, but for ARDEV_SENDER_EARLY, and until the system
+// has room for the message. EPROTO once the receiver has gone.
 ARDEV_CHECK int ardev_sender_send(const struct ardev_sender* sender, const struct ardev_array* array,
                                   struct ardev_error* ARDEV_NULLABLE error);
 
@@ -97,9 +101,14 @@ void ardev_sender_free(struct ardev_sender* ARDEV_NULLABLE sender);
 // memory is ENOSYS. The process at the other end must not write to memory that it has sent:
 // docs/safety.md (UNS-38).
 #define ARDEV_RECEIVER_TRUSTING 1
+// Arrays that come can be sent on to a third process, by ardev_array_share and by a sender of this
+// process, without a copy, if their memory is host memory to which nobody can write any more. Each
+// allocation that comes then costs a descriptor as long as it is used.
+#define ARDEV_RECEIVER_PASSING_ON 2
 
 // A receiver at one end of a connected stream socket (AF_UNIX). Memory is opened by the first of
-// the devices that can open it. Every message, and every number in it, is checked.
+// the devices that can open it. Every message, and every number in it, is checked. `flags` are any
+// of the above.
 ARDEV_CHECK int ardev_receiver_new(int fd, const struct ardev_device* const* ARDEV_NULLABLE devices, size_t n_devices,
                                    uint32_t flags, struct ardev_receiver** out,
                                    struct ardev_error* ARDEV_NULLABLE error);
@@ -109,6 +118,14 @@ ARDEV_CHECK int ardev_receiver_new(int fd, const struct ardev_device* const* ARD
 // and after the end of the sender's process.
 ARDEV_CHECK int ardev_receiver_receive(const struct ardev_receiver* receiver, int64_t timeout, struct ardev_array** out,
                                        struct ardev_error* ARDEV_NULLABLE error);
+
+// The receiver then also takes arrays that come before their data, of a sender with
+// ARDEV_SENDER_EARLY; without this such an array is ENOSYS. Whoever uses the data of such an array
+// waits for it, at most for this time after the array came: ENODATA if the data did not come by
+// then, if the sender's work failed, or if the sender's process ended before. Call this before the
+// first array is received.
+ARDEV_CHECK int ardev_receiver_take_early(const struct ardev_receiver* receiver, int64_t limit,
+                                          struct ardev_error* ARDEV_NULLABLE error);
 
 // A stream of the arrays that ardev_sender_serve sends. The stream asks the sender for `ahead`
 // arrays, at least one, more than were taken out. Waits for the schema. The receiver is then empty,

@@ -102,6 +102,12 @@ class Receiver : public detail::Owner<ardev_receiver, ardev_receiver_free> {
     if (!*array) return detail::outcome(Next(std::optional<Array>()));
     return detail::outcome(Next(std::optional<Array>(std::move(*array))));
   }
+  // From now on takes arrays that come before their data, too. Whoever uses the data waits for it,
+  // at most for this time after the array came.
+  Outcome<void> take_early(std::chrono::nanoseconds limit) const {
+    return detail::outcome(
+        detail::done([&](auto error) { return ardev_receiver_take_early(get(), limit.count(), error); }));
+  }
   // A stream of the arrays that `Sender::serve` sends, which asks for `ahead` arrays more than were
   // taken out. The receiver is empty after this.
   [[nodiscard]] Outcome<Stream> stream(size_t ahead) const {

@@ -95,6 +95,9 @@ static void check_is_twice(const struct ardev_array* array, int64_t number) {
   ardev_view_free(view);
 }
 
+static pid_t start(const char* what, int fd);
+static int end_of(pid_t child);
+
 // ---- the second process
 
 static int second(const char* what, int fd) {
@@ -138,6 +141,7 @@ static int second(const char* what, int fd) {
     MUST(ardev_receiver_new(fd, devices, 1, 0, &receiver, &error));
     MUST(ardev_receiver_stream(receiver, 4, &stream, &error));
     CHECK(ardev_receiver_receive(receiver, 0, &array, &error) == EINVAL);
+    CHECK(ardev_receiver_take_early(receiver, -1, &error) == EINVAL);
     ardev_receiver_free(receiver);
     MUST(ardev_stream_export(stream, NULL, &c_stream, &error));
     ardev_stream_free(stream);
@@ -164,6 +168,39 @@ static int second(const char* what, int fd) {
     ardev_receiver_free(receiver);
   } else if (strcmp(what, "trusting") == 0) {
     MUST(ardev_receiver_new(fd, devices, 1, ARDEV_RECEIVER_TRUSTING, &receiver, &error));
+    MUST(ardev_receiver_receive(receiver, -1, &array, &error));
+    check_is_twice(array, 7);
+    ardev_array_free(array);
+    ardev_receiver_free(receiver);
+  } else if (strcmp(what, "keeps") == 0) {
+    // What was not received for it is not sent on.
+    int ticket;
+    struct ardev_sender* sender;
+    MUST(ardev_receiver_new(fd, devices, 1, 0, &receiver, &error));
+    MUST(ardev_receiver_receive(receiver, -1, &array, &error));
+    CHECK(ardev_array_share(array, &ticket, &sender, &error) == ENOSYS && strstr(error.message, "pass it on") != NULL);
+    ardev_array_free(array);
+    ardev_receiver_free(receiver);
+  } else if (strcmp(what, "passes on") == 0) {
+    // The third process opens the memory of the first one, which holds it as long.
+    int ticket;
+    pid_t third;
+    struct ardev_sender* sender;
+    const int before = descriptors();
+    MUST(ardev_receiver_new(fd, devices, 1, ARDEV_RECEIVER_PASSING_ON, &receiver, &error));
+    MUST(ardev_receiver_receive(receiver, -1, &array, &error));
+    MUST(ardev_array_share(array, &ticket, &sender, &error));
+    CHECK(descriptors() == before + 3);  // that of the memory, and both of the ticket
+    ardev_array_free(array);
+    third = start("ticket", ticket);
+    MUST(ardev_sender_wait(sender, -1, &error));
+    CHECK(end_of(third) == 0 && allocated() == 0);
+    ardev_sender_free(sender);
+    ardev_receiver_free(receiver);
+    CHECK(descriptors() == before - 1);
+  } else if (strcmp(what, "early") == 0) {
+    MUST(ardev_receiver_new(fd, devices, 1, 0, &receiver, &error));
+    MUST(ardev_receiver_take_early(receiver, 1000000000, &error));
     MUST(ardev_receiver_receive(receiver, -1, &array, &error));
     check_is_twice(array, 7);
     ardev_array_free(array);
@@ -338,6 +375,25 @@ static void what_is_writable_is_for_those_who_trust(void) {
   }
 }
 
+static void what_was_received_for_it_goes_on_to_a_third_program(void) {
+  static const char* const modes[3] = {"keeps", "passes on", "early"};
+  static const uint32_t flags[3] = {0, 0, ARDEV_SENDER_EARLY};
+  int i;
+  for (i = 0; i < 3; i++) {
+    struct ardev_sender* sender;
+    struct ardev_array* array;
+    pid_t child;
+    MUST(ardev_sender_new(connected(modes[i], &child), flags[i], &sender, &error));
+    // Made after the fork, so that no child has the memory when it is fixed.
+    array = twice(7);
+    MUST(ardev_sender_send(sender, array, &error));
+    ardev_array_free(array);
+    MUST(ardev_sender_wait(sender, -1, &error));
+    CHECK(end_of(child) == 0);
+    ardev_sender_free(sender);
+  }
+}
+
 static void descriptors_are_taken_over_whatever_the_outcome(void) {
   struct ardev_sender* sender;
   struct ardev_receiver* receiver;
@@ -346,7 +402,7 @@ static void descriptors_are_taken_over_whatever_the_outcome(void) {
   const int before = descriptors();
   int ends[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-  CHECK(ardev_sender_new(ends[0], 2, &sender, &error) == EINVAL && sender == NULL);
+  CHECK(ardev_sender_new(ends[0], 4, &sender, &error) == EINVAL && sender == NULL);
   CHECK(ardev_receiver_new(ends[1], none, 1, 0, &receiver, &error) == EINVAL && receiver == NULL);
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   CHECK(ardev_array_open(ends[0], devices, 1, &array, &error) == EINVAL && array == NULL);
@@ -382,6 +438,7 @@ int main(int argc, char** argv) {
   a_stream_is_served();
   a_process_that_is_killed_leaves_nothing_behind();
   what_is_writable_is_for_those_who_trust();
+  what_was_received_for_it_goes_on_to_a_third_program();
   descriptors_are_taken_over_whatever_the_outcome();
   what_no_process_can_open_is_refused();
   CHECK(descriptors() == before && allocated() == memory);

@@ -377,11 +377,18 @@ static void other_processes() {
   int ends[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   const Sender sender = MUST(Sender::on(ends[0]));
-  const Receiver receiver = MUST(Receiver::on(ends[1], {&device}));
+  const Receiver receiver = MUST(Receiver::on(ends[1], {&device}, ARDEV_RECEIVER_PASSING_ON));
+  MUST(receiver.take_early(std::chrono::seconds(60)));
   CHECK(MUST(sender.fd()) == ends[0] && MUST(receiver.fd()) == ends[1]);
   CHECK(error_of([&] { return receiver.receive(std::chrono::nanoseconds(0)); }).kind() == Kind::timed_out);
   MUST(sender.send(MUST(MUST(Array::of(Numbers{4})).copy_to(queue, {0, ARDEV_COPY_ALWAYS, host}))));
-  CHECK(numbers_of(*MUST(receiver.receive())) == Numbers{4});
+  {
+    // And on to a third party, which has the same memory.
+    const Array received = *MUST(receiver.receive());
+    const Shared passed_on = MUST(received.share());
+    const Array third = MUST(Array::open(passed_on.ticket, {&device}));
+    CHECK(numbers_of(received) == Numbers{4} && numbers_of(third) == Numbers{4});
+  }
 
   // A stream, from a thread of its own.
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);

@@ -58,6 +58,12 @@ pub(crate) fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("A socket at which another process shares arrays, as `arrow-device share` does"),
         )
+        .arg(
+            Arg::new("trust").long("trust").requires("socket").action(ArgAction::SetTrue).help(
+                "Also open memory to which the process at the socket could still write, as that \
+                 of Vulkan: the process is trusted not to do so",
+            ),
+        )
         .group(ArgGroup::new("source").args(["INPUT", "producer", "socket"]).required(true))
         .arg(
             Arg::new("kind")
@@ -112,7 +118,7 @@ pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
         let is_stream = matches.get_one::<String>("kind").is_some_and(|kind| kind == "stream");
         (producer.clone(), producer::arrays(producer, is_stream, most)?)
     } else if let Some(socket) = matches.get_one::<PathBuf>("socket") {
-        let arrays = shared::arrays(socket, opened.as_ref(), most);
+        let arrays = shared::arrays(socket, opened.as_ref(), most, matches.get_flag("trust"));
         (socket.display().to_string(), arrays.map_err(|why| why.during(socket.display()))?)
     } else {
         let input = matches.get_one::<PathBuf>("INPUT").cloned().unwrap_or_default();

@@ -21,6 +21,7 @@ Examples:
   arrow-device share data.parquet --socket /run/user/1000/data &
   arrow-device inspect --socket /run/user/1000/data --head 5
   arrow-device share data.arrow --device cpu --socket ./data --connections 1   for one process, and no more
+  arrow-device share data.arrow --device vulkan:0 --socket ./data --trust      memory that others could write to
 
 The socket is for this user alone, and goes when the command ends: after so many connections, or with Ctrl-C. At most
 16 processes are served at once, and others wait. Programs connect with the crate `arrow-device-share`, with
@@ -57,6 +58,10 @@ pub(crate) fn command() -> Command {
                 .value_parser(value_parser!(u32).range(1..=1_000_000))
                 .help("End once so many processes were served"),
         )
+        .arg(Arg::new("trust").long("trust").action(ArgAction::SetTrue).help(
+            "Also share memory of a device to which whoever has it can write, as that of Vulkan: \
+             the processes that connect are trusted not to do so",
+        ))
         .arg(
             Arg::new("json")
                 .long("json")

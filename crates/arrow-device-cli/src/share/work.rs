@@ -28,6 +28,8 @@ struct Shared {
     schema: Schema,
     device_type: DeviceType,
     batches: Vec<Array>,
+    /// Whether the processes that connect are trusted not to write to the memory.
+    trusts: bool,
 }
 
 pub(super) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
@@ -37,7 +39,15 @@ pub(super) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
     let connections = matches.get_one::<u32>("connections").copied();
     let name = matches.get_one::<String>("device").map_or("cpu", String::as_str);
     let opened = backends::open(Name::parse(name)?)?;
-    let shared = Shared::read(&input, &opened)?;
+    let trusts = matches.get_flag("trust");
+    if opened.device.sharing_needs_trust() && !trusts {
+        let message = format!(
+            "whoever gets memory of {} can write to it; `--trust` shares it with processes that do not",
+            opened.name
+        );
+        return Err(Failure::new(message));
+    }
+    let shared = Shared::read(&input, &opened, trusts)?;
 
     let socket = Socket::new(&socket)?;
     end_by_signals(socket.file().clone())?;
@@ -78,13 +88,13 @@ fn end_by_signals(socket: SocketFile) -> Outcome<()> {
 
 impl Shared {
     /// Reads a file to memory of the device that other processes can open.
-    fn read(input: &Path, opened: &Opened) -> Outcome<Self> {
+    fn read(input: &Path, opened: &Opened, trusts: bool) -> Outcome<Self> {
         let source = files::open(input)?;
         let copied = source.batches.map(|batch| to_shareable(batch?.as_array(), &opened.device));
         let batches = copied.collect::<Result<Vec<Array>, _>>();
         let batches = batches.map_err(|error| Failure::from(error).during(input.display()))?;
         let device_type = opened.device.id().device_type;
-        Ok(Self { schema: source.schema, device_type, batches })
+        Ok(Self { schema: source.schema, device_type, batches, trusts })
     }
 
     fn rows(&self) -> u64 {
@@ -136,7 +146,14 @@ impl Shared {
             let stream = ArrayStream::new(self.schema.clone(), self.device_type, arrays);
             // A process that goes before the end has seen enough, and one that breaks the protocol
             // hurts nobody else.
-            let _ = Sender::new(connection).serve(stream);
+            let sender = Sender::new(connection);
+            let sender = match self.trusts {
+                // SAFETY: UNS-38: whoever says `--trust` answers for the processes that connect,
+                // which are those of one user.
+                true => unsafe { sender.trusting() },
+                false => sender,
+            };
+            let _ = sender.serve(stream);
         }
         Ok(())
     }

@@ -96,6 +96,34 @@ fn memory_of_the_software_device_is_shared_and_nothing_is_reported() {
     assert_eq!(sharing.end(), (Some(0), String::new()));
 }
 
+/// Whoever has memory of Vulkan can write to it, so both commands ask for trust.
+#[cfg(feature = "vulkan")]
+#[test]
+fn memory_of_vulkan_is_shared_between_those_who_trust() {
+    let is_there = output(&["devices"]).lines().any(|line| line.starts_with("vulkan:0"));
+    if !is_there {
+        arrow_device_testkit::required::skip("vulkan", "no Vulkan device is listed");
+        return;
+    }
+    let folder = Folder::new();
+    let (input, socket) = (file(&folder), folder.path("socket"));
+    let device = ["--device", "vulkan:0"];
+    let shares = [&["share", text(&input), "--socket", text(&socket)], &device[..]].concat();
+    let refused = complaint(&shares, 1);
+    assert!(refused.contains("`--trust`"), "{refused}");
+    assert_eq!(folder.names(), ["data.arrow"]);
+
+    let options = [&device[..], &["--connections", "2", "--trust"]].concat();
+    let sharing = Sharing::start(&input, &socket, &options);
+    assert!(sharing.told.ends_with(" on vulkan:0\n"), "{}", sharing.told);
+    let inspects = [&["inspect", "--socket", text(&socket)], &device[..]].concat();
+    let refused = complaint(&inspects, 1);
+    assert!(refused.contains("a receiver that trusts its sender"), "{refused}");
+    let shown = output(&[&inspects[..], &["--trust", "--head", "2"]].concat());
+    assert!(shown.contains("batch 0 on vulkan:0"), "{shown}");
+    assert_eq!(sharing.end(), (Some(0), String::new()));
+}
+
 #[test]
 fn a_signal_ends_it_and_removes_the_socket() {
     let folder = Folder::new();

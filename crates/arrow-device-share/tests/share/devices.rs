@@ -18,7 +18,7 @@ use rustix::fs::SealFlags;
 
 use crate::hostile::{changed, randomly};
 use crate::peer::{memory, sent, taken_apart};
-use crate::processes::{Meeting, for_each_golden, second};
+use crate::processes::{Meeting, for_each_golden, rounds, second};
 use crate::support::{
     SOON, batch, connected_with, receive_and_keep_few, said, trusting_receiver, trusting_sender,
 };
@@ -190,7 +190,27 @@ pub(crate) fn golden_batches_cross(test: &str, device: &Device) {
     assert!(sender.wait_until_released(SOON).unwrap());
 }
 
-/// How many times one side is killed.
+/// How often a file is mapped in this process.
+fn mappings_of(inode: u64) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let inode = inode.to_string();
+    maps.lines().filter(|line| line.split_whitespace().nth(4) == Some(&*inode)).count()
+}
+
+/// The pages that the sender has are those that the receiver maps. Calls this in a process of its
+/// own, for devices whose memory is a file of memory.
+pub(crate) fn both_sides_have_the_same_pages(here: &Device, there: &Device) {
+    let array = to_shareable(batch(20).as_array(), here).unwrap();
+    let (bytes, descriptors) = message(&array, here);
+    let inode = rustix::fs::fstat(&descriptors[0]).unwrap().st_ino;
+    let before = mappings_of(inode);
+    assert!(before > 0, "the sender has no such pages");
+    let opened = received(&bytes, &descriptors, there).unwrap();
+    assert!(mappings_of(inode) > before, "the receiver has other pages");
+    assert!(opened.to_host().unwrap().equals(batch(20).as_array()).unwrap());
+}
+
+/// How many times one side is killed, unless somebody asks for more.
 const ROUNDS: u64 = 8;
 
 fn kill(child: &mut Child) {
@@ -218,12 +238,12 @@ pub(crate) fn a_receiver_that_is_killed_leaves_nothing_behind(
         drop(to_shareable(batch(1).as_array(), &device).unwrap());
         assert!(release_until(|| device.held().allocated == 0));
         let before = descriptors();
-        for round in 0..ROUNDS {
+        for round in 0..rounds(ROUNDS) {
             let mut child = place.start(test);
             let sender = trusting_sender(Sender::new(place.accept()), &device);
             // So many arrays were received, and more are on their way.
             let mut number = 0;
-            while number < 5 * round as i64 {
+            while number < 5 * (round % ROUNDS) as i64 {
                 send(&sender, number).unwrap();
                 number += 1;
             }
@@ -257,12 +277,12 @@ pub(crate) fn what_came_from_a_sender_that_was_killed_stays_usable(
     alone(|| {
         let Some(device) = device() else { return };
         let place = meeting("killed-sender");
-        for round in 0..ROUNDS {
+        for round in 0..rounds(ROUNDS) {
             let mut child = place.start(test);
             let receiver = Receiver::new(place.accept(), [device.clone()]);
             let mut receiver = trusting_receiver(receiver, &device);
             let mut came = Vec::new();
-            for _ in 0..5 * round {
+            for _ in 0..5 * (round % ROUNDS) {
                 came.push(receiver.receive().unwrap().unwrap());
             }
             kill(&mut child);

@@ -143,6 +143,15 @@ fn both_sides_have_the_same_pages() {
     assert_eq!(inode_at(one), inode_at(other));
 }
 
+#[test]
+fn both_sides_have_the_same_pages_of_the_software_device() {
+    alone(|| {
+        let (_one, here) = software();
+        let (_other, there) = software();
+        crate::devices::both_sides_have_the_same_pages(&here, &there);
+    });
+}
+
 // Requirement: SAF-42
 #[test]
 fn an_array_is_held_until_its_last_part_is_gone() {

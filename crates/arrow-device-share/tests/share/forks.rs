@@ -11,6 +11,7 @@ use arrow_device::dlpack::{Dtype, Tensor};
 use arrow_device::{Array, Buffer, DataType, Device, ErrorKind, Field, Queue, Recycler, Schema};
 use arrow_device_share::{open, share, to_shareable};
 use arrow_device_testkit::process::{alone, forked, while_threads_work};
+use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::support::{connected, said};
 
@@ -228,5 +229,66 @@ fn a_child_in_another_namespace_is_told_from_its_parent() {
             });
             Ok(())
         });
+    });
+}
+
+/// Runs this in a child of the system call `clone`, past the C library, whose handlers of `fork` do
+/// not run. The child ends at once after it. Returns whether it answered yes.
+fn cloned(body: impl FnOnce() -> bool) -> bool {
+    let none = 0_usize;
+    // SAFETY: a call with numbers alone: a child with memory of its own, which goes on here.
+    let child =
+        unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD as usize, none, none, none, none) };
+    assert!(child >= 0, "no process to be had: {}", std::io::Error::last_os_error());
+    if child == 0 {
+        let is_well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(false);
+        // SAFETY: ends the child at once, without the handlers of the parent's.
+        unsafe { libc::_exit(i32::from(!is_well)) }
+    }
+    let child = Pid::from_raw(child as i32).unwrap();
+    let (_, status) = waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap();
+    status.exit_status() == Some(0)
+}
+
+// Requirement: SAF-42
+#[test]
+fn a_child_of_the_system_call_alone_tells_nothing_on_its_parents_connections() {
+    alone(|| {
+        let (sender, mut receiver) = connected([Device::host()]);
+        let array = to_shareable(&numbers(0), &Device::host()).unwrap();
+        sender.send(&array).unwrap();
+        let mut came = Some(receiver.receive().unwrap().unwrap());
+        let own = &mut came;
+        let is_refused = |error: arrow_device::Error| error.kind() == ErrorKind::Unsupported;
+        assert!(cloned(|| {
+            let is_parents = sender.send(&array).is_err_and(is_refused)
+                && sender.held().is_err_and(is_refused)
+                && receiver.receive().is_err_and(is_refused);
+            // Told to nobody, as what else goes with the child.
+            drop(own.take());
+            is_parents
+        }));
+        assert_eq!(sender.held().unwrap(), 1, "the child has released");
+        drop(came);
+        assert_eq!(sender.held().unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_child_of_the_system_call_alone_has_connections_of_its_own() {
+    alone(|| {
+        // The parent's are there before, and have told this process from others.
+        drop(connected([Device::host()]));
+        assert!(cloned(|| {
+            let (sender, mut receiver) = connected([Device::host()]);
+            sender.send(&to_shareable(&numbers(7), &Device::host()).unwrap()).unwrap();
+            let came = receiver.receive().unwrap().unwrap();
+            // Its children of either kind are told from it.
+            let are_refused = cloned(|| sender.held().is_err()) && {
+                forked(|| if sender.held().is_err() { Ok(()) } else { Err(said("held")) });
+                true
+            };
+            are_refused && holds(&came, 7) && sender.held().unwrap() == 1
+        }));
     });
 }

@@ -4,6 +4,7 @@
 
 mod adverse;
 mod devices;
+mod early;
 mod exchange;
 mod forks;
 mod gpu;

@@ -82,6 +82,11 @@ fn descriptors_of_other_things_are_no_shared_virtual_memory() {
 }
 
 #[test]
+fn both_sides_have_the_same_pages() {
+    with_buffers(|device| devices::both_sides_have_the_same_pages(device, device));
+}
+
+#[test]
 fn any_bytes_are_an_array_or_an_error() {
     with_buffers(|device| devices::any_bytes_are_an_array_or_an_error(device, device));
 }

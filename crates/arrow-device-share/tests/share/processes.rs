@@ -126,9 +126,12 @@ fn golden_batches_cross_in_memory_of_the_software_device() {
     all_golden_batches_cross(test, &device, meeting.accept(), &mut child);
 }
 
-/// How many times one side is killed.
-fn rounds() -> u64 {
-    std::env::var("ARROW_DEVICE_SHARE_KILLS").map_or(40, |rounds| rounds.parse().unwrap())
+/// How many times one side is killed, unless somebody asks for more.
+const ROUNDS: u64 = 40;
+
+/// How many times one side is killed in this run.
+pub(crate) fn rounds(usual: u64) -> u64 {
+    std::env::var("ARROW_DEVICE_SHARE_KILLS").map_or(usual, |rounds| rounds.parse().unwrap())
 }
 
 // Requirement: SAF-42
@@ -141,12 +144,12 @@ fn a_receiver_that_is_killed_at_any_moment_leaves_nothing_behind() {
         let meeting = Meeting::new("killed-receiver");
         let test = "processes::a_receiver_that_is_killed_at_any_moment_leaves_nothing_behind";
         let before = (descriptors(), Device::host().held().allocated);
-        for round in 0..rounds() {
+        for round in 0..rounds(ROUNDS) {
             let mut child = meeting.start(test);
             let sender = Sender::new(meeting.accept());
             let mut number = 0;
             let killer = std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_micros(137 * round));
+                std::thread::sleep(Duration::from_micros(137 * (round % ROUNDS)));
                 child.kill().unwrap();
                 child.wait().unwrap();
             });
@@ -176,11 +179,11 @@ fn what_came_from_a_sender_that_was_killed_stays_usable() {
         let meeting = Meeting::new("killed-sender");
         let test = "processes::what_came_from_a_sender_that_was_killed_stays_usable";
         let before = descriptors();
-        for round in 0..rounds() {
+        for round in 0..rounds(ROUNDS) {
             let mut child = meeting.start(test);
             let mut receiver = Receiver::new(meeting.accept(), [Device::host()]);
             let mut came = Vec::new();
-            for _ in 0..round {
+            for _ in 0..round % ROUNDS {
                 came.push(receiver.receive().unwrap().unwrap());
             }
             child.kill().unwrap();

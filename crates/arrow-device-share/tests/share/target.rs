@@ -1,10 +1,11 @@
 //! The fuzz target `share`: any bytes and descriptors from the other side of a connection.
 //!
 //! The first byte says who reads the rest: a receiver of the host's or of the software device's
-//! memory, with or without the trust in its sender, that takes arrays one by one or as a stream, or
-//! a sender that has sent two arrays. The second byte says which descriptors come beside the bytes,
-//! and the third one whether the rest is what the socket carries, or frames whose headers are made
-//! here: then each frame begins with its kind and with the length of its body in two bytes.
+//! memory, with or without the trust in its sender, that takes arrays one by one or as a stream,
+//! and takes those that come before their data or not, or a sender that has sent two arrays. The
+//! second byte says which descriptors come beside the bytes, and the third one whether the rest is
+//! what the socket carries, or frames whose headers are made here: then each frame begins with its
+//! kind and with the length of its body in two bytes.
 //!
 //! Whatever comes ends with arrays or with an error. Each array that came is released once, what
 //! validation accepts is read whole, and no descriptor is left.
@@ -68,7 +69,9 @@ fn array(device: &Device) -> Array {
 /// An input that has the messages of a good ticket: whole as the socket carries them, or in frames.
 pub(crate) fn good(who: u8, in_frames: bool) -> Vec<u8> {
     let (bytes, _) = &lasting().tickets[usize::from(who & 1)];
-    let mut input = vec![who, 0, u8::from(in_frames)];
+    let is_early = who & 16 != 0;
+    // The descriptor of the event comes before that of the memory.
+    let mut input = vec![who, if is_early { 7 | 1 << 3 } else { 0 }, u8::from(in_frames)];
     if !in_frames {
         input.extend(bytes);
         return input;
@@ -77,7 +80,7 @@ pub(crate) fn good(who: u8, in_frames: bool) -> Vec<u8> {
     while let Some((header, after)) = rest.split_at_checked(16) {
         let len = u32::from_le_bytes([header[8], header[9], header[10], header[11]]) as usize;
         let (body, after) = after.split_at(len);
-        input.push(header[4]);
+        input.push(if is_early && header[4] == 2 { 7 } else { header[4] });
         input.extend((len as u16).to_le_bytes());
         input.extend(body);
         rest = after;
@@ -102,8 +105,8 @@ pub(crate) fn share_target(input: &[u8]) -> usize {
     came
 }
 
-/// Puts a header before each frame. The first array's frame announces one descriptor, and the
-/// others as many as the input says.
+/// Puts a header before each frame, which announces as many descriptors as a frame of its kind has,
+/// or as the input says.
 fn framed(mut bytes: &[u8], announces: bool) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some(([kind, low, high], rest)) = bytes.split_first_chunk() {
@@ -111,7 +114,12 @@ fn framed(mut bytes: &[u8], announces: bool) -> Vec<u8> {
         let (body, rest) = rest.split_at(len);
         let start = all.len();
         all.extend(frame(*kind & 15, body));
-        all[start + 6] = if announces { *kind >> 4 } else { u8::from(*kind & 15 == 2) };
+        all[start + 6] = match kind & 15 {
+            _ if announces => kind >> 4,
+            2 => 1,
+            7 => 2,
+            _ => 0,
+        };
         bytes = rest;
     }
     all
@@ -129,6 +137,11 @@ fn beside(which: u8, (_, right): &Ticket) -> Vec<OwnedFd> {
             4 => File::open("/dev/zero").unwrap().into(),
             5 => UnixStream::pair().unwrap().0.into(),
             6 => memory(0, fixed),
+            7 => {
+                let (mut peer, event) = UnixStream::pair().unwrap();
+                peer.write_all(&[1]).unwrap();
+                event.into()
+            }
             _ => return None,
         })
     };
@@ -150,6 +163,9 @@ fn received(who: u8, bytes: &[u8], beside: &[OwnedFd]) -> usize {
         true => unsafe { receiver.trusting() },
         false => receiver,
     };
+    if who & 16 != 0 {
+        receiver = receiver.taking_early(Duration::ZERO);
+    }
     let mut arrays = Vec::new();
     if who & 4 == 0 {
         while arrays.len() < MOST_ARRAYS
@@ -162,6 +178,7 @@ fn received(who: u8, bytes: &[u8], beside: &[OwnedFd]) -> usize {
         arrays.extend(stream.take(MOST_ARRAYS).map_while(Result::ok));
     }
     for array in &arrays {
+        // The data of an early array may never come.
         if array.validate().is_ok() {
             let there = array.to_host().unwrap();
             assert!(there.equals(&there).unwrap_or(true), "{there:?}");
@@ -236,6 +253,7 @@ mod tests {
                 for in_frames in [false, true] {
                     assert_eq!(share_target(&good(who, in_frames)), 1, "{who} {in_frames}");
                 }
+                assert_eq!(share_target(&good(16 | who, true)), 1, "{who}");
             }
         });
     }

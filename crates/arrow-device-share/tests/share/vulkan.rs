@@ -73,6 +73,23 @@ fn descriptors_of_other_things_are_refused() {
     });
 }
 
+/// The memory of lavapipe is a file.
+#[test]
+fn both_sides_have_the_same_pages() {
+    alone(|| {
+        let Some((here, there)) = two(Placement::Automatic) else { return };
+        if here.properties().name.contains("llvmpipe") {
+            devices::both_sides_have_the_same_pages(&here, &there);
+        }
+    });
+}
+
+#[test]
+fn arrays_come_before_their_data() {
+    let Some((here, there)) = two(Placement::Automatic) else { return };
+    crate::early::arrays_come_early(&here, &there);
+}
+
 #[test]
 fn any_bytes_are_an_array_or_an_error() {
     let Some((here, there)) = two(Placement::Automatic) else { return };

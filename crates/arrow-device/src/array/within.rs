@@ -28,14 +28,16 @@ use super::node_checks::{
     NOT_GIVEN, ONE_OFFSET, check_buffer_count, check_buffers, check_child_length, check_end,
     check_run_ends, check_run_values, mismatch, refused, settled_null_count,
 };
-use super::parts::{ArrayParts, Settled};
+use super::parts::{ArrayParts, PartEvents, Settled};
+use super::readiness::{Pending, ReadyWhen};
 use super::tree::{Below, Built, Tree};
 use super::{Array, Window};
+use crate::device::deferred::{self, QueueUse};
 use crate::device::{BytesOwner, Part};
 use crate::numbered::numbered;
 use crate::pool::shared::Shared;
 use crate::schema::{Layout, Schema};
-use crate::{Buffer, DeviceId, Error, Extent, NodePath, Result, Step};
+use crate::{Buffer, DeviceId, Error, Event, Extent, NodePath, Result, Step};
 
 /// An array that is being put together with all that is below it, of parts of one buffer or of a
 /// few; see [`Array::builder_within`].
@@ -262,7 +264,30 @@ impl WithinBuilder {
 
     /// Makes the array of data that is complete, or will be after the work that was submitted for
     /// the data, as [`ArrayBuilder::finish_ready`](crate::ArrayBuilder::finish_ready) does.
-    pub fn finish_ready(mut self) -> Result<Array> {
+    pub fn finish_ready(self) -> Result<Array> {
+        self.finish(|events| events.ready([]))
+    }
+
+    /// Makes the array of data that is complete after this event, as
+    /// [`ArrayBuilder::finish_after`](crate::ArrayBuilder::finish_after) does.
+    ///
+    /// # Safety
+    /// UNS-32: when the event has passed, all work that writes the buffers has finished.
+    pub unsafe fn finish_after(self, event: Event) -> Result<Array> {
+        let buffers = std::iter::once(&self.memory).chain(&self.more);
+        let parts: (Vec<_>, _) = (buffers.cloned().collect(), self.dictionaries.clone());
+        let finished = self.finish(|events| {
+            let pending = events.pending().chain([Pending::Event(event.clone())]);
+            Ok(ReadyWhen::join(pending))
+        });
+        // The array was refused, but the work before the event may still write the buffers.
+        if finished.is_err() {
+            deferred::defer(parts, vec![QueueUse::before(event)], true);
+        }
+        finished
+    }
+
+    fn finish(mut self, ready: impl FnOnce(&PartEvents<'_>) -> Result<ReadyWhen>) -> Result<Array> {
         self.begin()?;
         let Self { schema, memory, more, missing, mut nodes, pointers, mut extents, .. } = self;
         if !missing.is_empty() {
@@ -284,7 +309,7 @@ impl WithinBuilder {
         let children = self.dictionaries;
         let mut parts = ArrayParts { buffers, children, device, ..ArrayParts::default() };
         let device = parts.check()?;
-        let settled = parts.settle(device, |events| events.ready([]))?;
+        let settled = parts.settle(device, ready)?;
         let Settled { ready, came_without_event, came } = settled;
         let mut owners = self.owners;
         // The owner of the memory comes last, because a search for the owner of values begins

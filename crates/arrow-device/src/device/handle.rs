@@ -71,6 +71,15 @@ impl Device {
         device
     }
 
+    /// Opens a device that [`Device::find`] does not find: one that has no memory, and of which
+    /// nothing but its events is used ([`Event::adopt_of`](crate::Event::adopt_of)). Whatever its
+    /// id is, no memory and no other device is taken to be of its runtime.
+    ///
+    /// The driver is called through the guard that [`new`](Self::new) describes.
+    pub fn unlisted(driver: impl Driver) -> Self {
+        Self::of(Arc::new(Guarded::new(driver)))
+    }
+
     pub(super) fn of(driver: Arc<dyn Driver>) -> Self {
         let (staging, account) = (Staging::default(), Account::default());
         let (made_in, default_timeline) = (MadeIn::this(), PerFork::new());
