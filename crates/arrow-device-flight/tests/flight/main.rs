@@ -6,4 +6,5 @@ mod broken;
 mod calls;
 mod foreign;
 mod server;
+mod sql;
 mod support;
