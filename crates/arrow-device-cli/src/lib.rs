@@ -11,9 +11,9 @@
 //! arrow-device check --producer ./libmine.so:produce  whether a library keeps to the interface
 //! ```
 //!
-//! `inspect`, `copy` and `share` need the feature `files`, `serve`, `fetch` and flights in `copy` the
-//! feature `flight`, which has `files` in it, and `check` the feature `check`. None of them is on by
-//! default: `cargo install arrow-device-cli --features check,flight`.
+//! `inspect`, `copy` and `share` need the feature `files`; `serve`, `fetch` and flights in `copy`
+//! need the feature `flight`, which has `files` in it; and `check` needs the feature `check`. None
+//! of them is on by default: `cargo install arrow-device-cli --features check,flight`.
 //!
 //! # How it is built
 //!

@@ -24,12 +24,12 @@ pub(crate) enum Input {
 impl Input {
     /// What a name stands for: a path, also with `file:` before it, or an address.
     pub(crate) fn parse(name: &Path, matches: &ArgMatches) -> Outcome<Self> {
-        match Place::of(name)? {
-            Place::File(path) => Ok(Self::File(path)),
+        match NamedEnd::of(name)? {
+            NamedEnd::File(path) => Ok(Self::File(path)),
             #[cfg(feature = "flight")]
-            Place::Flight(address) => Ok(Self::Flight(address, flight::Access::of(matches)?)),
+            NamedEnd::Flight(address) => Ok(Self::Flight(address, flight::Access::of(matches)?)),
             #[cfg(not(feature = "flight"))]
-            Place::Flight => {
+            NamedEnd::Flight => {
                 let _ = matches;
                 Err(flight::left_out())
             }
@@ -74,8 +74,8 @@ impl Target {
     pub(crate) fn parse(name: &Path, matches: &ArgMatches) -> Outcome<Self> {
         let named = matches.get_one::<String>("format");
         let replaces = !matches.get_flag("no-clobber");
-        match Place::of(name)? {
-            Place::File(path) => {
+        match NamedEnd::of(name)? {
+            NamedEnd::File(path) => {
                 let found =
                     Format::NAMES.iter().find(|(name, _)| named.is_some_and(|is| is == name));
                 let format = match found {
@@ -86,7 +86,7 @@ impl Target {
                 Ok(Self::File { path, format, replaces })
             }
             #[cfg(feature = "flight")]
-            Place::Flight(address) => {
+            NamedEnd::Flight(address) => {
                 if named.is_some() || !replaces {
                     return Err(Failure::misuse(format!(
                         "{address}: --format and --no-clobber are for files; a server decides itself"
@@ -95,16 +95,18 @@ impl Target {
                 Ok(Self::Flight(address, flight::Access::of(matches)?))
             }
             #[cfg(not(feature = "flight"))]
-            Place::Flight => Err(flight::left_out()),
+            NamedEnd::Flight => Err(flight::left_out()),
         }
     }
 
     /// Looks what is there, and opens what takes bytes as they come.
-    pub(super) fn find(&self) -> Outcome<Found> {
+    pub(super) fn find(&self) -> Outcome<FoundOutput> {
         match self {
-            Self::File { path, replaces, .. } => Output::find(path, *replaces).map(Found::File),
+            Self::File { path, replaces, .. } => {
+                Output::find(path, *replaces).map(FoundOutput::File)
+            }
             #[cfg(feature = "flight")]
-            Self::Flight(..) | Self::Nowhere => Ok(Found::Other),
+            Self::Flight(..) | Self::Nowhere => Ok(FoundOutput::Other),
         }
     }
 
@@ -138,7 +140,7 @@ impl fmt::Display for Target {
 }
 
 /// What a name stands for.
-enum Place {
+enum NamedEnd {
     File(PathBuf),
     #[cfg(feature = "flight")]
     Flight(flight::Address),
@@ -146,7 +148,7 @@ enum Place {
     Flight,
 }
 
-impl Place {
+impl NamedEnd {
     fn of(name: &Path) -> Outcome<Self> {
         let Some(text) = name.to_str() else { return Ok(Self::File(name.to_owned())) };
         if flight::split_address(text).is_some() {
@@ -168,13 +170,13 @@ impl Place {
 }
 
 /// An output that was looked for.
-pub(super) enum Found {
+pub(super) enum FoundOutput {
     File(Output),
     #[cfg(feature = "flight")]
     Other,
 }
 
-impl Found {
+impl FoundOutput {
     /// Whether the copy takes the place of what the command prints.
     pub(super) fn is_stdout(&self) -> bool {
         match self {
@@ -278,8 +280,8 @@ mod tests {
 
     #[test]
     fn a_name_is_a_path_unless_it_is_an_address() {
-        let path = |name: &str| match Place::of(Path::new(name)) {
-            Ok(Place::File(path)) => path,
+        let path = |name: &str| match NamedEnd::of(Path::new(name)) {
+            Ok(NamedEnd::File(path)) => path,
             _ => panic!("{name}"),
         };
         for (name, expected) in [
@@ -294,9 +296,9 @@ mod tests {
         ] {
             assert_eq!(path(name), Path::new(expected), "{name}");
         }
-        assert!(!matches!(Place::of(Path::new("flight://host:1/x")), Ok(Place::File(_))));
+        assert!(!matches!(NamedEnd::of(Path::new("flight://host:1/x")), Ok(NamedEnd::File(_))));
         for name in ["file:", "file://host/a"] {
-            assert!(Place::of(Path::new(name)).is_err(), "{name}");
+            assert!(NamedEnd::of(Path::new(name)).is_err(), "{name}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `arrow-device copy`: a file through devices into another file. Either may be a flight of a server.
+//! `arrow-device copy`: a file through devices into another file. Either may be a flight of a
+//! server.
 //!
 //! One thread reads and sums up, the calling one does all else: each device hands the batches on as
 //! a C device stream, the sum of what comes out of the last one has to be that of what went in, and

@@ -1,5 +1,5 @@
-//! `arrow-device fetch`: what a server of Arrow Flight has, and one of its flights, onto a device and
-//! into a file.
+//! `arrow-device fetch`: what a server of Arrow Flight has, and one of its flights, onto a device
+//! and into a file.
 
 #[cfg(feature = "flight")]
 mod list;
