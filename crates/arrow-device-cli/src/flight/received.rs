@@ -33,8 +33,8 @@ fn open_on(connection: Connection, address: &Address, name: &str) -> Outcome<Ope
     };
     let schema = connection.runtime.block_on(first.schema())?;
     let arrays = Some(first.arrays());
-    let flight = Flight { connection, schema: schema.clone(), arrays, tickets };
-    Ok(OpenedFile { schema, position: Position::default(), batches: Box::new(flight) })
+    let parts = Parts { connection, schema: schema.clone(), arrays, tickets };
+    Ok(OpenedFile { schema, position: Position::default(), batches: Box::new(parts) })
 }
 
 type Reader = FlightReader<Streaming<FlightData>>;
@@ -46,7 +46,7 @@ fn ask(connection: &Connection, ticket: Ticket) -> Result<Reader> {
 }
 
 /// The batches of all tickets, one after the other.
-struct Flight {
+struct Parts {
     connection: Connection,
     schema: Schema,
     /// Those of the ticket that is being read. `None` after an error.
@@ -54,7 +54,7 @@ struct Flight {
     tickets: IntoIter<Ticket>,
 }
 
-impl Flight {
+impl Parts {
     fn read(&mut self, arrays: &mut FlightArrays<Streaming<FlightData>>) -> Result<Option<Batch>> {
         loop {
             if let Some(array) = self.connection.runtime.block_on(arrays.next()) {
@@ -71,7 +71,7 @@ impl Flight {
     }
 }
 
-impl Iterator for Flight {
+impl Iterator for Parts {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Self::Item> {
