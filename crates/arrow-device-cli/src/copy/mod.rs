@@ -47,9 +47,9 @@ Examples:
 
 A file is written beside its place under another name, and moved there when it is complete and every batch has
 come out of the devices as it went in. An older file of that name stays until then, and the new one has its mode
-and its owner; links are followed. A pipe, a device and `-` take the batches as they come. A server of Flight gets either
-all batches or an error; `arrow-device fetch --help` says more of servers. A file whose name looks like an address is
-named with its folder, as in ./file:x.arrow.";
+and its owner; links are followed. A pipe, a device and `-` take the batches as they come. A server of Flight gets
+all batches or an error; `arrow-device fetch --help` says more of servers. A file whose name looks like an address
+is named with its folder, as in ./file:x.arrow.";
 
 pub(crate) fn command() -> Command {
     let file =
@@ -58,7 +58,7 @@ pub(crate) fn command() -> Command {
         .about("Copy a Parquet or Arrow file or a flight, as a device stream through the devices named")
         .after_help(EXAMPLES)
         .arg(file("INPUT").required(true).help(
-                "A Parquet file, an Arrow file, or an Arrow stream; `-` is the standard input; flight://HOST:PORT/NAME is a flight",
+                "A Parquet or Arrow file, or an Arrow stream; `-` is the standard input; or flight://HOST:PORT/NAME",
             ))
         .arg(
             file("OUTPUT").required(true).help(
