@@ -84,12 +84,12 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Messages, for as long as which a call counts.
-struct Counted {
+struct Permitted {
     messages: Answers<FlightData>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Stream for Counted {
+impl Stream for Permitted {
     type Item = Result<FlightData, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -160,7 +160,7 @@ impl FlightService for Service {
         let flight = self.find(&String::from_utf8_lossy(&request.get_ref().ticket))?;
         let permit = self.permit().await?;
         let messages = messages(flight).await?;
-        Ok(Response::new(Box::pin(Counted { messages, _permit: permit })))
+        Ok(Response::new(Box::pin(Permitted { messages, _permit: permit })))
     }
 
     async fn do_put(
