@@ -46,6 +46,13 @@ impl Failure {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
+    /// The same, where the other side of a connection failed. A pipe that broke there is no reader
+    /// of this command's output who has seen enough.
+    #[cfg(feature = "files")]
+    pub(crate) fn of_peer(self) -> Self {
+        Self { is_broken_pipe: false, ..self }
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.exit_code)
     }
@@ -106,5 +113,12 @@ mod tests {
         let text = failure.to_string();
         assert!(text.starts_with("out.arrow: ") && text.contains("the disk is full"), "{text}");
         assert_eq!(text.lines().count(), 1);
+    }
+
+    #[cfg(feature = "files")]
+    #[test]
+    fn a_pipe_that_broke_at_a_peer_is_a_failure() {
+        let broken = || Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)).during("out");
+        assert!(broken().is_broken_pipe() && !broken().of_peer().is_broken_pipe());
     }
 }

@@ -6,11 +6,14 @@
 //! arrow-device inspect data.parquet --device opencl   where the buffers of the first batch lie
 //! arrow-device copy in.parquet out.arrow --through opencl:0,cpu
 //! arrow-device share data.parquet --socket ./data     for other processes, without a copy
+//! arrow-device serve data.parquet                     for clients of Arrow Flight
+//! arrow-device fetch flight://127.0.0.1:8815/data.parquet -o data.arrow
 //! arrow-device check --producer ./libmine.so:produce  whether a library keeps to the interface
 //! ```
 //!
-//! `inspect`, `copy` and `share` need the feature `files`, `check` the feature `check`, which are
-//! not on by default: `cargo install arrow-device-cli --features files,check`.
+//! `inspect`, `copy` and `share` need the feature `files`; `serve`, `fetch` and flights in `copy`
+//! need the feature `flight`, which has `files` in it; and `check` needs the feature `check`. None
+//! of them is on by default: `cargo install arrow-device-cli --features check,flight`.
 //!
 //! # How it is built
 //!
@@ -25,11 +28,16 @@ mod copy;
 mod demo;
 mod devices;
 mod failure;
+mod fetch;
 mod files;
+mod flight;
 mod inspect;
 mod json;
+mod serve;
 mod share;
 mod shells;
+#[cfg(feature = "files")]
+mod signals;
 mod table;
 mod units;
 
@@ -52,6 +60,8 @@ const COMMANDS: &[Subcommand] = &[
     (inspect::command, inspect::run),
     (copy::command, copy::run),
     (share::command, share::run),
+    (serve::command, serve::run),
+    (fetch::command, fetch::run),
     (bench::command, bench::run),
     (check::command, check::run),
     (shells::completions, shells::complete),
@@ -66,6 +76,8 @@ Examples:
   arrow-device inspect data.parquet --device opencl   where the buffers of the first batch lie, as text
   arrow-device copy in.parquet out.arrow --through opencl:0,cpu
   arrow-device share data.parquet --socket ./data     for other processes, which use it without a copy
+  arrow-device serve data.parquet                     for clients of Arrow Flight
+  arrow-device fetch flight://127.0.0.1:8815/data.parquet -o data.arrow
   arrow-device check --producer ./libmine.so:produce  whether a library of yours keeps to the interface
 
 Environment:
@@ -77,7 +89,10 @@ Environment:
   ARROW_DEVICE_VPI_DESIGN, ARROW_DEVICE_VPI_CONNECT, ARROW_DEVICE_VPI_MODULE, ARROW_DEVICE_VPI_SOCKET
        the Verilog sources of simulated hardware, the socket of a simulator that runs, the path of the VPI module for
        simulators, and what the module is told of where to listen
-  These are of the environment and no flags, because backends read them in every program that has them.
+  ARROW_DEVICE_FLIGHT_TOKEN
+       the token of `serve`, `fetch` and `copy`, where no file is named that has it
+  Those of backends are no flags, because backends read them in every program that has them; and the token is none,
+  because everybody on a machine can read the arguments of a process.
 
 Exit codes:
   0    it is done

@@ -21,6 +21,11 @@
 //! | send and receive | `exchange` |
 //! | answer `do_get`, in a server | `FlightMessages::new(..).statuses()` |
 //! | read what `do_put` and `do_exchange` receive, in a server | `FlightReader::new` |
+//!
+//! Flight SQL is Flight with tickets of its own: the result of a statement is got with `get`
+//! through `FlightSqlServiceClient::inner_mut`, and a `FlightSqlService` answers
+//! `do_get_statement` with `FlightMessages`. The example `flight_sql` has both, each on a device.
+//!
 #![cfg_attr(feature = "flight-60", doc = "")]
 #![cfg_attr(feature = "flight-60", doc = "```")]
 #![cfg_attr(not(feature = "flight-60"), doc = "```ignore")]

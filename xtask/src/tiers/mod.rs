@@ -4,6 +4,7 @@
 //! missing is skipped with its reason, unless the run is strict: then a tool that could be
 //! installed must be there.
 
+mod features;
 mod room;
 mod table;
 

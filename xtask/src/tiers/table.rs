@@ -4,6 +4,7 @@
 //! takes minutes and has found nothing for long, or repeats for every test what a row of `--all`
 //! does for the tests that need it most.
 
+use super::features;
 use crate::setup::{self, Tool};
 use crate::shell;
 
@@ -110,7 +111,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "--exclude=arrow-device-flight",
             // It runs nightly Rust: see `public interface`.
             "--exclude=public-interface",
-            "--all-features",
+            features::OF_FIRST,
             "--no-fail-fast",
         ],
         kind: Kind::Tests,
@@ -154,17 +155,19 @@ pub(crate) const TIERS: &[Tier] = &[
     },
     Tier {
         name: "flight",
-        purpose: "arrays over Flight on loopback, with arrow-flight and pyarrow on the other side",
+        purpose: "arrays over Flight on loopback, in the library and in the command, with arrow-flight and pyarrow on the \
+                  other side",
         // It builds three majors of arrow-flight. The first tier reads and writes the same messages
-        // with `arrow-device-ipc`.
+        // with `arrow-device-ipc`, and tests what else the command does.
         when: When::Everything,
         needs: &[],
-        gains_from: &[setup::PEER_WHEELS, setup::GOLDEN_FILES],
+        gains_from: &[setup::PEER_WHEELS, setup::GOLDEN_FILES, setup::OPENCL],
         variables: &[],
         command: &[
             "cargo",
             "test",
             "--package=arrow-device-flight",
+            "--package=arrow-device-cli",
             "--all-features",
             "--no-fail-fast",
         ],
@@ -602,7 +605,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "--exclude=arrow-device-datafusion",
             "--exclude=arrow-device-flight",
             "--exclude=public-interface",
-            "--all-features",
+            features::OF_FIRST,
             "--test=large",
         ],
         kind: Kind::Tests,

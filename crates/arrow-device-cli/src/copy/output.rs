@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::files;
 
 /// What the name of an output stands for.
-pub(super) enum Output {
+pub(crate) enum Output {
     /// Takes bytes as they come.
     Stream { file: File, is_stdout: bool },
     /// A file, which may be there already.
@@ -18,7 +18,7 @@ pub(super) enum Output {
 }
 
 /// Where a file will be.
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The file itself, behind all links.
     target: PathBuf,
     /// The file that is there.
@@ -30,11 +30,12 @@ pub(super) struct Place {
 impl Output {
     /// Looks what a name stands for, and opens what takes bytes as they come. A pipe is waited for
     /// until somebody reads.
-    pub(super) fn find(path: &Path, replaces: bool) -> Outcome<Self> {
+    pub(crate) fn find(path: &Path, replaces: bool) -> Outcome<Self> {
         Self::look(path, replaces).map_err(|failure| failure.during(path.display()))
     }
 
-    fn look(path: &Path, replaces: bool) -> Outcome<Self> {
+    /// The same, with failures that do not tell the path.
+    pub(crate) fn look(path: &Path, replaces: bool) -> Outcome<Self> {
         if files::is_terminals_side(path) {
             return Ok(Self::Stream { file: files::stdout()?, is_stdout: true });
         }
@@ -80,7 +81,7 @@ impl Output {
 
     /// Makes the file that is written to: a partial one, which takes the output's name at the end,
     /// where the output is a file.
-    pub(super) fn begin(self) -> Outcome<Started> {
+    pub(crate) fn begin(self) -> Outcome<Started> {
         Ok(match self {
             Self::Stream { file, .. } => Started { file, partial: None },
             Self::Place(place) => {
@@ -92,19 +93,19 @@ impl Output {
 }
 
 /// An output that is being written. A file that is dropped before its end is removed.
-pub(super) struct Started {
+pub(crate) struct Started {
     file: File,
     partial: Option<Partial>,
 }
 
 impl Started {
     /// The file, to be written.
-    pub(super) fn file(&self) -> Outcome<File> {
+    pub(crate) fn file(&self) -> Outcome<File> {
         Ok(self.file.try_clone()?)
     }
 
     /// Gives a partial file, whose content is complete, the name of the output.
-    pub(super) fn finish(self, written: File) -> Outcome<()> {
+    pub(crate) fn finish(self, written: File) -> Outcome<()> {
         match self.partial {
             Some(partial) => partial.put_in_place(&written),
             None => Ok(()),

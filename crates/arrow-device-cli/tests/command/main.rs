@@ -6,6 +6,8 @@ mod bench;
 mod check;
 #[cfg(feature = "files")]
 mod copy;
+#[cfg(all(feature = "flight", unix))]
+mod flight;
 #[cfg(all(feature = "cuda", feature = "rocm", target_os = "linux"))]
 mod gpu;
 #[cfg(feature = "files")]

@@ -292,8 +292,19 @@ fn options_of(command: &str) -> Vec<String> {
     words.collect()
 }
 
-const COMMANDS: [&str; 9] =
-    ["demo", "devices", "inspect", "copy", "share", "bench", "check", "completions", "manual"];
+const COMMANDS: [&str; 11] = [
+    "demo",
+    "devices",
+    "inspect",
+    "copy",
+    "share",
+    "serve",
+    "fetch",
+    "bench",
+    "check",
+    "completions",
+    "manual",
+];
 
 #[test]
 fn shells_complete_every_command_and_every_option() {
@@ -375,6 +386,24 @@ fn a_build_that_reads_no_files_says_how_to_get_one_that_does() {
     for arguments in [&["copy", "a.arrow", "b.arrow"][..], &["inspect", "a.arrow"]] {
         let complaint = complaint(arguments, 1);
         assert!(complaint.contains("build it with `--features files`"), "{complaint}");
+    }
+}
+
+#[cfg(not(feature = "flight"))]
+#[test]
+fn a_build_that_speaks_no_flight_says_how_to_get_one_that_does() {
+    let mut asked = vec![
+        &["serve", "a.arrow"][..],
+        &["fetch", "flight://127.0.0.1:8815"],
+        &["fetch", "flight://127.0.0.1:8815", "a.arrow", "-o", "b.arrow"],
+    ];
+    if cfg!(feature = "files") {
+        asked.push(&["copy", "flight://127.0.0.1:8815/a.arrow", "b.arrow"]);
+        asked.push(&["copy", "a.arrow", "flight://127.0.0.1:8815/b.arrow"]);
+    }
+    for arguments in asked {
+        let complaint = complaint(arguments, 1);
+        assert!(complaint.contains("build it with `--features flight`"), "{complaint}");
     }
 }
 

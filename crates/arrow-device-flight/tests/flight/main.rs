@@ -6,5 +6,6 @@ mod broken;
 mod calls;
 mod foreign;
 mod server;
+mod sql;
 mod support;
 mod target;

@@ -1,0 +1,263 @@
+//! The server itself.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arrow_device_ipc::ReadOptions;
+use arrow_flight_60::flight_service_server::FlightServiceServer;
+use clap::ArgMatches;
+use tokio::runtime::Builder;
+use tokio::sync::Semaphore;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::{Request, Status};
+
+use super::flights::{Flight, Flights};
+use super::inbox::Inbox;
+use super::service::{AT_ONCE, Service};
+use crate::backends::{self, Name, Opened};
+use crate::failure::{Failure, Outcome};
+use crate::flight::{self, percent_encoded};
+use crate::json::Json;
+use crate::{signals, units};
+
+/// How often somebody looks whether the server is to end.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// How often a connection that says nothing is asked whether its other side is there.
+const ALIVE: Duration = Duration::from_secs(30);
+
+/// What a server is told on its start.
+struct Settings {
+    token: Option<String>,
+    identity: Option<Identity>,
+    max_message: usize,
+    inbox: Option<Arc<Inbox>>,
+}
+
+pub(super) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
+    let settings = Settings::of(matches)?;
+    let name = matches.get_one::<String>("device");
+    let opened = name.map(|name| backends::open(Name::parse(name)?)).transpose()?;
+    let flights = Arc::new(Flights::default());
+    let mut given = Vec::new();
+    for path in matches.get_many::<PathBuf>("FILE").unwrap_or_default() {
+        let flight = Flight::open(path, opened.as_ref())?;
+        given.push(flight.name.clone());
+        flights.add(flight)?;
+    }
+    let place = matches.get_one::<String>("listen").map_or("", String::as_str);
+    let listener = listen(place).map_err(|failure| failure.during(place))?;
+    let scheme = if settings.identity.is_some() { "flight+tls" } else { "flight" };
+    let server = Told { address: format!("{scheme}://{}", listener.local_addr()?), flights, given };
+
+    let stopped = signals::watch()?;
+    let device = opened.as_ref().map(|opened| opened.name.to_string());
+    if matches.get_flag("json") {
+        writeln!(out, "{}", server.to_json(device, &settings))?;
+    } else {
+        server.tell(device, out)?;
+    }
+    // Whoever reads this may connect now.
+    out.flush()?;
+    serve(listener, server.flights, settings, &stopped)?;
+
+    arrow_device::deferred::wait_until_released(Duration::from_secs(10))?;
+    opened.map_or(Ok(()), Opened::finish)?;
+    if stopped.load(Ordering::Relaxed) {
+        return Err(Failure::interrupted("interrupted, and nothing is served any more"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Settings {
+    fn of(matches: &ArgMatches) -> Outcome<Self> {
+        let read = |name| -> Outcome<Option<Vec<u8>>> {
+            let Some(path) = matches.get_one::<PathBuf>(name) else { return Ok(None) };
+            let read = std::fs::read(path);
+            read.map(Some).map_err(|error| Failure::from(error).during(path.display()))
+        };
+        let identity = match (read("tls-cert")?, read("tls-key")?) {
+            (Some(certificate), Some(key)) => Some(Identity::from_pem(certificate, key)),
+            _ => None,
+        };
+        let inbox = matches.get_one::<PathBuf>("put-to").map(|folder| Inbox::open(folder));
+        let mib = matches.get_one::<u32>("max-message").copied().unwrap_or(64);
+        Ok(Self {
+            token: flight::token(matches)?,
+            identity,
+            max_message: (mib as usize) << 20,
+            inbox: inbox.transpose()?.map(Arc::new),
+        })
+    }
+}
+
+/// Takes the first of the addresses of a place that can be had.
+fn listen(place: &str) -> Outcome<TcpListener> {
+    let addresses: Vec<SocketAddr> = match place.to_socket_addrs() {
+        Ok(addresses) => addresses.collect(),
+        Err(error) => {
+            let message = format!("it is no address and port, such as 127.0.0.1:8815 ({error})");
+            return Err(Failure::misuse(message));
+        }
+    };
+    let listener = TcpListener::bind(addresses.as_slice());
+    listener.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => Failure::new(format!(
+            "somebody listens there already; name another port, or 0 ({error})"
+        )),
+        _ => error.into(),
+    })
+}
+
+/// Serves until it is told to stop and the calls that have begun are done.
+fn serve(
+    listener: TcpListener,
+    flights: Arc<Flights>,
+    settings: Settings,
+    stopped: &Arc<AtomicBool>,
+) -> Outcome<()> {
+    let permits = Arc::new(Semaphore::new(AT_ONCE));
+    let unpacked = 16 * settings.max_message as u64;
+    let service = Service {
+        flights,
+        inbox: settings.inbox,
+        options: ReadOptions::new().validate(true).max_unpacked(unpacked),
+        permits: permits.clone(),
+    };
+    let service = FlightServiceServer::new(service).max_decoding_message_size(settings.max_message);
+    let expected = settings.token.map(|token| format!("Bearer {token}"));
+    let check = move |request: Request<()>| check(request, expected.as_deref());
+    let service = InterceptedService::new(service, check);
+
+    // Each call that moves data has a thread that reads or writes its file.
+    let threads = 2 * AT_ONCE;
+    let runtime = Builder::new_multi_thread();
+    let runtime =
+        { runtime }.worker_threads(2).max_blocking_threads(threads).enable_all().build()?;
+    let served = runtime.block_on(async {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let incoming = incoming.with_keepalive(Some(ALIVE));
+        let mut server = Server::builder();
+        if let Some(identity) = settings.identity {
+            server = server.tls_config(ServerTlsConfig::new().identity(identity))?;
+        }
+        let until = async {
+            while !stopped.load(Ordering::Relaxed) {
+                tokio::time::sleep(PATIENCE).await;
+            }
+            let busy = AT_ONCE.saturating_sub(permits.available_permits()) as u64;
+            if busy > 0 {
+                let calls = units::counted(busy, "call", "calls");
+                // There is nobody to tell if this fails.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "arrow-device: {calls} will be done first; a second signal ends it at once"
+                );
+            }
+        };
+        server.add_service(service).serve_with_incoming_shutdown(incoming, until).await?;
+        Ok(())
+    });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    served
+}
+
+/// Refuses a call without the token.
+fn check(request: Request<()>, expected: Option<&str>) -> Result<Request<()>, Status> {
+    let Some(expected) = expected else { return Ok(request) };
+    let sent = request.metadata().get("authorization").map(|sent| sent.as_bytes());
+    match sent {
+        Some(sent) if is_same(sent, expected.as_bytes()) => Ok(request),
+        Some(_) => Err(Status::unauthenticated("the token is another one")),
+        None => Err(Status::unauthenticated("a token is needed")),
+    }
+}
+
+/// Whether two texts are the same, in a time that does not depend on where they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other));
+    one.len() == other.len() && std::hint::black_box(differences) == 0
+}
+
+/// What is said of a server that runs.
+struct Told {
+    address: String,
+    flights: Arc<Flights>,
+    /// The names, in the order in which the files were given.
+    given: Vec<String>,
+}
+
+impl Told {
+    fn tell(&self, device: Option<String>, out: &mut dyn Write) -> Outcome<()> {
+        for flight in self.given.iter().filter_map(|name| self.flights.get(name)) {
+            let columns = units::counted(flight.schema.columns().len() as u64, "column", "columns");
+            let held = match (&flight.held, &device) {
+                (Some(held), Some(device)) => format!(
+                    ", {} in {} on {device}",
+                    units::counted(flight.rows().unwrap_or(0), "row", "rows"),
+                    units::counted(held.len() as u64, "batch", "batches")
+                ),
+                _ => String::new(),
+            };
+            writeln!(out, "{}: {columns}{held}", flight.path.display())?;
+        }
+        writeln!(out, "{}", self.address)?;
+        Ok(())
+    }
+
+    fn to_json(&self, device: Option<String>, settings: &Settings) -> Json {
+        let flights = self.given.iter().filter_map(|name| self.flights.get(name));
+        Json::Object(vec![
+            ("address", self.address.as_str().into()),
+            ("device", Json::or_null(device)),
+            ("token", settings.token.is_some().into()),
+            ("tls", settings.identity.is_some().into()),
+            ("takes_flights", settings.inbox.is_some().into()),
+            (
+                "flights",
+                Json::list(flights, |flight| {
+                    let address = format!("{}/{}", self.address, percent_encoded(&flight.name));
+                    Json::Object(vec![
+                        ("name", flight.name.as_str().into()),
+                        ("source", flight.path.display().to_string().into()),
+                        ("address", address.into()),
+                        ("columns", flight.schema.columns().len().into()),
+                        ("batches", Json::or_null(flight.held.as_ref().map(Vec::len))),
+                        ("rows", Json::or_null(flight.rows())),
+                    ])
+                }),
+            ),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_needs_the_token_if_there_is_one() {
+        let with = |header: Option<&str>, expected: Option<&str>| {
+            let mut request = Request::new(());
+            if let Some(header) = header {
+                request.metadata_mut().insert("authorization", header.parse().unwrap());
+            }
+            check(request, expected).is_ok()
+        };
+        assert!(with(None, None) && with(Some("Bearer x"), None));
+        assert!(with(Some("Bearer x"), Some("Bearer x")));
+        for header in
+            [None, Some(""), Some("x"), Some("Bearer y"), Some("Bearer xx"), Some("Bearer ")]
+        {
+            assert!(!with(header, Some("Bearer x")), "{header:?}");
+        }
+    }
+}
