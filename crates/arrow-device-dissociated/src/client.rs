@@ -131,6 +131,10 @@ pub struct Client {
     is_over: bool,
 }
 
+/// How long the client waits before it looks again for what is to be told. Another thread may free
+/// memory meanwhile, and find no room in the transport; and the server may wait for that memory.
+const TURN: Duration = Duration::from_millis(100);
+
 /// The connection, and what is to be told.
 #[derive(Debug)]
 struct Link {
@@ -279,7 +283,8 @@ impl Client {
             }
             self.link.tell();
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            match self.link.transport.receive(self.options.largest, left)? {
+            let turn = left.map_or(TURN, |left| left.min(TURN));
+            match self.link.transport.receive(self.options.largest, Some(turn))? {
                 Received::Message(message) => {
                     self.incoming.take(message)?;
                     let is_late = left.is_some_and(|left| left.is_zero());
@@ -287,6 +292,7 @@ impl Client {
                         return Err(too_late(self.incoming.missing()));
                     }
                 }
+                Received::Nothing if left.is_none_or(|left| left > turn) => {}
                 Received::Nothing => return Err(too_late(self.incoming.missing())),
                 Received::End => {
                     let missing = self.incoming.missing();

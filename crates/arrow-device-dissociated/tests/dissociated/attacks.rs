@@ -3,15 +3,17 @@
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use arrow_device::driver::MemoryHandle;
-use arrow_device::{Array, ArrayStream, Batch, DataType, Device, DeviceType, ErrorKind, Result};
+use arrow_device::{
+    Array, ArrayStream, Batch, DataType, Device, DeviceType, Error, ErrorKind, Result,
+};
 use arrow_device_dissociated::{
-    BodyKind, BodyTag, Client, ClientOptions, Location, Message, Received, Region, Server,
-    ServerOptions, Transport, UnixTransport,
+    BodyKind, BodyTag, Client, ClientOptions, LocalTransport, Location, Message, Received, Region,
+    Server, ServerOptions, Transport, UnixTransport,
 };
 use arrow_device_ipc::{Encoder, WriteOptions};
 use arrow_device_testkit::process::{alone, descriptors, forked};
@@ -172,4 +174,61 @@ fn a_child_of_fork_reads_nothing_of_its_parents_stream() {
         drop(came);
         serving.join().unwrap().unwrap();
     });
+}
+
+/// A transport without room for the first message that frees memory. Tells when it is asked to wait
+/// for a message, once this is wanted.
+#[derive(Debug)]
+struct Full {
+    inner: LocalTransport,
+    is_full: AtomicBool,
+    is_wanted: Arc<AtomicBool>,
+    waits: mpsc::Sender<()>,
+}
+
+impl Transport for Full {
+    fn send(&self, message: &Message, timeout: Option<Duration>) -> Result<()> {
+        if message.tag == Some(2) && self.is_full.swap(false, Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::NotReady, "no room"));
+        }
+        self.inner.send(message, timeout)
+    }
+
+    fn receive(&self, most: u64, timeout: Option<Duration>) -> Result<Received> {
+        if self.is_wanted.load(Ordering::SeqCst) {
+            let _ = self.waits.send(());
+        }
+        self.inner.receive(most, timeout)
+    }
+
+    fn carries_memory(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn memory_that_another_thread_frees_while_the_client_waits_is_told_once_there_is_room() {
+    let host = Device::host();
+    let location = Location::new("local:").sharing(&host);
+    let (here, there) = LocalTransport::pair();
+    let options = sharing(&host).most_kept(0);
+    let serving = serving(here, &location, options, vec![batch(20), batch(30)]);
+    let (waits, waiting) = mpsc::channel();
+    let is_wanted = Arc::new(AtomicBool::new(false));
+    let is_full = AtomicBool::new(true);
+    let there = Full { inner: there, is_full, is_wanted: is_wanted.clone(), waits };
+    let options = opening(&host).patience(Some(Duration::from_secs(10)));
+    let mut client = Client::request(there, &location, b"", options).unwrap();
+    let first = client.next().unwrap().unwrap();
+    is_wanted.store(true, Ordering::SeqCst);
+    let dropping = std::thread::spawn(move || {
+        waiting.recv().unwrap();
+        drop(first);
+    });
+    // The server waits for the first batch to be freed.
+    assert_eq!(client.next().unwrap().unwrap().row_count(), 30);
+    assert!(client.next().is_none());
+    dropping.join().unwrap();
+    drop(client);
+    serving.join().unwrap().unwrap();
 }
