@@ -20,8 +20,10 @@ export const WEBGPU = 15;
 
 /** More levels than this are taken for a circle of pointers. */
 const MAX_DEPTH = 64;
-/** More nodes, or more buffers of one node, are refused. */
+/** More nodes of a tree, or more buffers of one node, are refused. */
 const MAX_COUNT = 1 << 20;
+/** More bytes of texts and metadata of a tree are refused. */
+const MAX_BYTES = 1 << 26;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -38,20 +40,31 @@ function count(view, at, what) {
   return value;
 }
 
-function text(memory, address) {
+/** What a tree may still have. A node that is reached on many ways counts each time, because it is read each time. */
+const limits = () => ({ nodes: MAX_COUNT, buffers: 4 * MAX_COUNT, bytes: MAX_BYTES });
+
+function spend(left, what, count) {
+  left[what] -= count;
+  if (left[what] < 0) throw new RangeError(`structs have too many ${what}`);
+  return count;
+}
+
+function text(memory, address, left) {
   if (address === 0) return "";
   const bytes = new Uint8Array(memory.buffer);
   const end = bytes.indexOf(0, address);
   if (end < 0) throw new RangeError("a text has no end");
+  spend(left, "bytes", end - address);
   return decoder.decode(bytes.slice(address, end));
 }
 
 /** The bytes of encoded metadata, `null` where there is none. */
-function metadata(memory, address) {
+function metadata(memory, address, left) {
   if (address === 0) return null;
   const view = new DataView(memory.buffer);
   let end = address + 4;
-  for (let left = 2 * count32(view, address); left > 0; left--) end += 4 + count32(view, end);
+  for (let parts = 2 * count32(view, address); parts > 0; parts--) end += 4 + count32(view, end);
+  spend(left, "bytes", end - address);
   return new Uint8Array(memory.buffer).slice(address, end);
 }
 
@@ -72,24 +85,26 @@ function checkDepth(depth) {
 }
 
 /** Reads the tree of an `ArrowSchema`. */
-export function readSchema(memory, address, depth = 0) {
+export function readSchema(memory, address, depth = 0, left = limits()) {
   checkDepth(depth);
   const view = new DataView(memory.buffer);
   const word = (at) => view.getUint32(address + at, true);
   if (address === 0 || word(SCHEMA.release) === 0) throw new RangeError("a schema is missing or released");
-  const below = (child) => readSchema(memory, child, depth + 1);
+  const below = (child) => readSchema(memory, child, depth + 1, left);
+  const children = spend(left, "nodes", count(view, address + SCHEMA.count, "children"));
+  if (word(SCHEMA.dictionary) !== 0) spend(left, "nodes", 1);
   return {
-    format: text(memory, word(SCHEMA.format)),
-    name: text(memory, word(SCHEMA.name)),
-    metadata: metadata(memory, word(SCHEMA.metadata)),
+    format: text(memory, word(SCHEMA.format), left),
+    name: text(memory, word(SCHEMA.name), left),
+    metadata: metadata(memory, word(SCHEMA.metadata), left),
     flags: Number(view.getBigInt64(address + SCHEMA.flags, true)),
-    children: pointers(view, word(SCHEMA.children), count(view, address + SCHEMA.count, "children")).map(below),
+    children: pointers(view, word(SCHEMA.children), children).map(below),
     dictionary: word(SCHEMA.dictionary) === 0 ? null : below(word(SCHEMA.dictionary)),
   };
 }
 
 /** Reads the tree of an `ArrowArray` with this schema. Buffers are numbers, 0 where there is none. */
-export function readArray(memory, address, schema, depth = 0) {
+export function readArray(memory, address, schema, depth = 0, left = limits()) {
   checkDepth(depth);
   const view = new DataView(memory.buffer);
   const word = (at) => view.getUint32(address + at, true);
@@ -99,14 +114,15 @@ export function readArray(memory, address, schema, depth = 0) {
   if (children.length !== schema.children.length || (dictionary === 0) !== (schema.dictionary === null)) {
     throw new RangeError(`an array of the format ${schema.format} has other children than its schema`);
   }
-  const buffers = pointers(view, word(ARRAY.buffers), count(view, address + ARRAY.bufferCount, "buffers"));
+  const bufferCount = spend(left, "buffers", count(view, address + ARRAY.bufferCount, "buffers"));
+  const buffers = pointers(view, word(ARRAY.buffers), bufferCount);
   return {
     length: number(view, address + ARRAY.length, "length"),
     nullCount: number(view, address + ARRAY.nullCount, "count of nulls"),
     offset: number(view, address + ARRAY.offset, "offset"),
     ...withoutSizes(view, schema, buffers),
-    children: children.map((child, index) => readArray(memory, child, schema.children[index], depth + 1)),
-    dictionary: dictionary === 0 ? null : readArray(memory, dictionary, schema.dictionary, depth + 1),
+    children: children.map((child, index) => readArray(memory, child, schema.children[index], depth + 1, left)),
+    dictionary: dictionary === 0 ? null : readArray(memory, dictionary, schema.dictionary, depth + 1, left),
   };
 }
 

@@ -314,6 +314,30 @@ const TESTS = {
     await attempt("Offset is outside", (structs) => set(structs, 44, 0xfffffff0));
   },
 
+  async "a schema whose nodes are reached on a million ways is refused"() {
+    const memory = new WebAssembly.Memory({ initial: 1 });
+    const view = new DataView(memory.buffer);
+    const [levels, device, at] = [30, 512, (level) => 1024 + 64 * level];
+    for (let level = 0; level < levels; level++) {
+      // Both children of a node are the next node.
+      const table = 8192 + 8 * level;
+      view.setUint32(at(level), 256, true);
+      view.setBigInt64(at(level) + 24, level + 1 < levels ? 2n : 0n, true);
+      view.setUint32(at(level) + 32, table, true);
+      view.setUint32(table, at(level + 1), true);
+      view.setUint32(table + 4, at(level + 1), true);
+      view.setUint32(at(level) + 40, 1, true);
+    }
+    view.setInt32(device + 72, 15, true);
+    const module = { gpu: null, deviceId: 0, memory, buffers: new BufferTable() };
+    try {
+      carry({ module, schema: at(0), array: device }, module);
+    } catch (error) {
+      return check(error instanceof RangeError && error.message.includes("too many nodes"), String(error));
+    }
+    throw new Error("the schema was read");
+  },
+
   async "a lost device rejects what is under way, and what comes later"() {
     const { device, gpu } = await counted();
     const bytes = tableToIPC(tableFromArrays({ n: new Int32Array(1 << 20) }));

@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrow_device::driver::{HostAccess, MemoryHandle};
+use arrow_device::driver::{HostAccess, MemoryHandle, PerProcess};
 use arrow_device::{
     ArrayStream, Batch, Buffer, DataType, Device, Error, ErrorKind, Queue, Result, Schema,
 };
@@ -131,14 +131,26 @@ pub struct Client {
     is_over: bool,
 }
 
+/// How long the client waits before it looks again for what is to be told. Another thread may free
+/// memory meanwhile, and find no room in the transport; and the server may wait for that memory.
+const TURN: Duration = Duration::from_millis(100);
+
 /// The connection, and what is to be told.
 #[derive(Debug)]
 struct Link {
     transport: Box<dyn Transport>,
     free_data: Option<u64>,
     freed: Mutex<Vec<u64>>,
-    /// A child of `fork` tells nothing.
-    process: u32,
+    /// A child of `fork` tells nothing, and receives nothing of what its parent waits for.
+    process: usize,
+}
+
+/// A value that each process has at an address of its own, also a child of `fork` that has the
+/// number of its parent, in a namespace.
+static PROCESS: PerProcess<u8> = PerProcess::new(0);
+
+fn this_process() -> usize {
+    std::ptr::from_ref(PROCESS.get()).addr()
 }
 
 /// The addresses of a body, which are freed when this is dropped.
@@ -156,7 +168,7 @@ impl Link {
     /// Tells which addresses are free, as far as the transport has room at once.
     fn tell(&self) {
         let Some(tag) = self.free_data else { return };
-        if self.process != std::process::id() {
+        if self.process != this_process() {
             return;
         }
         // Another thread that tells takes in what is added meanwhile.
@@ -213,7 +225,7 @@ impl Client {
         transport.send(&request, options.patience)?;
         let device = options.devices.iter().find(|device| location.is_domain_of(device)).cloned();
         let (freed, free_data) = (Mutex::default(), location.free_data);
-        let (transport, process) = (Box::new(transport), std::process::id());
+        let (transport, process) = (Box::new(transport), this_process());
         let link = Arc::new(Link { transport, free_data, freed, process });
         let mut client = Self {
             link,
@@ -254,7 +266,13 @@ impl Client {
 
     /// Waits for the next message in order, and decodes it. `None` at the end.
     fn decode_next(&mut self) -> Result<Option<Decoded>> {
+        if self.link.process != this_process() {
+            return Err(unsupported("the connection is one of the parent process"));
+        }
         let end = self.options.patience.and_then(|patience| Instant::now().checked_add(patience));
+        // A server that repeats itself without end does not bring the next message.
+        let room = 2 * u64::from(self.options.ahead.messages) + 2;
+        let most_repeated = self.incoming.repeated.saturating_add(room);
         loop {
             match self.incoming.next() {
                 Some(Next::Message { header, body }) => {
@@ -265,8 +283,16 @@ impl Client {
             }
             self.link.tell();
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            match self.link.transport.receive(self.options.largest, left)? {
-                Received::Message(message) => self.incoming.take(message)?,
+            let turn = left.map_or(TURN, |left| left.min(TURN));
+            match self.link.transport.receive(self.options.largest, Some(turn))? {
+                Received::Message(message) => {
+                    self.incoming.take(message)?;
+                    let is_late = left.is_some_and(|left| left.is_zero());
+                    if is_late && self.incoming.repeated > most_repeated {
+                        return Err(too_late(self.incoming.missing()));
+                    }
+                }
+                Received::Nothing if left.is_none_or(|left| left > turn) => {}
                 Received::Nothing => return Err(too_late(self.incoming.missing())),
                 Received::End => {
                     let missing = self.incoming.missing();

@@ -29,6 +29,9 @@ pub(crate) struct AheadLimits {
     pub(crate) bytes: u64,
 }
 
+/// How many regions wait at most. Each may have a descriptor, and a process has few of these.
+const MOST_WAITING_REGIONS: usize = 2 * Message::MOST_REGIONS;
+
 /// The messages of a stream that have come and were not given out.
 #[derive(Debug)]
 pub(crate) struct Incoming {
@@ -40,6 +43,7 @@ pub(crate) struct Incoming {
     end: Option<u64>,
     is_over: bool,
     waiting_bytes: u64,
+    waiting_regions: usize,
     /// How many messages came again.
     pub(crate) repeated: u64,
 }
@@ -72,8 +76,16 @@ impl Incoming {
     }
 
     fn awaiting(next: u64, limits: AheadLimits) -> Self {
-        let (slots, end) = (BTreeMap::new(), None);
-        Self { limits, next, slots, end, is_over: false, waiting_bytes: 0, repeated: 0 }
+        Self {
+            limits,
+            next,
+            slots: BTreeMap::new(),
+            end: None,
+            is_over: false,
+            waiting_bytes: 0,
+            waiting_regions: 0,
+            repeated: 0,
+        }
     }
 
     /// Returns the position of a sequence number, `None` where it was awaited before.
@@ -103,7 +115,7 @@ impl Incoming {
             };
         };
         let tag = BodyTag::from_bits(tag)?;
-        let len = bytes.len() as u64;
+        let (len, count) = (bytes.len() as u64, regions.len());
         let body = match tag.kind {
             BodyKind::Packed if regions.is_empty() => Body::Packed(bytes),
             BodyKind::Packed => return Err(malformed("a packed body comes with memory")),
@@ -117,7 +129,7 @@ impl Incoming {
             return Err(malformed(format!("message {sequence} has no body, and one came")));
         }
         slot.body = Some(body);
-        self.wait_for(len)
+        self.wait_for(len, count)
     }
 
     fn take_header(&mut self, sequence: u32, header: &[u8]) -> Result<()> {
@@ -129,7 +141,7 @@ impl Incoming {
             return Err(malformed(format!("message {sequence} has no body, and one came")));
         }
         (slot.header, slot.has_body) = (Some(header.to_vec()), has_body);
-        self.wait_for(header.len() as u64)
+        self.wait_for(header.len() as u64, 0)
     }
 
     fn take_end(&mut self, sequence: u32) -> Result<()> {
@@ -166,13 +178,18 @@ impl Incoming {
         Ok(Some(slot))
     }
 
-    /// Counts bytes that wait. The message that is awaited always has room.
-    fn wait_for(&mut self, len: u64) -> Result<()> {
+    /// Counts bytes and regions that wait. The message that is awaited always has room.
+    fn wait_for(&mut self, len: u64, regions: usize) -> Result<()> {
         self.waiting_bytes = self.waiting_bytes.saturating_add(len);
+        self.waiting_regions += regions;
         let is_alone = self.slots.keys().all(|position| *position == self.next);
         if self.waiting_bytes > self.limits.bytes && !is_alone {
             let (waiting, most) = (self.waiting_bytes, self.limits.bytes);
             return Err(limited(format!("{waiting} bytes came too early, and {most} may wait")));
+        }
+        if self.waiting_regions > MOST_WAITING_REGIONS && !is_alone {
+            let (waiting, most) = (self.waiting_regions, MOST_WAITING_REGIONS);
+            return Err(limited(format!("{waiting} regions came too early, and {most} may wait")));
         }
         Ok(())
     }
@@ -193,11 +210,14 @@ impl Incoming {
         let slot = self.slots.remove(&self.next)?;
         self.next += 1;
         let header = slot.header?;
-        let body_len = match &slot.body {
-            None => 0,
-            Some(Body::Packed(bytes)) => bytes.len() as u64,
-            Some(Body::Addresses(list, _)) => 16 * (list.buffers.len() as u64 + 1),
+        let (body_len, regions) = match &slot.body {
+            None => (0, 0),
+            Some(Body::Packed(bytes)) => (bytes.len() as u64, 0),
+            Some(Body::Addresses(list, regions)) => {
+                (16 * (list.buffers.len() as u64 + 1), regions.len())
+            }
         };
+        self.waiting_regions -= regions;
         self.waiting_bytes = self.waiting_bytes.saturating_sub(header.len() as u64 + body_len);
         Some(Next::Message { header, body: slot.body })
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use arrow_device::copy::Options;
 use arrow_device::driver::SharedPlace;
-use arrow_device::{ArrayStream, Batch, Device, ErrorKind, Queue, Result, View};
+use arrow_device::{ArrayStream, Batch, Device, Error, ErrorKind, Queue, Result, View};
 use arrow_device_ipc::{Encoder, MessageApart, WriteOptions};
 
 use crate::counts::Counts;
@@ -129,6 +129,9 @@ pub struct Server {
 /// The most bytes of a message of a client.
 const MOST_SAID: u64 = 64 << 10;
 
+/// How many repetitions are passed over before the server goes on.
+const MOST_REPEATED: u64 = 1024;
+
 /// The most bytes of a ticket.
 const MOST_TICKET: usize = 32 << 10;
 
@@ -202,6 +205,7 @@ impl Server {
         is_end: bool,
     ) -> Result<()> {
         let end = self.options.linger.and_then(|linger| Instant::now().checked_add(linger));
+        let most_repeated = self.outgoing.repeated.saturating_add(MOST_REPEATED);
         loop {
             let is_done = holds(&self.outgoing);
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -212,20 +216,30 @@ impl Server {
                     if let Said::Freed(owners) = said {
                         self.counts.freed += owners.len() as u64;
                     }
+                    if self.outgoing.repeated <= most_repeated {
+                        continue;
+                    }
+                    if is_done {
+                        return Ok(());
+                    }
+                    if left.is_some_and(|left| left.is_zero()) {
+                        return Err(self.not_freed());
+                    }
                 }
                 Received::Nothing | Received::End if is_done && is_end => return Ok(()),
                 Received::Nothing if is_done => return Ok(()),
-                Received::Nothing => {
-                    let (kept, bytes) = (self.outgoing.kept(), self.outgoing.kept_bytes());
-                    let message = format!("the client has not freed {kept} bodies, {bytes} bytes");
-                    return Err(too_late(message));
-                }
+                Received::Nothing => return Err(self.not_freed()),
                 Received::End if is_end => return Ok(()),
                 Received::End => {
                     return Err(of_peer("the client has gone before the end of the stream"));
                 }
             }
         }
+    }
+
+    fn not_freed(&self) -> Error {
+        let (kept, bytes) = (self.outgoing.kept(), self.outgoing.kept_bytes());
+        too_late(format!("the client has not freed {kept} bodies, {bytes} bytes"))
     }
 
     fn send_header(&mut self, header: &[u8]) -> Result<u32> {

@@ -156,8 +156,10 @@ fn pair(bytes: &[u8; 16]) -> (u64, u64) {
     (both as u64, (both >> 64) as u64)
 }
 
-/// The most addresses in one message that frees them.
-pub(crate) const MOST_FREED: usize = 4096;
+/// The most addresses in one message that frees them. Linux queues a message of this length on a
+/// Unix socket whole or not at all, also where the socket has the smallest buffer that there is: an
+/// array that is dropped waits for nobody, and half a message would end the connection.
+pub(crate) const MOST_FREED: usize = 256;
 
 pub(crate) fn freed(addresses: &[u64]) -> Vec<u8> {
     addresses.iter().flat_map(|address| address.to_le_bytes()).collect()

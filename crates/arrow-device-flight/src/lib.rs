@@ -14,6 +14,11 @@
 //! tokens, compression and limits of messages are those of the application's own tonic client and
 //! server, which this crate is given.
 //!
+//! The examples name arrow-flight as this crate does: with
+//! `arrow-flight-60 = { package = "arrow-flight", version = "60" }` among the dependencies. A
+//! program with one major may write `arrow_flight` instead. The example below also needs
+//! `arrow-device`, `arrow-device-ipc`, `futures-core`, and `tonic` with the feature `transport`.
+//!
 //! | to | use |
 //! |---|---|
 //! | ask a server for arrays | `get`, with a ticket, also one of Flight SQL |

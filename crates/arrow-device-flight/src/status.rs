@@ -84,8 +84,23 @@ pub(crate) fn from_status(status: Status) -> Error {
     }
 }
 
+/// The most bytes of a message. gRPC sends it among the headers, with three bytes for each that is
+/// not of ASCII, and most receivers take at most 8 or 16 KiB of headers: a longer message would
+/// come as an error of the protocol, without its code.
+const MOST_WORDS: usize = 2 << 10;
+
+/// The beginning of a text, if the text is too long.
+fn shortened(mut text: String) -> String {
+    if text.len() > MOST_WORDS {
+        let end = (0..=MOST_WORDS).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        text.push_str(" …");
+    }
+    text
+}
+
 pub(crate) fn into_status(error: Error) -> Status {
-    let mut status = Status::new(code_of(error.kind()), error.to_string());
+    let mut status = Status::new(code_of(error.kind()), shortened(error.to_string()));
     status.set_source(Arc::new(error));
     status
 }
@@ -101,6 +116,17 @@ mod tests {
             assert!(status.message().ends_with("words"), "{status}");
             assert_eq!(from_status(status).kind(), *kind, "in one process");
         }
+    }
+
+    #[test]
+    fn a_long_message_is_sent_as_far_as_headers_have_room() {
+        let status = into_status(Error::new(ErrorKind::OutOfMemory, "ö".repeat(30_000)));
+        assert!(status.message().contains("öööö") && status.message().ends_with("ö …"));
+        assert!((MOST_WORDS - 1..MOST_WORDS + 8).contains(&status.message().len()));
+        assert_eq!(
+            into_status(Error::new(ErrorKind::Peer, "short")).message().matches('…').count(),
+            0
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+mod attacks;
 mod exchange;
 mod faults;
 mod hostile;

@@ -181,11 +181,13 @@ fn lock(failure: &SharedFailure) -> MutexGuard<'_, Failure> {
 
 /// Returns the error, or leaves the waker for it.
 fn poll_failure(failure: &SharedFailure, context: &Context<'_>) -> Option<Error> {
+    // Wakers are foreign code: cloned before the lock is taken, and dropped after it.
+    let waker = context.waker().clone();
     let mut failure = lock(failure);
     let error = failure.error.take();
-    if error.is_none() {
-        failure.receiver = Some(context.waker().clone());
-    }
+    let last = if error.is_none() { failure.receiver.replace(waker) } else { None };
+    drop(failure);
+    drop(last);
     error
 }
 
@@ -217,6 +219,8 @@ impl<S: Stream<Item = Result<Array>> + Unpin> Stream for Sent<S> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.messages.poll_message(context);
+        // Wakers are foreign code: cloned before the lock is taken, and dropped after it.
+        let waker = context.waker().clone();
         let mut failure = lock(&self.failure);
         match next {
             Poll::Ready(None) => Poll::Ready(None),
@@ -224,7 +228,9 @@ impl<S: Stream<Item = Result<Array>> + Unpin> Stream for Sent<S> {
                 Poll::Ready(Some(Err(Status::aborted("nobody waits for the answers"))))
             }
             Poll::Pending => {
-                failure.sender = Some(context.waker().clone());
+                let last = failure.sender.replace(waker);
+                drop(failure);
+                drop(last);
                 Poll::Pending
             }
             Poll::Ready(Some(Ok(message))) => Poll::Ready(Some(Ok(message))),
@@ -311,5 +317,61 @@ impl Stream for Puts {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = Pin::new(&mut self.answers).poll_next(context);
         next.map(|next| next.map(|answer| answer.map_err(Error::from_flight_error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    /// A waker of a program whose drop looks at the call, as that of a task that owns it does.
+    struct Looking(SharedFailure, Arc<AtomicUsize>);
+
+    impl Wake for Looking {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Looking {
+        fn drop(&mut self) {
+            let is_free = self.0.try_lock().is_ok();
+            self.1.fetch_add(if is_free { 1 } else { 100 }, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn no_waker_is_dropped_under_the_lock_of_the_call() {
+        let (failure, drops) = (SharedFailure::default(), Arc::<AtomicUsize>::default());
+        let poll = |waker: &Waker| poll_failure(&failure, &Context::from_waker(waker));
+        let waker = Waker::from(Arc::new(Looking(failure.clone(), drops.clone())));
+        assert!(poll(&waker).is_none());
+        drop(waker);
+        assert!(poll(Waker::noop()).is_none());
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        let waker = Waker::from(Arc::new(Looking(failure.clone(), drops.clone())));
+        let mut sent = Sent { messages: nothing_yet(), failure: failure.clone() };
+        let mut poll =
+            |waker: &Waker| Pin::new(&mut sent).poll_next(&mut Context::from_waker(waker));
+        assert!(matches!(poll(&waker), Poll::Ready(Some(Ok(_)))), "the schema");
+        assert!(poll(&waker).is_pending());
+        drop(waker);
+        assert!(poll(Waker::noop()).is_pending());
+        assert_eq!(drops.load(Ordering::Relaxed), 2);
+    }
+
+    fn nothing_yet() -> FlightMessages<impl Stream<Item = Result<Array>> + Unpin> {
+        struct Pending;
+        impl Stream for Pending {
+            type Item = Result<Array>;
+
+            fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+                Poll::Pending
+            }
+        }
+        let schema = arrow_device::Array::from_values(arrow_device::DataType::Int8, [Some(1_i8)])
+            .and_then(|array| arrow_device::Batch::from_columns([("n", array)])?.schema());
+        FlightMessages::new(&schema.unwrap(), Pending).unwrap()
     }
 }

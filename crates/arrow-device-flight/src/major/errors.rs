@@ -15,8 +15,8 @@ pub trait ErrorExt: Sized {
     /// gives the kind, or [`Peer`](arrow_device::ErrorKind::Peer) where the code says nothing.
     fn from_status(status: Status) -> Self;
 
-    /// Converts an error to a status: the code that fits the kind, the whole message, and the error
-    /// as the source of the status, for the logs of the server. Sources are not sent.
+    /// Converts an error to a status: the code that fits the kind, the first 2 KiB of the message,
+    /// and the error as the source of the status, for the logs of the server. Sources are not sent.
     fn into_status(self) -> Status;
 
     /// Converts an error of arrow-flight: a status as [`from_status`](Self::from_status) does, and

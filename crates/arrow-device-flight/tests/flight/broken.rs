@@ -83,6 +83,18 @@ async fn a_server_that_fails_in_the_middle_is_an_error_with_its_words() {
 }
 
 #[tokio::test]
+async fn an_error_with_many_words_comes_with_its_kind() {
+    let tables = Tables::default();
+    tables.put(numbers(1, 10));
+    let running = Running::start(&tables).await;
+    let mut client = running.client().await;
+    let arrays = get(&mut client, ticket("verbose"), ReadOptions::new()).await.unwrap().arrays();
+    let error = all(arrays).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert!(error.to_string().contains("öööö"), "{error}");
+}
+
+#[tokio::test]
 async fn a_server_that_dies_in_the_middle_is_an_error() {
     let tables = Tables::default();
     tables.put(numbers(1, 10_000));

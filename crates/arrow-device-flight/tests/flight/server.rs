@@ -128,6 +128,14 @@ impl FlightService for Tables {
                 let messages = FlightMessages::new(&table.schema, arrays);
                 return Ok(Response::new(Box::pin(messages.unwrap().statuses())));
             }
+            // Says more of its failure than the headers of HTTP/2 have room for.
+            "verbose" => {
+                let table = self.get("numbers")?;
+                let failure = Error::new(ErrorKind::OutOfMemory, "ö".repeat(30_000));
+                let arrays = table.arrays().chain(stream::iter([Err(failure)]));
+                let messages = FlightMessages::new(&table.schema, arrays);
+                return Ok(Response::new(Box::pin(messages.unwrap().statuses())));
+            }
             _ => {}
         }
         let name = if name == "secret" { "numbers" } else { &*name };
