@@ -87,7 +87,7 @@ class ArrowDeviceConan(ConanFile):
         self.cpp_info.set_property("cmake_target_name", target)
         self.cpp_info.set_property("pkg_config_name", "arrow-device")
         if self.options.vpi:
-            # A program with the library inside it may be anywhere, and looks for the module around itself.
+            # A program with the library inside it looks for the module around itself.
             module = os.path.join(self.package_folder, "lib", "arrow-device", "libarrow_device_vpi_module.so")
             self.runenv_info.define_path("ARROW_DEVICE_VPI_MODULE", module)
         if not self.options.shared:
