@@ -154,8 +154,7 @@ pub(crate) fn of_tensor<'py>(
     about.set_item("shape", PyTuple::new(py, tensor.shape())?)?;
     about.set_item("typestr", dtype)?;
     let address = if tensor.is_empty() { 0 } else { view.location().address().addr() };
-    // Others may write to a tensor whose producer lets everybody write, as by DLPack.
-    about.set_item("data", (address, tensor.is_frozen()))?;
+    about.set_item("data", (address, true))?;
     let strides = (!tensor.is_compact()).then(|| PyTuple::new(py, tensor.strides()));
     about.set_item("strides", strides.transpose()?)?;
     about.set_item("offset", 0)?;

@@ -217,8 +217,7 @@ impl PyTensor {
     }
 
     /// The SYCL USM array interface, version 1, of numbers on a oneAPI device, for dpctl and dpnp.
-    /// This object has to live as long as the memory is used, and nobody may write to memory that
-    /// the interface calls read-only.
+    /// This object has to live as long as the memory is used, and nobody may write to the memory.
     #[getter]
     fn __sycl_usm_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (about, view) = sycl_array::of_tensor(py, &self.tensor)?;

@@ -218,10 +218,11 @@ assert not pending.ready
 open_gate(held)
 assert read(about, 3) == [4, 5, 6]
 # The memory is kept until the queue has passed its use.
-queue = copy_queue(pointer_of(about["syclobj"]._get_capsule(), b"SyclQueueRef"))
+capsule = about["syclobj"]._get_capsule()
+queue = copy_queue(pointer_of(capsule, b"SyclQueueRef"))
 held = gate(queue)
 event = memcpy(queue, ctypes.addressof(numbers), about["data"][0], 12, None, 0)
-del pending
+del pending, capsule
 gc.collect()
 ad.release_finished()
 open_gate(held)
