@@ -7,7 +7,8 @@ usage() {
 Usage: crates/arrow-device-capi/install.sh [--prefix FOLDER] [--libdir FOLDER] [--features LIST]
                                            [--from FOLDER] [--no-strip]
 
-Installs the headers, the shared and the static library, a pkg-config file and a CMake package.
+Installs the headers, the shared and the static library, a pkg-config file and a CMake package; and with the devices vpi the
+module that a simulator loads, in the folder arrow-device below that of the libraries.
 
   --prefix FOLDER   where to; /usr/local unless named
   --libdir FOLDER   the folder of the libraries below the prefix; lib unless named
@@ -98,6 +99,21 @@ for library in libarrow_device_capi.so libarrow_device_capi.a; do
         exit 1
     fi
 done
+# What simulators load, where it was built: cargo leaves it in the folder of dependencies.
+module=
+for folder in "$from" "$from/deps"; do
+    if [ -z "$module" ] && [ -f "$folder/libarrow_device_vpi_module.so" ]; then
+        module=$folder/libarrow_device_vpi_module.so
+    fi
+done
+case ,$features, in
+*,vpi,*)
+    if [ -z "$module" ]; then
+        echo "install.sh: there is no libarrow_device_vpi_module.so in $from, which devices of the type vpi need" >&2
+        exit 1
+    fi
+    ;;
+esac
 
 root=${DESTDIR:-}$prefix
 lib=$root/$libdir
@@ -128,7 +144,10 @@ for header in \
     "$(elsewhere arrow-device-abi abi.h)" \
     "$(elsewhere arrow-device-abi abi_helpers.h)" \
     "$(elsewhere arrow-device-abi dlpack_abi.h)" \
-    "$(elsewhere arrow-device-check check.h)"; do
+    "$(elsewhere arrow-device-check check.h)" \
+    "$(elsewhere arrow-device-oneapi sycl.hpp)" \
+    "$(elsewhere arrow-device-sim sim.h)" \
+    "$(elsewhere arrow-device-vpi-module vpi_module.h)"; do
     cp "$header" "$root/include/arrow_device/"
 done
 
@@ -168,6 +187,12 @@ if ! hide "$from/libarrow_device_capi.a" "$static" 2>/dev/null; then
 fi
 place "$static" "$lib/libarrow_device.a" --strip-debug
 rm -f "$static"
+if [ -n "$module" ]; then
+    mkdir -p "$lib/arrow-device"
+    place "$module" "$lib/arrow-device/libarrow_device_vpi_module.so" --strip-unneeded
+    # The name by which vvp looks for it: vvp -M FOLDER -m arrow_device.
+    ln -sf libarrow_device_vpi_module.so "$lib/arrow-device/arrow_device.vpi"
+fi
 
 fill() {
     sed -e "s|@VERSION@|$version|g" -e "s|@MAJOR@|$major|g" -e "s|@PREFIX@|$prefix|g" -e "s|@LIBDIR@|$libdir|g" "$1" >"$2"

@@ -13,7 +13,7 @@ from conan.errors import ConanInvalidConfiguration
 from conan.tools.build import can_run, cross_building
 from conan.tools.files import copy, rm, rmdir
 
-DEVICES = ("vulkan", "cuda", "rocm", "software")
+DEVICES = ("vulkan", "webgpu", "oneapi", "metal", "cuda", "rocm", "hexagon", "vpi", "software")
 
 
 class ArrowDeviceConan(ConanFile):
@@ -25,7 +25,7 @@ class ArrowDeviceConan(ConanFile):
     package_type = "library"
     settings = "os", "arch", "compiler", "build_type"
     options = {"shared": [True, False], **{device: [True, False] for device in DEVICES}}
-    default_options = {"shared": True, "vulkan": True, "cuda": True, "rocm": True, "software": False}
+    default_options = {"shared": True, **{device: device != "software" for device in DEVICES}}
 
     @property
     def _checkout(self):
@@ -86,5 +86,9 @@ class ArrowDeviceConan(ConanFile):
         self.cpp_info.set_property("cmake_file_name", "arrow_device")
         self.cpp_info.set_property("cmake_target_name", target)
         self.cpp_info.set_property("pkg_config_name", "arrow-device")
+        if self.options.vpi:
+            # A program with the library inside it looks for the module around itself.
+            module = os.path.join(self.package_folder, "lib", "arrow-device", "libarrow_device_vpi_module.so")
+            self.runenv_info.define_path("ARROW_DEVICE_VPI_MODULE", module)
         if not self.options.shared:
             self.cpp_info.system_libs = ["gcc_s", "util", "rt", "pthread", "m", "dl"]

@@ -94,16 +94,24 @@ unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
 
 /// The type of the elements, as numpy writes it.
 pub(crate) fn type_string(dtype: Dtype) -> PyResult<String> {
+    if dtype == Dtype::BOOL {
+        return Ok("|b1".to_owned());
+    }
     let text = dtype.to_string();
     let digits = text.find(|letter: char| letter.is_ascii_digit()).unwrap_or(text.len());
-    let (kind, _) = text.split_at(digits);
+    let (kind, bits) = text.split_at(digits);
+    let unknown = || refused(format!("the array interfaces have no name for {text}"));
+    // Such as four bits, or eight bits whose meaning the letters say.
+    if !dtype.bits.is_multiple_of(8) || bits != dtype.bits.to_string() {
+        return Err(unknown());
+    }
     let bytes = usize::from(dtype.bits / 8);
     let letter = match kind {
         "int" => 'i',
         "uint" => 'u',
         "float" => 'f',
         "complex" => 'c',
-        _ => return Err(refused(format!("the array interfaces have no name for {text}"))),
+        _ => return Err(unknown()),
     };
     let order = match (bytes, cfg!(target_endian = "little")) {
         (1, _) => '|',

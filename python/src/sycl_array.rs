@@ -13,9 +13,9 @@ use std::ffi::CStr;
 use std::ptr::NonNull;
 use std::sync::Once;
 
-use arrow_device::dlpack::{Conversion, CopyPolicy, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Tensor, TensorView};
 use arrow_device::driver::Raw;
-use arrow_device::{Array, DeviceType, Error, ErrorKind, Queue};
+use arrow_device::{Array, DeviceId, DeviceType, Error, ErrorKind, Queue};
 use arrow_device_oneapi::{Kind, SyclQueue};
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::ffi;
@@ -124,13 +124,7 @@ pub(crate) fn of_array<'py>(
     py: Python<'py>,
     array: &Array,
 ) -> PyResult<(Bound<'py, PyDict>, Queue)> {
-    let on = array.device();
-    if on.device_type != DeviceType::ONEAPI {
-        let message =
-            format!("__sycl_usm_array_interface__ is for oneAPI devices, and this lives on {on}");
-        return Err(PyAttributeError::new_err(message));
-    }
-    let opened = device::open(py, on)?;
+    require_oneapi(array.device())?;
     let conversion = Conversion::new().copying(CopyPolicy::Never);
     let shared = array.clone();
     let tensor = py.detach(move || shared.to_tensor(&conversion)).or_refuse().map_err(|error| {
@@ -140,18 +134,41 @@ pub(crate) fn of_array<'py>(
         raised.set_cause(py, Some(error));
         raised
     })?;
-    let queue = opened.queue;
+    let (about, view) = of_tensor(py, &tensor)?;
+    Ok((about, view.queue().clone()))
+}
+
+/// The dictionary for a tensor on a oneAPI device, and the view of it on the queue that the
+/// dictionary names: the queue waits for the data, and the memory is kept until the queue has
+/// passed what is submitted before the view goes.
+pub(crate) fn of_tensor<'py>(
+    py: Python<'py>,
+    tensor: &Tensor,
+) -> PyResult<(Bound<'py, PyDict>, TensorView)> {
+    require_oneapi(tensor.device())?;
+    let dtype = type_string(tensor.dtype())?;
+    let queue = device::open(py, tensor.device())?.queue;
     let view = py.detach(|| tensor.on(&queue)).or_refuse()?;
     let about = PyDict::new(py);
     about.set_item("version", VERSION)?;
     about.set_item("shape", PyTuple::new(py, tensor.shape())?)?;
-    about.set_item("typestr", type_string(tensor.dtype())?)?;
+    about.set_item("typestr", dtype)?;
     let address = if tensor.is_empty() { 0 } else { view.location().address().addr() };
     about.set_item("data", (address, true))?;
-    about.set_item("strides", py.None())?;
+    let strides = (!tensor.is_compact()).then(|| PyTuple::new(py, tensor.strides()));
+    about.set_item("strides", strides.transpose()?)?;
     about.set_item("offset", 0)?;
-    about.set_item("syclobj", PySyclQueue { queue: queue.clone() })?;
-    Ok((about, queue))
+    about.set_item("syclobj", PySyclQueue { queue })?;
+    Ok((about, view))
+}
+
+fn require_oneapi(on: DeviceId) -> PyResult<()> {
+    if on.device_type == DeviceType::ONEAPI {
+        return Ok(());
+    }
+    let message =
+        format!("__sycl_usm_array_interface__ is for oneAPI devices, and this lives on {on}");
+    Err(PyAttributeError::new_err(message))
 }
 
 /// What an object with `__sycl_usm_array_interface__` has, without a copy.

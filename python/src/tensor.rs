@@ -7,13 +7,15 @@ use arrow_device::abi::dlpack::{
     DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, kDLCPU,
 };
 use arrow_device::dlpack::{
-    Conversion, CopyPolicy, Dtype, Exported, Form, Managed, Nulls, Tensor, device_id, dl_device,
+    Conversion, CopyPolicy, Dtype, Exported, Form, Managed, Nulls, Tensor, TensorView, device_id,
+    dl_device,
 };
+use arrow_device::driver::ForkMutex;
 use arrow_device::{Array, DataType, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::array::{self, PyArray, wrap};
@@ -24,7 +26,7 @@ use crate::device::{self, PyDevice};
 use crate::error::{OrRaise, invalid, refused};
 use crate::live::{self, Kind, Live};
 use crate::streams::{self, Ordered};
-use crate::{buffer, exchange, html, interrupt, pickle};
+use crate::{buffer, exchange, html, interrupt, pickle, sycl_array};
 
 /// The name of a capsule with a tensor of version 1.0 or later.
 pub(crate) const VERSIONED: &CStr = c"dltensor_versioned";
@@ -48,13 +50,17 @@ pub(crate) const LEGACY: &CStr = c"dltensor";
 #[derive(Debug)]
 pub(crate) struct PyTensor {
     tensor: Tensor,
+    /// On the queue that the SYCL interface names, once somebody asked for that: the memory is kept
+    /// until the queue has passed what is submitted before this goes.
+    used_on: ForkMutex<Option<TensorView>>,
     _live: Live,
     _last: LastField,
 }
 
 impl PyTensor {
     pub(crate) fn new(tensor: Tensor) -> Self {
-        Self { tensor, _live: Live::new(Kind::Tensor), _last: LastField }
+        let used_on = ForkMutex::default();
+        Self { tensor, used_on, _live: Live::new(Kind::Tensor), _last: LastField }
     }
 
     pub(crate) fn tensor(&self) -> &Tensor {
@@ -208,6 +214,16 @@ impl PyTensor {
     /// DLPack: the type and the number of the device, as DLPack counts them.
     fn __dlpack_device__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         device_pair(py, self.tensor.device())
+    }
+
+    /// The SYCL USM array interface, version 1, of numbers on a oneAPI device, for dpctl and dpnp.
+    /// This object has to live as long as the memory is used, and nobody may write to the memory.
+    #[getter]
+    fn __sycl_usm_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (about, view) = sycl_array::of_tensor(py, &self.tensor)?;
+        // One is enough, because the queue is the same each time.
+        self.used_on.lock().or_raise()?.get_or_insert(view);
+        Ok(about)
     }
 
     /// Pickle, as that of an array: through the host, and on arrival to the same device.

@@ -1,8 +1,11 @@
 """The backend that pip calls: without cargo it says so, and with cargo it is maturin's."""
 
+import base64
+import hashlib
 import importlib.util
 import sys
 import types
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -45,7 +48,6 @@ def test_maturin_is_asked_for_where_there_is_a_cargo(backend, hook, monkeypatch,
     [
         "build_editable",
         "build_sdist",
-        "build_wheel",
         "prepare_metadata_for_build_editable",
         "prepare_metadata_for_build_wheel",
     ],
@@ -57,3 +59,46 @@ def test_all_else_is_done_by_maturin(backend, hook, monkeypatch):
     monkeypatch.setitem(sys.modules, "maturin", maturin)
     assert getattr(backend, hook)("folder", config_settings={"a": "b"}) == "built"
     assert calls == [(("folder",), {"config_settings": {"a": "b"}})]
+
+
+def built(folder):
+    """A folder of cargo's with a module, and a wheel that has none."""
+    deps = folder / "target" / "some-system" / "release" / "deps"
+    deps.mkdir(parents=True)
+    wheel = folder / "arrow_device-0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("arrow_device/_native.so"), "native")
+        archive.writestr(zipfile.ZipInfo("arrow_device-0.dist-info/RECORD"), "arrow_device/_native.so,,\narrow_device-0.dist-info/RECORD,,\n")
+    return deps, wheel
+
+
+def test_a_wheel_has_what_a_simulator_loads_beside_the_library(backend, monkeypatch, tmp_path):
+    deps, wheel = built(tmp_path)
+    maturin = types.ModuleType("maturin")
+    maturin.build_wheel = lambda folder, settings, metadata: wheel.name
+    monkeypatch.setitem(sys.modules, "maturin", maturin)
+    cargo = tmp_path / "cargo"
+    cargo.write_text(f"#!/bin/sh\necho '{{\"target_directory\": \"{tmp_path / 'target'}\"}}'\n")
+    cargo.chmod(0o755)
+    monkeypatch.setenv("CARGO", str(cargo))
+    monkeypatch.setattr(sys, "platform", "linux")
+    with pytest.raises(FileNotFoundError, match="cargo has left no libarrow_device_vpi_module"):
+        backend.build_wheel(str(tmp_path))
+    (deps / backend.MODULE).write_bytes(b"the module")
+    assert backend.build_wheel(str(tmp_path)) == wheel.name
+    digest = base64.urlsafe_b64encode(hashlib.sha256(b"the module").digest()).rstrip(b"=").decode()
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read(f"arrow_device/{backend.MODULE}") == b"the module"
+        assert f"arrow_device/{backend.MODULE},sha256={digest},10\n" in archive.read("arrow_device-0.dist-info/RECORD").decode()
+        # The list of files stays behind them.
+        assert archive.namelist()[-1].endswith("RECORD")
+
+
+def test_two_wheels_of_the_same_files_are_the_same_bytes(backend, tmp_path):
+    wheels = []
+    for name in ("one", "two"):
+        deps, wheel = built(tmp_path / name)
+        (deps / backend.MODULE).write_bytes(b"the module")
+        backend.add_module(tmp_path / name / "target", wheel)
+        wheels.append(wheel.read_bytes())
+    assert wheels[0] == wheels[1]

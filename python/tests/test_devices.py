@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 import arrow_device as ad
 import arrow_device.testing
-from support import ArrowDeviceArray, BlockedEvent, OnDevice, struct_of, until
+from support import ArrowDeviceArray, BlockedEvent, OnDevice, skip, struct_of, until
 
 TYPES = [
     pa.array([1, None, 3], pa.int8()),
@@ -42,6 +43,20 @@ def test_every_type_goes_to_a_device_and_back(device, array):
     back.validate(full=True)
     assert back.ready and pa.array(back).equals(array)
     assert there == ad.array(array)
+
+
+def test_simulated_hardware_is_reached_with_what_the_package_brings():
+    if shutil.which("vvp") is None:
+        skip("vpi", "Icarus Verilog is not there (Debian: iverilog)")
+    code = """
+import arrow_device as ad, pyarrow as pa
+batch = pa.record_batch({"x": pa.array([1, None, 3]), "s": pa.array(["a", None, "ccc"])})
+there = ad.record_batch(batch).to("vpi:0")
+assert str(there.device) == "vpi:0" and pa.record_batch(there.to_host()) == batch
+"""
+    # The module for the simulator is the one of the installed package.
+    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEVICE_VPI_MODULE"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, env=environment)
 
 
 def test_what_is_there_already_is_shared(device):

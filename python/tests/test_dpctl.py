@@ -100,6 +100,31 @@ def test_dpctl_and_dpnp_share_our_arrays():
     assert memory.copy_to_host().view("i4").tolist() == numbers
 
 
+def test_dpctl_and_dpnp_share_our_tensors():
+    table = ad.from_dlpack(np.arange(24, dtype="float32").reshape(4, 6)).to("oneapi:0")
+    for ours, expected in ((table, np.arange(24).reshape(4, 6)), (table.permute([1, 0]), np.arange(24).reshape(4, 6).T)):
+        for described in (ours, Described(ours)):
+            theirs = dpnp.tensor.asarray(described, copy=False)
+            assert address(theirs) == address(ours) and theirs.shape == ours.shape
+            assert dpnp.tensor.asnumpy(theirs).tolist() == expected.tolist()
+            # Computed in the order of the queue that the dictionary names.
+            assert float(dpnp.tensor.sum(theirs)) == expected.sum()
+    # A tensor over memory of theirs is that memory, to which nobody may write as long as it is shared.
+    theirs = dpnp.zeros(5, dtype="int64")
+    assert ad.from_dlpack(theirs).__sycl_usm_array_interface__["data"] == (address(theirs), True)
+
+
+def test_a_tensor_of_ours_lives_as_long_as_what_dpnp_made_of_it():
+    theirs = dpnp.tensor.asarray(ad.array(list(range(100)), type="int64", device="oneapi:0").to_tensor(), copy=False)
+    gc.collect()
+    others = [ad.array([9] * 100, type="int64", device="oneapi:0") for _ in range(20)]
+    assert dpnp.tensor.asnumpy(theirs).tolist() == list(range(100))
+    del theirs, others
+    gc.collect()
+    ad.wait_until_released()
+    assert ad.device("oneapi:0").held["allocated"] == 0
+
+
 def test_our_memory_lives_as_long_as_what_dpnp_made_of_it():
     for make in (dpnp.from_dlpack, lambda ours: dpnp.tensor.asarray(ours, copy=False)):
         theirs = make(ad.array(list(range(100)), type="int64", device="oneapi:0"))

@@ -201,6 +201,40 @@ assert list(numbers) == [4, 5, 6]
 delete_event(event)
 delete_queue(queue)
 
+# Tensors, with strides where they are needed.
+import numpy
+table = ad.from_dlpack(numpy.arange(6, dtype="int32").reshape(2, 3)).to("oneapi:0")
+about = table.__sycl_usm_array_interface__
+assert (about["shape"], about["strides"], about["typestr"], about["data"][1]) == ((2, 3), None, "<i4", True), about
+assert read(about, 6) == [0, 1, 2, 3, 4, 5]
+about = table.permute([1, 0]).__sycl_usm_array_interface__
+assert (about["shape"], about["strides"]) == ((3, 2), (1, 3)), about
+assert not hasattr(ad.array([1]).to_tensor(), "__sycl_usm_array_interface__")
+lane = ad.device("oneapi:0").queue()
+held = gate(lane.handle)
+pending = ad.array([4, 5, 6], type="int32").to(lane).to_tensor()
+about = pending.__sycl_usm_array_interface__
+assert not pending.ready
+open_gate(held)
+assert read(about, 3) == [4, 5, 6]
+# The memory is kept until the queue has passed its use.
+capsule = about["syclobj"]._get_capsule()
+queue = copy_queue(pointer_of(capsule, b"SyclQueueRef"))
+held = gate(queue)
+event = memcpy(queue, ctypes.addressof(numbers), about["data"][0], 12, None, 0)
+del pending, capsule
+gc.collect()
+ad.release_finished()
+open_gate(held)
+while status(event) != 3: pass
+assert list(numbers) == [4, 5, 6]
+delete_event(event)
+delete_queue(queue)
+del table
+
+flags = ad.from_dlpack(numpy.array([True, False])).to("oneapi:0")
+assert flags.__sycl_usm_array_interface__["typestr"] == "|b1"
+del flags
 refused(BufferError, "numbers without nulls", lambda: ad.array([1, None], device="oneapi:0").__sycl_usm_array_interface__)
 refused(BufferError, "numbers without nulls", lambda: ad.array(["a"], device="oneapi:0").__sycl_usm_array_interface__)
 assert not hasattr(ad.array([1]), "__sycl_usm_array_interface__")

@@ -162,8 +162,21 @@ pub(crate) fn build() -> Result<String, String> {
     let words = [&maturin, "build", "--release", "--locked", "--quiet", "--out", WHEELS];
     let variables = [("CARGO_TARGET_DIR", "target/python/build"), MATURIN_IS_BEHIND];
     shell::run(&[&words[..], &["--manifest-path=python/Cargo.toml"]].concat(), &variables)?;
-    let built = wheels(&folder).into_iter().next();
-    built.map(|wheel| wheel.display().to_string()).ok_or_else(|| "maturin built no wheel".into())
+    let built = wheels(&folder).into_iter().next().ok_or("maturin built no wheel")?;
+    let wheel = built.display().to_string();
+    add_module(&program("python"), "python", "target/python/build", &wheel)?;
+    Ok(wheel)
+}
+
+/// Puts what a Verilog simulator loads into a wheel, by the backend in the folder of the package,
+/// which does so where pip calls it.
+pub(crate) fn add_module(
+    python: &str,
+    package: &str,
+    target: &str,
+    wheel: &str,
+) -> Result<(), String> {
+    shell::run(&[python, &format!("{package}/build_backend.py"), target, wheel], &[])
 }
 
 /// What a script prints that describes the installed package; `None` where the package is not

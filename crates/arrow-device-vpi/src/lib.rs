@@ -81,9 +81,18 @@
 //! # The module
 //!
 //! The simulator loads a VPI module, the shared library of the crate `arrow-device-vpi-module`.
-//! Cargo builds it beside every program that uses this crate, and it is found there. A program that
-//! is installed elsewhere has the library beside it, or names it in `ARROW_DEVICE_VPI_MODULE`. To
-//! use a simulator of your own, load the module there, with `ARROW_DEVICE_VPI_SOCKET` naming a
+//! Cargo builds it beside every program that uses this crate, and it is found there. It is looked
+//! for in this order:
+//!
+//! 1. `ARROW_DEVICE_VPI_MODULE` in the environment is the file, if it is set.
+//! 2. Around the program, and then around the library that has this code: beside it, in `deps` and
+//!    `arrow-device` there, and in `lib` and `lib/arrow-device` there and one folder up.
+//!
+//! So an installed program, such as one that `cargo install` has put elsewhere, has a copy beside
+//! it or in `../lib`. The library for C is installed with the module in the folder `arrow-device`
+//! beside the library.
+//!
+//! To use a simulator of your own, load the module there, with `ARROW_DEVICE_VPI_SOCKET` naming a
 //! socket for the module to make, and open the device with [`Options::socket`]:
 //!
 //! ```text

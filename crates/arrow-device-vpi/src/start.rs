@@ -30,6 +30,8 @@ const MODULE: &str = "ARROW_DEVICE_VPI_MODULE";
 const BUILT: &str = "libarrow_device_vpi_module.dylib";
 #[cfg(not(target_os = "macos"))]
 const BUILT: &str = "libarrow_device_vpi_module.so";
+/// The folder of an installed module, below that of libraries.
+const PRIVATE: &str = "arrow-device";
 /// The name of the link to the module.
 const LINKED: &str = "arrow_device";
 /// How long a simulator may take to end after its connection was closed.
@@ -216,9 +218,8 @@ fn failed(what: &str, error: &io::Error) -> Error {
     Error::new(ErrorKind::Driver, format!("{what} cannot be made: {error}")).during("open")
 }
 
-/// Where the module is. Cargo leaves it beside the program, or in the folder `deps` there or one
-/// folder up; an installed program has the module beside it or in `../lib`. A library that has this
-/// code may have the module beside it, too.
+/// Where the module is: where the variable says, or else around the program, or else around the
+/// library that has this code.
 pub(crate) fn module() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os(MODULE).filter(|named| !named.is_empty()) {
         return check(PathBuf::from(named));
@@ -235,12 +236,16 @@ pub(crate) fn module() -> Result<PathBuf> {
     })
 }
 
-/// Where the module of a program or a library may be.
+/// Where the module of a program or a library may be. Cargo leaves it beside the program, or in the
+/// folder `deps` there or one folder up. An installed library has it in the folder `arrow-device`
+/// beside the library, and a Python package beside its module. An installed program has it beside
+/// the program, or where an installed library of the same prefix has it.
 fn places(file: &Path) -> Vec<PathBuf> {
+    let of_processor = format!("lib/{}-linux-gnu/{PRIVATE}", std::env::consts::ARCH);
+    let below =
+        ["", "deps", PRIVATE, "lib", "lib/arrow-device", "lib64/arrow-device", &of_processor];
     let folders = file.ancestors().skip(1).take(2);
-    folders
-        .flat_map(|folder| ["", "deps", "lib"].map(|below| folder.join(below).join(BUILT)))
-        .collect()
+    folders.flat_map(|folder| below.map(|below| folder.join(below).join(BUILT))).collect()
 }
 
 fn check(module: PathBuf) -> Result<PathBuf> {
@@ -277,8 +282,19 @@ mod tests {
     #[test]
     fn the_module_of_an_installed_program_is_beside_it_or_in_the_folder_of_libraries() {
         let places = places(Path::new("/usr/bin/arrow-device"));
-        for folder in ["/usr/bin", "/usr/bin/deps", "/usr", "/usr/lib"] {
+        let of_debian = format!("/usr/lib/{}-linux-gnu/arrow-device", std::env::consts::ARCH);
+        let folders = ["/usr/bin", "/usr/bin/deps", "/usr", "/usr/lib", "/usr/lib/arrow-device"];
+        for folder in folders.into_iter().chain([of_debian.as_str()]) {
             assert!(places.contains(&Path::new(folder).join(BUILT)), "{folder}: {places:?}");
+        }
+    }
+
+    #[test]
+    fn the_module_of_an_installed_library_is_in_a_folder_beside_it() {
+        for folder in ["/usr/lib", "/usr/lib/x86_64-linux-gnu", "/opt/lib64"] {
+            let places = places(&Path::new(folder).join("libarrow_device.so.0"));
+            let module = Path::new(folder).join("arrow-device").join(BUILT);
+            assert!(places.contains(&module), "{folder}: {places:?}");
         }
     }
 

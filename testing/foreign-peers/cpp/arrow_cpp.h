@@ -10,13 +10,13 @@
 #define ARROW_DEVICE_FOREIGN_ARROW_CPP_H
 
 #include <arrow_device/abi.h>
-#include <arrow_device/sim.h>
+#include <sim_c.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* The functions of arrow_device/sim.h, as the test program has them. */
+/* The functions of sim_c.h, as the test program has them. */
 struct AdfSimFunctions {
   __typeof__(&arrow_device_sim_device_id) device_id;
   __typeof__(&arrow_device_sim_allocate) allocate;

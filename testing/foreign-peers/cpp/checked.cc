@@ -18,7 +18,7 @@ using BufferPtr = std::shared_ptr<Buffer>;
 using DataPtr = std::shared_ptr<ArrayData>;
 using EventPtr = std::shared_ptr<arrow::Device::SyncEvent>;
 
-// ---- the functions of check.h as those of sim.h
+// ---- the functions of check.h as those of sim_c.h
 
 const ArrowDeviceCheckContext* Of(const ArrowDeviceSim* sim) {
   return reinterpret_cast<const ArrowDeviceCheckContext*>(sim);

@@ -1,4 +1,4 @@
-// The software device as a device of Arrow C++, written against arrow_device/sim.h alone.
+// The software device as a device of Arrow C++, written against sim_c.h alone.
 #pragma once
 
 #include <arrow/device.h>

@@ -1,5 +1,5 @@
 //! The software device as a C library. The functions are declared, and explained, in
-//! `arrow_device/sim.h`.
+//! `include/sim_c.h`.
 //!
 //! An [`ArrowDeviceSim`] is the caller's from `arrow_device_sim_open` to `arrow_device_sim_close`.
 //! A panic never reaches C.

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "arrow_device/sim.h"
+#include "sim_c.h"
 
 #define CHECK(condition)                                                                       \
   do {                                                                                         \

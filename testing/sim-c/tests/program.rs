@@ -17,6 +17,8 @@ fn a_c_program_runs_on_the_software_device() {
     let compiled = Command::new("cc")
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I"])
         .arg(root.join("../../crates/arrow-device-sim/include"))
+        .arg("-I")
+        .arg(root.join("include"))
         .arg(root.join("tests/program.c"))
         .arg(&library)
         .arg(format!("-Wl,-rpath,{}", beside.display()))

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::rust;
 use crate::shell;
 
-/// The devices that the library is built with.
-pub(super) const FEATURES: &str = "vulkan,cuda,rocm,software";
+/// The devices that the library is built with: all that there are.
+pub(super) const FEATURES: &str = "vulkan,webgpu,oneapi,metal,cuda,rocm,hexagon,vpi,software";
 /// Debian's name of this processor, and of the folder of its libraries.
 const DEBIAN: (&str, &str) = if cfg!(target_arch = "aarch64") {
     ("arm64", "aarch64-linux-gnu")
@@ -95,6 +95,8 @@ fn debian(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
     let major = version.split('.').next().unwrap_or_default();
     let (processor, triplet) = DEBIAN;
     let libraries = format!("usr/lib/{triplet}");
+    // What the shared library has others load.
+    let modules = format!("{libraries}/arrow-device");
     let shared = format!("libarrow-device{major}");
     let about = "Arrow data that lives on a device, shared without copying it";
     let control = |name: &str, section: &str, depends: &str, what: &str| {
@@ -124,8 +126,9 @@ fn debian(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
         let installed = root.join("installed");
         let is_shared = name == shared;
         for file in tree_of(&installed)? {
-            let of_shared = file.starts_with(&libraries)
-                && file.file_name().is_some_and(|name| name.to_string_lossy().contains(".so."));
+            let of_shared = file.starts_with(&modules)
+                || file.starts_with(&libraries)
+                    && file.file_name().is_some_and(|name| name.to_string_lossy().contains(".so."));
             if of_shared != is_shared {
                 continue;
             }
@@ -191,8 +194,47 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
         shell::run(&["sh", "-euc", &build], &variables)?;
         println!("test result: ok. 1 passed; 0 failed; 0 ignored");
     }
+    prove_devices(&root, &variables)
+}
+
+/// Has the library list its devices: all types of device are in the build, and what a simulator
+/// loads is found where the package puts it.
+fn prove_devices(root: &Path, variables: &[(&str, &str)]) -> Result<(), String> {
+    let (source, program) = (root.join("devices.c"), root.join("devices").display().to_string());
+    fs::write(&source, DEVICES).map_err(|error| shell::said(&source, &error))?;
+    let build = format!(
+        "cc -std=c11 -o '{program}' '{}' $(pkg-config --cflags --libs arrow-device) && '{program}'",
+        source.display()
+    );
+    shell::run(&["sh", "-euc", &build], variables)?;
+    println!("test result: ok. 1 passed; 0 failed; 0 ignored");
     Ok(())
 }
+
+/// Prints each row of the list of devices, and fails where a type is not in the build or where the
+/// VPI module is not found.
+const DEVICES: &str = r#"
+#include <arrow_device/arrow_device.h>
+#include <arrow_device/sim.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(void) {
+  struct ardev_device_info rows[64];
+  size_t count = 0;
+  memset(rows, 0, sizeof(rows));
+  rows[0].struct_size = sizeof(rows[0]);
+  struct ardev_error error;
+  if (ardev_device_list(rows, 64, &count, &error)) return fprintf(stderr, "%s\n", error.message), 1;
+  int failures = 0;
+  for (size_t i = 0; i < count && i < 64; i++) {
+    printf("%d:%lld %s\n", (int)rows[i].device_type, (long long)rows[i].device_id, rows[i].name);
+    failures += rows[i].device_type == 0;
+    failures += rows[i].device_type == ARROW_DEVICE_VPI && strstr(rows[i].name, "module") != NULL;
+  }
+  return failures;
+}
+"#;
 
 /// What the recipe for Conan is tried with. Conan publishes no wheel.
 const CONAN: &str = "conan==2.34.0";

@@ -102,7 +102,9 @@ fn copy_of_sources(to: &Path) -> Result<(), String> {
 /// of them.
 fn gather_headers(source: &Path) -> Result<(), String> {
     let headers = |name: &str| source.join(readme::CRATES).join(name).join("include/arrow_device");
-    for name in ["arrow-device-abi", "arrow-device-check"] {
+    let others =
+        ["abi", "check", "oneapi", "sim", "vpi-module"].map(|of| format!("arrow-device-{of}"));
+    for name in &others {
         for header in files(&headers(name))? {
             let to = headers("arrow-device-capi").join(header.file_name().unwrap_or_default());
             fs::copy(&header, &to).map_err(|error| shell::said(&to, &error))?;

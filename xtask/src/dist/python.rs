@@ -52,6 +52,11 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
         let build = [&maturin, "build", "--release", "--locked", "--quiet", "--zig", &manifest];
         let which = ["--target", system.target, "--compatibility", system.tag, "--out", &out];
         shell::run(&[&build[..], &which].concat(), &variables)?;
+        let processor = system.target.split('-').next().unwrap_or_default();
+        let tag = format!("{}_{processor}", system.tag);
+        let wheel = wheels(folder)?.into_iter().find(|file| file.to_string_lossy().contains(&tag));
+        let wheel = wheel.ok_or_else(|| format!("there is no wheel for {tag}"))?;
+        add_module(source, &Path::new(&target).join(system.target), &wheel)?;
     }
     shell::run(&[&maturin, "sdist", &manifest, "--out", &out], &variables)?;
     let wheels = wheels(folder)?;
@@ -59,6 +64,13 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
         return Err(format!("there are {} wheels for {} systems", wheels.len(), SYSTEMS.len()));
     }
     wheels.iter().try_for_each(|wheel| look_through(wheel))
+}
+
+/// Puts what a Verilog simulator loads into a wheel, which was built in this folder of cargo's.
+fn add_module(source: &Path, target: &Path, wheel: &Path) -> Result<(), String> {
+    let [package, target, wheel] =
+        [&source.join("python"), target, wheel].map(|path| path.display().to_string());
+    crate::python::add_module("python3", &package, &target, &wheel)
 }
 
 fn wheels(folder: &Path) -> Result<Vec<PathBuf>, String> {
@@ -72,6 +84,7 @@ fn look_through(wheel: &Path) -> Result<(), String> {
     let list = list.ok_or_else(|| format!("{path} cannot be listed"))?;
     let wanted = [
         "arrow_device/_native.abi3.so",
+        "arrow_device/libarrow_device_vpi_module.so",
         "arrow_device/py.typed",
         "arrow_device/_native.pyi",
         "licenses/LICENSE",

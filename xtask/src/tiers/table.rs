@@ -190,7 +190,7 @@ pub(crate) const TIERS: &[Tier] = &[
         purpose: "the wheel of the Python package is built, and exchanges data with the libraries that people use",
         when: When::Always,
         needs: &[setup::PYTHON, setup::PYTHON_PACKAGES],
-        gains_from: &[setup::OPENCL, setup::VULKAN],
+        gains_from: &[setup::OPENCL, setup::VULKAN, setup::ICARUS],
         variables: &[],
         command: &["cargo", "xtask", "python"],
         kind: Kind::Tests,

@@ -78,7 +78,10 @@ fn a_prefix_that_is_not_absolute_is_one_from_here() {
         "schema.h",
         "share.h",
         "share.hpp",
+        "sim.h",
+        "sycl.hpp",
         "views.hpp",
+        "vpi_module.h",
         "vulkan.h",
     ];
     let mut found: Vec<String> = fs::read_dir(prefix.join("include/arrow_device"))
@@ -87,6 +90,34 @@ fn a_prefix_that_is_not_absolute_is_one_from_here() {
         .collect();
     found.sort();
     assert_eq!(found, headers);
+}
+
+#[test]
+fn what_a_simulator_loads_is_installed_beside_the_library_under_the_name_that_vvp_looks_for() {
+    let from = fresh_path("with a module");
+    let _ = fs::remove_dir_all(&from);
+    fs::create_dir_all(from.join("deps")).unwrap();
+    for library in ["libarrow_device_capi.so", "libarrow_device_capi.a"] {
+        fs::copy(built().join(library), from.join(library)).unwrap();
+    }
+    let prefix = fresh_path("module");
+    let _ = fs::remove_dir_all(&prefix);
+    let install = || {
+        let mut command = installer();
+        command.args(["--no-strip", "--features", "software,vpi"]).arg("--prefix").arg(&prefix);
+        run(command.arg("--from").arg(&from))
+    };
+    // Devices that were asked for do not work without it.
+    let output = install();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).contains("no libarrow_device_vpi_module.so"), "{}", told(&output));
+    assert!(!prefix.exists());
+    fs::write(from.join("deps/libarrow_device_vpi_module.so"), "the module").unwrap();
+    assert_success("install.sh", &install());
+    let folder = prefix.join("lib/arrow-device");
+    for name in ["libarrow_device_vpi_module.so", "arrow_device.vpi"] {
+        assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), "the module", "{name}");
+    }
 }
 
 #[test]
@@ -157,7 +188,8 @@ fn the_static_library_has_the_names_of_the_shared_one() {
     let mut left: Vec<_> = fs::read_dir(&lib)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| !name.starts_with("libarrow_device.so"))
+        // The folder is there if the module for simulators was built, too.
+        .filter(|name| !name.starts_with("libarrow_device.so") && name != "arrow-device")
         .collect();
     left.sort();
     assert_eq!(left, ["cmake", "libarrow_device.a", "pkgconfig"]);

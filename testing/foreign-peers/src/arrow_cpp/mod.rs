@@ -93,11 +93,13 @@ fn load() -> Result<Mutex<ArrowCpp>, String> {
     let options = ["-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror"];
     let abi = build::headers("arrow-device-abi");
     let sim = build::headers("arrow-device-sim");
+    let sim_c = build::here("../sim-c/include");
     let check = build::headers("arrow-device-check");
     let build = Build::new("arrow-cpp", "CXX", "c++", &options)
         .include(&wheel.join("include"), true)
         .include(&abi, false)
         .include(&sim, false)
+        .include(&sim_c, false)
         .include(&check, false)
         .source(build::here("cpp/arrow_cpp.cc"), &[])
         .source(build::here("cpp/async.cc"), &[])
@@ -114,6 +116,7 @@ fn load() -> Result<Mutex<ArrowCpp>, String> {
         .depends_on(build::here("cpp/sim_device.h"))
         .depends_on(abi.join("arrow_device/abi.h"))
         .depends_on(sim.join("arrow_device/sim.h"))
+        .depends_on(sim_c.join("sim_c.h"))
         .depends_on(check.join("arrow_device/check.h"))
         .link(&build::file_that_begins(&wheel, "libarrow.so."));
     let path = build.run();
