@@ -9,6 +9,7 @@ mod addresses;
 mod c;
 mod contents;
 mod manifests;
+mod order;
 mod python;
 pub(crate) mod readme;
 mod rust;
@@ -47,6 +48,7 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     let addresses = addresses::Addresses::read()?;
     addresses.write_into(&source)?;
     if matches!(packages, Packages::All | Packages::Rust) {
+        order::check()?;
         rust::make(&source, &work, &folder)?;
         rust::prove(&work, &folder)?;
         manifests::prove(&work)?;
