@@ -89,6 +89,10 @@ cargo xtask dist [rust | c | python]
     Make all that is released into target/dist, with checksums, and prove the packages from nothing but that folder;
     with a word, the crates, the library for C, or the Python package alone.
 
+cargo xtask dist compare
+    Compare the public interface of the crates with that of the last release, by cargo-semver-checks, which is
+    built for that.
+
 cargo xtask bench [--quick] [--only WORKLOAD]
     Time all workloads beside the other implementations, which are fetched first, and say which aims are reached.
     The whole goes into benchmarks/results, with pictures; a part of it, or a quick look, into target/bench.
@@ -133,6 +137,7 @@ fn main() -> ExitCode {
         ["book"] => book::build(book::Extent::All),
         ["book", "pages"] => book::build(book::Extent::Pages),
         ["dist"] => dist::dist(dist::Packages::All),
+        ["dist", "compare"] => dist::compare(),
         ["dist", "c"] => dist::dist(dist::Packages::C),
         ["dist", "python"] => dist::dist(dist::Packages::Python),
         ["dist", "rust"] => dist::dist(dist::Packages::Rust),

@@ -7,6 +7,7 @@
 
 mod addresses;
 mod c;
+mod compared;
 mod contents;
 mod manifests;
 mod order;
@@ -52,6 +53,7 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
         rust::make(&source, &work, &folder)?;
         rust::prove(&work, &folder)?;
         manifests::prove(&work)?;
+        compared::prove(&source, &work)?;
     }
     if matches!(packages, Packages::All | Packages::C) {
         c::make(&source, &work, &folder)?;
@@ -69,6 +71,11 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
         println!("publishing still needs: {missing}, in addresses.toml");
     }
     Ok(())
+}
+
+/// Compares the public interface of the crates with that of the last release.
+pub(crate) fn compare() -> Result<(), String> {
+    compared::prove(&shell::root(), &shell::root().join(WORK))
 }
 
 /// Makes a folder anew.
