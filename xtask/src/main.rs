@@ -87,7 +87,7 @@ cargo xtask book [pages]
 
 cargo xtask dist [rust | c | python]
     Make all that is released into target/dist, with checksums, and prove the packages from nothing but that folder;
-    with a word, the crates, the library for C, or the Python package alone.
+    with a word, the crates, the library for C, or the packages for Python (with the checker) alone.
 
 cargo xtask dist compare
     Compare the public interface of the crates with that of the last release, by cargo-semver-checks, which is

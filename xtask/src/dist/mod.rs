@@ -7,6 +7,7 @@
 
 mod addresses;
 mod c;
+mod checker;
 mod compared;
 mod contents;
 mod manifests;
@@ -36,7 +37,7 @@ pub(crate) enum Packages {
     Rust,
     /// The library for C, as an archive and as Debian packages.
     C,
-    /// The wheels and the sources of the Python package.
+    /// The wheels and the sources of the Python package, and the wheels of the checker.
     Python,
 }
 
@@ -63,6 +64,8 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     if matches!(packages, Packages::All | Packages::Python) {
         python::make(&source, &work, &folder)?;
         python::prove(&work, &folder)?;
+        checker::make(&source, &work, &folder)?;
+        checker::prove(&work, &folder)?;
     }
     contents::make(&source, &work, &folder, packages)?;
     write_sums(&folder)?;
@@ -84,6 +87,12 @@ fn empty(folder: &Path) -> Result<(), String> {
         fs::remove_dir_all(folder).map_err(|error| shell::said(folder, &error))?;
     }
     fs::create_dir_all(folder).map_err(|error| shell::said(folder, &error))
+}
+
+/// Where cargo keeps the sources of other crates.
+fn cargo_home() -> PathBuf {
+    let of_user = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+    std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(of_user).unwrap_or_default()
 }
 
 /// The files that git has, as they are in the working tree, with what symbolic links lead to in
