@@ -15,6 +15,7 @@ mod order;
 mod python;
 pub(crate) mod readme;
 mod rust;
+mod versions;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,7 @@ pub(crate) enum Packages {
 /// Makes and proves packages.
 pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     let (folder, work) = (shell::root().join(FOLDER), shell::root().join(WORK));
+    versions::check()?;
     empty(&folder)?;
     let source = work.join("source");
     copy_of_sources(&source)?;

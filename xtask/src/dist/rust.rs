@@ -118,8 +118,11 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
         }
         fs::write(&path, text).map_err(|error| shell::said(&path, &error))
     };
-    let manifest = "[package]\nname = \"program\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
-                    arrow-device = \"0.1\"\narrow-device-ipc = \"0.1\"\narrow-device-sim = \"0.1\"\n";
+    let version = version(&shell::root())?;
+    let manifest = format!(
+        "[package]\nname = \"program\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+         arrow-device = \"{version}\"\narrow-device-ipc = \"{version}\"\narrow-device-sim = \"{version}\"\n"
+    );
     write("Cargo.toml", &format!("{manifest}{patches}"))?;
     write("src/main.rs", PROGRAM)?;
     let manifest = format!("--manifest-path={}", program.join("Cargo.toml").display());
