@@ -96,16 +96,37 @@ fn build(
     Ok(built)
 }
 
-/// Fails where a file needs a newer glibc than its wheel promises.
-fn look_at_symbols(file: &Path) -> Result<(), String> {
+/// Fails where a file needs a newer glibc than manylinux2014 promises, or a function that glibc did
+/// not have then: a linker gives the name of such a function no version, and lets a shared library
+/// pass.
+pub(super) fn look_at_symbols(file: &Path) -> Result<(), String> {
     let path = file.display().to_string();
     let needs = shell::output_of(&["readelf", "--version-info", "--wide", &path]);
     let needs = needs.ok_or_else(|| format!("`readelf` cannot read {path}"))?;
     let newest = newest_glibc(&needs).ok_or_else(|| format!("{path} needs no glibc"))?;
-    match newest <= GLIBC {
-        true => Ok(()),
-        false => Err(format!("{path} needs glibc {}.{}", newest.0, newest.1)),
+    if newest > GLIBC {
+        return Err(format!("{path} needs glibc {}.{}", newest.0, newest.1));
     }
+    let symbols = shell::output_of(&["readelf", "--dyn-syms", "--wide", &path]);
+    let symbols = symbols.ok_or_else(|| format!("`readelf` cannot read {path}"))?;
+    match unversioned(&symbols).as_slice() {
+        [] => Ok(()),
+        names => Err(format!("{path} needs what glibc 2.17 has not: {}", names.join(", "))),
+    }
+}
+
+/// The symbols of a list by `readelf` that must come from elsewhere and have no version, but for
+/// those of Python.
+fn unversioned(symbols: &str) -> Vec<&str> {
+    let names = symbols.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().skip(4);
+        let (binding, section) = (words.next()?, words.nth(1)?);
+        let name = words.next()?;
+        (binding == "GLOBAL" && section == "UND").then_some(name)
+    });
+    names
+        .filter(|name| !name.contains('@') && !name.trim_start_matches('_').starts_with("Py"))
+        .collect()
 }
 
 /// The newest version of glibc that a list of versions by `readelf` names.
@@ -216,5 +237,19 @@ mod tests {
         assert_eq!(newest_glibc(needs), Some((2, 17)));
         assert_eq!(newest_glibc("Name: GLIBC_2.34\n"), Some((2, 34)));
         assert_eq!(newest_glibc("Name: GLIBC_PRIVATE"), None);
+    }
+
+    #[test]
+    fn a_function_that_old_glibc_has_not_is_found_and_those_of_python_are_none() {
+        let symbols = "\
+   Num:    Value          Size Type    Bind   Vis      Ndx Name
+     1: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND memfd_create
+     2: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND malloc@GLIBC_2.2.5 (2)
+     3: 0000000000000000     0 NOTYPE  WEAK   DEFAULT  UND gettid
+     4: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND PyErr_Print
+     5: 0000000000000000     0 OBJECT  GLOBAL DEFAULT  UND _Py_NoneStruct
+     6: 0000000000001000     9 FUNC    GLOBAL DEFAULT   12 PyInit__native
+";
+        assert_eq!(unversioned(symbols), ["memfd_create"]);
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     if wheels.len() != SYSTEMS.len() {
         return Err(format!("there are {} wheels for {} systems", wheels.len(), SYSTEMS.len()));
     }
-    wheels.iter().try_for_each(|wheel| look_through(wheel))?;
+    wheels.iter().try_for_each(|wheel| look_through(wheel, work))?;
     let here = SYSTEMS.iter().find(|system| system.is_here);
     for python in FREE_THREADED {
         let (Some(here), Some(_)) = (here, shell::output_of(&[python, "--version"])) else {
@@ -119,7 +119,7 @@ pub(super) fn wheel_of_this_machine(wheels: &[PathBuf]) -> Result<Option<&PathBu
 }
 
 /// Fails where a wheel has not what everybody expects.
-fn look_through(wheel: &Path) -> Result<(), String> {
+fn look_through(wheel: &Path, work: &Path) -> Result<(), String> {
     let path = wheel.display().to_string();
     let list = shell::output_of(&["python3", "-m", "zipfile", "--list", &path]);
     let list = list.ok_or_else(|| format!("{path} cannot be listed"))?;
@@ -131,7 +131,15 @@ fn look_through(wheel: &Path) -> Result<(), String> {
     ];
     let missing = wanted.iter().filter(|file| !list.contains(**file));
     let problems: Vec<_> = missing.map(|file| format!("{path} has no {file}")).collect();
-    shell::none_of(&problems)
+    shell::none_of(&problems)?;
+    if !path.contains("manylinux") {
+        return Ok(());
+    }
+    let unpacked = work.join("unpacked-wheel");
+    super::empty(&unpacked)?;
+    let to = unpacked.display().to_string();
+    shell::run(&["python3", "-m", "zipfile", "--extract", &path, &to], &[])?;
+    super::checker::look_at_symbols(&unpacked.join("arrow_device/_native.abi3.so"))
 }
 
 /// Uses the wheel of this machine, and the package of sources as pip builds it.
