@@ -87,7 +87,12 @@ cargo xtask book [pages]
 
 cargo xtask dist [rust | c | python | npm]
     Make all that is released into target/dist, with checksums, and prove the packages from nothing but that folder;
-    with a word, the crates, the library for C, the Python package, or the package for JavaScript alone.
+    with a word, the crates, the library for C, the packages for Python (with the checker), or the package for JavaScript
+    alone.
+
+cargo xtask dist compare
+    Compare the public interface of the crates with that of the last release, by cargo-semver-checks, which is
+    built for that.
 
 cargo xtask bench [--quick] [--only WORKLOAD]
     Time all workloads beside the other implementations, which are fetched first, and say which aims are reached.
@@ -133,6 +138,7 @@ fn main() -> ExitCode {
         ["book"] => book::build(book::Extent::All),
         ["book", "pages"] => book::build(book::Extent::Pages),
         ["dist"] => dist::dist(dist::Packages::All),
+        ["dist", "compare"] => dist::compare(),
         ["dist", "c"] => dist::dist(dist::Packages::C),
         ["dist", "npm"] => dist::dist(dist::Packages::Npm),
         ["dist", "python"] => dist::dist(dist::Packages::Python),

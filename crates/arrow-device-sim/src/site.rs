@@ -66,8 +66,9 @@ impl Site {
 /// Returns the system's number of this thread; 0 where that is not known.
 pub(crate) fn thread() -> u64 {
     #[cfg(all(target_os = "linux", not(miri)))]
+    // By its number, because glibc has the function since 2.30 only.
     // SAFETY: a call without arguments that cannot fail.
-    return u64::try_from(unsafe { libc::gettid() }).unwrap_or(0);
+    return u64::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).unwrap_or(0);
     #[cfg(not(all(target_os = "linux", not(miri))))]
     return 0;
 }

@@ -67,8 +67,10 @@ impl SystemCalls {
     #[must_use]
     pub fn of_this_thread() -> Option<Self> {
         let log = Log::new();
+        // By its number, because glibc has the function since 2.30 only.
         // SAFETY: a call without arguments.
-        let thread = unsafe { libc::gettid() };
+        let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+        let thread = pid_t::try_from(thread).ok()?;
         // SAFETY: a call without arguments. The child calls the system alone.
         let child = unsafe { libc::fork() };
         assert!(child >= 0, "no process to be had: {}", std::io::Error::last_os_error());

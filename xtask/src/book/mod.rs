@@ -7,9 +7,10 @@
 //! [`reference_pages`] as well. In the copy, each link leads to a page of the book; a link to any
 //! other file of the repository becomes the text of the link, because a reader of the site does not
 //! have the file. `header` and `reference.py` write the pages about the interfaces of C and Python,
-//! and rustdoc writes those of Rust.
+//! and rustdoc writes those of Rust. `live` adds the demonstration of the package for JavaScript.
 
 mod header;
+mod live;
 mod markdown;
 mod sources;
 
@@ -34,8 +35,9 @@ const RUST: &str = "rust";
 /// The folder of the reference pages in the book.
 const REFERENCE: &str = "reference";
 /// Reference pages outside of `docs`: the path, the name in the book, the title in its list.
-const OTHER_PAGES: [(&str, &str, &str); 2] = [
+const OTHER_PAGES: [(&str, &str, &str); 3] = [
     ("python/README.md", "python-package.md", "The Python package"),
+    ("js/README.md", "javascript-package.md", "The package for JavaScript"),
     ("benchmarks/results/results.md", "results.md", "Results of the benchmarks"),
 ];
 /// The part of the list that the reference pages stand before.
@@ -72,6 +74,9 @@ pub(crate) fn build(extent: Extent) -> Result<(), String> {
         .map(str::to_owned)
         .collect();
     shell::none_of(&warnings)?;
+    if live::is_there() {
+        live::add_to(&site)?;
+    }
     shell::none_of(&foreign_loads(&site)?)?;
     if extent == Extent::All {
         copy(&rustdoc(), &site.join(RUST))?;
@@ -162,6 +167,14 @@ fn interfaces() -> Result<Vec<(&'static str, &'static str, String)>, String> {
             "left out: the interface in Python, because the package is not installed in target/python; \
              `cargo xtask python` installs it"
         ),
+    }
+    if live::is_there() {
+        pages.push(live::page());
+    } else {
+        println!(
+            "left out: the page on which the library runs, because its module is not built; \
+             `npm ci && npm run build` in js builds it"
+        );
     }
     Ok(pages)
 }

@@ -15,6 +15,10 @@ const OF_CRATES: [&str; 3] = ["repository", "homepage", "documentation"];
 /// All of them.
 const ALL: [&str; 4] = [OF_CRATES[0], OF_CRATES[1], OF_CRATES[2], "contact"];
 
+/// The manifest of the Python package, and the table that the one with addresses stands before.
+const OF_PYTHON: &str = "python/pyproject.toml";
+const BEHIND_URLS: &str = "[tool.maturin]\n";
+
 /// What the file says.
 pub(super) struct Addresses(Vec<(&'static str, String)>);
 
@@ -31,7 +35,7 @@ impl Addresses {
         self.0.iter().filter(|(_, value)| value.is_empty()).map(|(name, _)| *name)
     }
 
-    /// Adds to the manifests of the crates what is known.
+    /// Adds to the manifests of the crates and of the Python package what is known.
     pub(super) fn write_into(&self, source: &Path) -> Result<(), String> {
         let known =
             self.0.iter().filter(|(name, value)| OF_CRATES.contains(name) && !value.is_empty());
@@ -42,7 +46,11 @@ impl Addresses {
             let text = text.replacen("[package]\n", &format!("[package]\n{lines}"), 1);
             fs::write(&path, text).map_err(|error| shell::said(&path, &error))?;
         }
-        Ok(())
+        let path = source.join(OF_PYTHON);
+        let text = fs::read_to_string(&path).map_err(|error| shell::said(&path, &error))?;
+        let lines = if lines.is_empty() { lines } else { format!("[project.urls]\n{lines}\n") };
+        let text = text.replacen(BEHIND_URLS, &format!("{lines}{BEHIND_URLS}"), 1);
+        fs::write(&path, text).map_err(|error| shell::said(&path, &error))
     }
 }
 

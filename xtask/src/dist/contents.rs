@@ -26,6 +26,12 @@ const LIBRARY: Artefact = Artefact {
 };
 const WHEEL: Artefact =
     Artefact { folder: "python", features: "", list: "arrow_device-python.cdx.json" };
+/// The command, which has the checker in it.
+const CHECKER: Artefact = Artefact {
+    folder: "crates/arrow-device-cli",
+    features: "check",
+    list: "arrow_device_check-python.cdx.json",
+};
 
 /// Writes the lists of the artefacts that were made.
 pub(super) fn make(
@@ -35,9 +41,9 @@ pub(super) fn make(
     packages: Packages,
 ) -> Result<(), String> {
     let artefacts: &[Artefact] = match packages {
-        Packages::All => &[LIBRARY, WHEEL],
+        Packages::All => &[LIBRARY, WHEEL, CHECKER],
         Packages::C => &[LIBRARY],
-        Packages::Python => &[WHEEL],
+        Packages::Python => &[WHEEL, CHECKER],
         Packages::Rust | Packages::Npm => &[],
     };
     if artefacts.is_empty() {

@@ -7,12 +7,16 @@
 
 mod addresses;
 mod c;
+mod checker;
+mod compared;
 mod contents;
 mod manifests;
 mod npm;
+mod order;
 mod python;
 pub(crate) mod readme;
 mod rust;
+mod versions;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +39,7 @@ pub(crate) enum Packages {
     Rust,
     /// The library for C, as an archive and as Debian packages.
     C,
-    /// The wheels and the sources of the Python package.
+    /// The wheels and the sources of the Python package, and the wheels of the checker.
     Python,
     /// The package for JavaScript.
     Npm,
@@ -44,15 +48,18 @@ pub(crate) enum Packages {
 /// Makes and proves packages.
 pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     let (folder, work) = (shell::root().join(FOLDER), shell::root().join(WORK));
+    versions::check()?;
     empty(&folder)?;
     let source = work.join("source");
     copy_of_sources(&source)?;
     let addresses = addresses::Addresses::read()?;
     addresses.write_into(&source)?;
     if matches!(packages, Packages::All | Packages::Rust) {
+        order::check()?;
         rust::make(&source, &work, &folder)?;
         rust::prove(&work, &folder)?;
         manifests::prove(&work)?;
+        compared::prove(&source, &work)?;
     }
     if matches!(packages, Packages::All | Packages::C) {
         c::make(&source, &work, &folder)?;
@@ -62,6 +69,8 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     if matches!(packages, Packages::All | Packages::Python) {
         python::make(&source, &work, &folder)?;
         python::prove(&work, &folder)?;
+        checker::make(&source, &work, &folder)?;
+        checker::prove(&work, &folder)?;
     }
     if matches!(packages, Packages::All | Packages::Npm) {
         npm::make(&source, &work, &folder)?;
@@ -76,12 +85,23 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     Ok(())
 }
 
+/// Compares the public interface of the crates with that of the last release.
+pub(crate) fn compare() -> Result<(), String> {
+    compared::prove(&shell::root(), &shell::root().join(WORK))
+}
+
 /// Makes a folder anew.
 fn empty(folder: &Path) -> Result<(), String> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| shell::said(folder, &error))?;
     }
     fs::create_dir_all(folder).map_err(|error| shell::said(folder, &error))
+}
+
+/// Where cargo keeps the sources of other crates.
+fn cargo_home() -> PathBuf {
+    let of_user = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+    std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(of_user).unwrap_or_default()
 }
 
 /// The files that git has, as they are in the working tree, with what symbolic links lead to in

@@ -11,11 +11,11 @@ use crate::python::MATURIN_IS_BEHIND;
 use crate::{peers, shell};
 
 /// A system that gets a wheel.
-struct System {
+pub(super) struct System {
     /// Rust's name of the target.
-    target: &'static str,
+    pub(super) target: &'static str,
     /// Which C library, as the wheel's name says.
-    tag: &'static str,
+    pub(super) tag: &'static str,
     /// Whether the wheel runs on this machine.
     is_here: bool,
 }
@@ -24,7 +24,7 @@ const fn system(target: &'static str, tag: &'static str, is_here: bool) -> Syste
     System { target, tag, is_here }
 }
 
-const SYSTEMS: &[System] = &[
+pub(super) const SYSTEMS: &[System] = &[
     system("x86_64-unknown-linux-gnu", "manylinux2014", cfg!(target_arch = "x86_64")),
     system("aarch64-unknown-linux-gnu", "manylinux2014", cfg!(target_arch = "aarch64")),
     system("x86_64-unknown-linux-musl", "musllinux_1_2", false),
@@ -34,17 +34,35 @@ const SYSTEMS: &[System] = &[
 /// What builds the wheels; pinned, so that two runs make the same bytes.
 const TOOLS: &str = "xtask/dist-requirements.txt";
 
-/// Builds all wheels and the package of sources.
-pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
+/// Pythons without a lock. A wheel for them is for one version, and is made where the interpreter
+/// is.
+const FREE_THREADED: [&str; 2] = ["python3.13t", "python3.14t"];
+/// The name of the package.
+const NAME: &str = "arrow-device";
+
+/// Where the tools are, and what `PATH` is for them.
+pub(super) struct Tools {
+    pub(super) bin: PathBuf,
+    pub(super) path: String,
+}
+
+/// Installs what builds wheels.
+pub(super) fn tools(work: &Path) -> Result<Tools, String> {
     let tools = work.join("python-tools");
     peers::install_into(&tools, TOOLS)?;
     let bin = tools.join("bin");
-    let maturin = bin.join("maturin").display().to_string();
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", bin.display());
+    Ok(Tools { bin, path })
+}
+
+/// Builds all wheels and the package of sources.
+pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
+    let tools = tools(work)?;
+    let maturin = tools.bin.join("maturin").display().to_string();
     let target = work.join("target-python").display().to_string();
     let variables =
-        [("PATH", path.as_str()), ("CARGO_TARGET_DIR", target.as_str()), MATURIN_IS_BEHIND];
+        [("PATH", tools.path.as_str()), ("CARGO_TARGET_DIR", target.as_str()), MATURIN_IS_BEHIND];
     let manifest = format!("--manifest-path={}", source.join("python/Cargo.toml").display());
     let out = folder.display().to_string();
     for system in SYSTEMS {
@@ -63,7 +81,19 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     if wheels.len() != SYSTEMS.len() {
         return Err(format!("there are {} wheels for {} systems", wheels.len(), SYSTEMS.len()));
     }
-    wheels.iter().try_for_each(|wheel| look_through(wheel))
+    wheels.iter().try_for_each(|wheel| look_through(wheel, work))?;
+    let here = SYSTEMS.iter().find(|system| system.is_here);
+    for python in FREE_THREADED {
+        let (Some(here), Some(_)) = (here, shell::output_of(&[python, "--version"])) else {
+            println!("left out: a wheel for {python}, which is not there");
+            continue;
+        };
+        let build = [&maturin, "build", "--release", "--locked", "--quiet", "--zig", &manifest];
+        let which = ["--target", here.target, "--compatibility", here.tag, "--out", &out];
+        let what = ["--interpreter", python, "--no-default-features"];
+        shell::run(&[&build[..], &which, &what].concat(), &variables)?;
+    }
+    Ok(())
 }
 
 /// Puts what a Verilog simulator loads into a wheel, which was built in this folder of cargo's.
@@ -73,12 +103,35 @@ fn add_module(source: &Path, target: &Path, wheel: &Path) -> Result<(), String> 
     crate::python::add_module("python3", &package, &target, &wheel)
 }
 
+/// The wheels for every Python.
 fn wheels(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    super::files_ending(folder, "whl")
+    let mut wheels = super::files_ending(folder, "whl")?;
+    wheels.retain(|file| is_of(file, NAME) && file.to_string_lossy().contains("-abi3-"));
+    Ok(wheels)
+}
+
+/// Whether a file is of the package with this name, as its own name says.
+pub(super) fn is_of(file: &Path, package: &str) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_prefix(&package.replace('-', "_")).is_some_and(|rest| rest.starts_with('-'))
+}
+
+/// The wheel that runs here, if there may be one.
+pub(super) fn wheel_of_this_machine(wheels: &[PathBuf]) -> Result<Option<&PathBuf>, String> {
+    let Some(here) = SYSTEMS.iter().find(|system| system.is_here) else {
+        return Ok(None);
+    };
+    let processor = here.target.split('-').next().unwrap_or_default();
+    let is_for = |wheel: &&PathBuf| {
+        let name = wheel.file_name().unwrap_or_default().to_string_lossy();
+        name.contains(processor) && name.contains("manylinux")
+    };
+    let wheel = wheels.iter().find(is_for);
+    wheel.map(Some).ok_or_else(|| "there is no wheel for this machine".to_owned())
 }
 
 /// Fails where a wheel has not what everybody expects.
-fn look_through(wheel: &Path) -> Result<(), String> {
+fn look_through(wheel: &Path, work: &Path) -> Result<(), String> {
     let path = wheel.display().to_string();
     let list = shell::output_of(&["python3", "-m", "zipfile", "--list", &path]);
     let list = list.ok_or_else(|| format!("{path} cannot be listed"))?;
@@ -91,14 +144,22 @@ fn look_through(wheel: &Path) -> Result<(), String> {
     ];
     let missing = wanted.iter().filter(|file| !list.contains(**file));
     let problems: Vec<_> = missing.map(|file| format!("{path} has no {file}")).collect();
-    shell::none_of(&problems)
+    shell::none_of(&problems)?;
+    if !path.contains("manylinux") {
+        return Ok(());
+    }
+    let unpacked = work.join("unpacked-wheel");
+    super::empty(&unpacked)?;
+    let to = unpacked.display().to_string();
+    shell::run(&["python3", "-m", "zipfile", "--extract", &path, &to], &[])?;
+    super::checker::look_at_symbols(&unpacked.join("arrow_device/_native.abi3.so"))
 }
 
 /// Uses the wheel of this machine, and the package of sources as pip builds it.
 pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
     prove_wheel(work, folder)?;
     let mut sources = super::files_ending(folder, "gz")?;
-    sources.retain(|file| file.to_string_lossy().contains("/arrow_device-"));
+    sources.retain(|file| is_of(file, NAME));
     let [sources] = sources.as_slice() else {
         return Err(format!("there are {} packages of sources, and not one", sources.len()));
     };
@@ -110,7 +171,7 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
 }
 
 /// An environment that has nothing in it; its Python.
-fn fresh(environment: &Path) -> Result<String, String> {
+pub(super) fn fresh(environment: &Path) -> Result<String, String> {
     super::empty(environment)?;
     shell::run(&["python3", "-m", "venv", &environment.display().to_string()], &[])?;
     Ok(environment.join("bin/python").display().to_string())
@@ -127,17 +188,11 @@ fn use_alone(python: &str) -> Result<(), String> {
 /// Installs the wheel of this machine into an environment that has nothing else, and then what the
 /// page uses, and runs the page's snippets.
 fn prove_wheel(work: &Path, folder: &Path) -> Result<(), String> {
-    let Some(here) = SYSTEMS.iter().find(|system| system.is_here) else {
+    let all = wheels(folder)?;
+    let Some(wheel) = wheel_of_this_machine(&all)? else {
         println!("skipped: no wheel is for this machine");
         return Ok(());
     };
-    let processor = here.target.split('-').next().unwrap_or_default();
-    let is_for = |wheel: &&PathBuf| {
-        let name = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        name.contains(processor) && name.contains("manylinux")
-    };
-    let all = wheels(folder)?;
-    let wheel = all.iter().find(is_for).ok_or("there is no wheel for this machine")?;
     let python = fresh(&work.join("python-env"))?;
     let pip = [python.as_str(), "-m", "pip", "install", "--quiet"];
     shell::run(&[&pip[..], &[&wheel.display().to_string()]].concat(), &[])?;
@@ -167,3 +222,16 @@ for block in blocks:
 assert passed, "no block of Python ran"
 print(f"test result: ok. {passed} passed; 0 failed; {ignored} ignored")
 "#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wheels_of_two_packages_are_told_apart() {
+        let file = Path::new("/a/arrow_device_check-0.1.0-py3-none-musllinux_1_2_x86_64.whl");
+        assert!(is_of(file, "arrow-device-check") && !is_of(file, NAME));
+        let file = Path::new("/a/arrow_device-0.1.0.tar.gz");
+        assert!(is_of(file, NAME) && !is_of(file, "arrow-device-check"));
+    }
+}

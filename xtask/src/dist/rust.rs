@@ -8,6 +8,15 @@ use crate::shell;
 
 /// What every package contains.
 const CONTAINS: [&str; 4] = ["Cargo.toml", "LICENSE", "README.md", "src/"];
+/// What every manifest in a package says: to the registry, and to docs.rs.
+const SAYS: [&str; 6] = [
+    "categories = [",
+    "description = \"",
+    "keywords = [",
+    "license = \"",
+    "rust-version = \"",
+    "[package.metadata.docs.rs]",
+];
 /// The program that uses the packed crates: the library, the software device, and IPC.
 const PROGRAM: &str = r#"
 use arrow_device::{Array, Batch, DataType};
@@ -68,7 +77,13 @@ fn look_through(name: &str, file: &Path) -> Result<(), String> {
     let file = file.display().to_string();
     let list = shell::output_of(&["tar", "--list", "--file", &file]);
     let list = list.ok_or_else(|| format!("`tar` cannot list {file}"))?;
-    let problems = faults_of(name, &list);
+    let manifest = ["--to-stdout", "--wildcards", "*/Cargo.toml"];
+    let manifest = [&["tar", "--extract", "--file", &file][..], &manifest].concat();
+    let manifest = shell::output_of(&manifest);
+    let manifest = manifest.ok_or_else(|| format!("{file} has no manifest"))?;
+    let mut problems = faults_of(name, &list);
+    let silent = SAYS.iter().filter(|line| !manifest.lines().any(|of| of.starts_with(**line)));
+    problems.extend(silent.map(|line| format!("the manifest of {name} has no `{line}`")));
     shell::none_of(&problems)
 }
 
@@ -103,8 +118,11 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
         }
         fs::write(&path, text).map_err(|error| shell::said(&path, &error))
     };
-    let manifest = "[package]\nname = \"program\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
-                    arrow-device = \"0.1\"\narrow-device-ipc = \"0.1\"\narrow-device-sim = \"0.1\"\n";
+    let version = version(&shell::root())?;
+    let manifest = format!(
+        "[package]\nname = \"program\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+         arrow-device = \"{version}\"\narrow-device-ipc = \"{version}\"\narrow-device-sim = \"{version}\"\n"
+    );
     write("Cargo.toml", &format!("{manifest}{patches}"))?;
     write("src/main.rs", PROGRAM)?;
     let manifest = format!("--manifest-path={}", program.join("Cargo.toml").display());

@@ -31,8 +31,15 @@ pub(super) fn of(body: impl Fn()) -> Option<u64> {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn in_use() -> Option<u64> {
-    // SAFETY: takes nothing and looks at the allocator's own books.
-    let told = unsafe { libc::mallinfo2() };
+    // glibc has the function since 2.33 only.
+    // SAFETY: `RTLD_DEFAULT` is a handle of dlsym, and the name is nul-terminated.
+    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr()) };
+    if function.is_null() {
+        return None;
+    }
+    // SAFETY: the pointer is not null, and glibc's function of this name has this type.
+    let mallinfo2: extern "C" fn() -> libc::mallinfo2 = unsafe { std::mem::transmute(function) };
+    let told = mallinfo2();
     Some((told.uordblks + told.hblkhd) as u64)
 }
 

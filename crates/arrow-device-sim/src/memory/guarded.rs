@@ -70,11 +70,11 @@ pub(super) fn contains(address: usize) -> bool {
 
 impl Region {
     fn open() -> Option<Self> {
-        // SAFETY: a call with a constant, nul-terminated name.
-        let file = unsafe { libc::memfd_create(c"device-memory".as_ptr(), libc::MFD_CLOEXEC) };
-        if file < 0 {
-            return None;
-        }
+        let (name, flags) = (c"device-memory".as_ptr(), libc::MFD_CLOEXEC);
+        // By the number of the call, because glibc has the function since 2.27 only.
+        // SAFETY: the call takes a name, which is constant and nul-terminated, and flags.
+        let file = unsafe { libc::syscall(libc::SYS_memfd_create, name, flags) };
+        let file = c_int::try_from(file).ok().filter(|file| *file >= 0)?;
         let mut len = FIRST.load(Ordering::Relaxed);
         while len >= SMALLEST {
             if let Some(region) = Self::of(file, len) {

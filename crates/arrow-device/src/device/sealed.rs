@@ -178,11 +178,13 @@ impl AsFd for SealedFile {
 /// A file of memory of this length, with all its pages.
 fn new_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: a `CStr` is nul-terminated.
-    let file = unsafe { libc::memfd_create(name.as_ptr(), flags) };
+    // By the number of the call, because glibc has the function since 2.27 only.
+    // SAFETY: the call takes the name, which is nul-terminated as every `CStr`, and the flags.
+    let file = unsafe { libc::syscall(libc::SYS_memfd_create, name.as_ptr(), flags) };
     if file < 0 {
         return Err(io::Error::last_os_error());
     }
+    let file = c_int::try_from(file).map_err(io::Error::other)?;
     // SAFETY: the descriptor was opened above, and nothing else has it.
     let file = unsafe { OwnedFd::from_raw_fd(file) };
     if !SealedFile::may_have(len as u64) {
