@@ -109,7 +109,8 @@ def test_dpctl_and_dpnp_share_our_tensors():
             assert dpnp.tensor.asnumpy(theirs).tolist() == expected.tolist()
             # Computed in the order of the queue that the dictionary names.
             assert float(dpnp.tensor.sum(theirs)) == expected.sum()
-    # A tensor over memory of theirs is that memory, to which nobody may write as long as it is shared.
+    # A tensor over memory of theirs is that memory, to which nobody may write as long as it is
+    # shared.
     theirs = dpnp.zeros(5, dtype="int64")
     assert ad.from_dlpack(theirs).__sycl_usm_array_interface__["data"] == (address(theirs), True)
 

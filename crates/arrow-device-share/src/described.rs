@@ -287,8 +287,8 @@ impl Opening<'_> {
     }
 }
 
-/// Begins the array of a message as one tree over its allocations, which is fast where there are many
-/// columns. The values of a dictionary are a tree of their own.
+/// Begins the array of a message as one tree over its allocations, which is fast where there are
+/// many columns. The values of a dictionary are a tree of their own.
 fn array(
     from: &mut Reader<'_>,
     shape: &Shape,

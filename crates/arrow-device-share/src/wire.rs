@@ -33,8 +33,9 @@ impl Writer {
         self.0.extend(bytes);
     }
 
-    /// The beginning of a node: three numbers and the count of its buffers. These bytes are appended
-    /// at once, because there may be thousands of nodes; likewise those of [`place`](Self::place).
+    /// The beginning of a node: three numbers and the count of its buffers. These bytes are
+    /// appended at once, because there may be thousands of nodes; likewise those of
+    /// [`place`](Self::place).
     pub(crate) fn node(&mut self, numbers: [i64; 3], buffers: u32) {
         let mut bytes = [0; 3 * 8 + 4];
         let (first, last) = bytes.split_at_mut(3 * 8);

@@ -20,8 +20,8 @@ const PROGRAMS: [&str; 2] = ["arrow-device", "arrow-device-check"];
 const CRATES: [&str; 2] = ["arrow-device-cli", NAME];
 /// What functions in Python are checked with.
 const LIBRARY: &str = "libarrow_device_check.so";
-/// What the command can do, in addition to what it can do by default. Files of Parquet are left out,
-/// whose crates are larger than all else.
+/// What the command can do, in addition to what it can do by default. Files of Parquet are left
+/// out, whose crates are larger than all else.
 const FEATURES: &str = "arrow-device-cli/check";
 /// What the registry shows.
 const PAGE: &str = "packaging/checker/README.md";
