@@ -504,7 +504,8 @@ mod tests {
             to: Spot { base: host, offset },
             len,
         };
-        let chunks = chunks_of(&[region(0, 5), region(8, 0), region(8, 21)], 16);
+        let regions = [region(0, 5), region(8, 0), region(8, 21)];
+        let chunks = chunks_of(&regions, |region| (region.from, region.to), 16);
         let used: Vec<u64> = chunks.iter().map(|chunk| chunk.used).collect();
         assert_eq!(used, [16, 16]);
         let places: Vec<_> = chunks

@@ -34,16 +34,23 @@ struct Descriptor {
     mapped: u32,
 }
 
+/// `WGPUStringView`: an address and a length.
+#[repr(C)]
+struct Text {
+    address: usize,
+    len: usize,
+}
+
 /// `WGPUBufferMapCallbackInfo`.
 #[repr(C)]
 struct Told {
     next: WebGpuHandle,
     mode: u32,
-    callback: extern "C" fn(u32, [usize; 2], WebGpuHandle, WebGpuHandle),
+    callback: extern "C" fn(u32, Text, WebGpuHandle, WebGpuHandle),
     users: [WebGpuHandle; 2],
 }
 
-extern "C" fn ignored(_: u32, _: [usize; 2], _: WebGpuHandle, _: WebGpuHandle) {}
+extern "C" fn ignored(_: u32, _: Text, _: WebGpuHandle, _: WebGpuHandle) {}
 
 /// What is called of `webgpu.h` and `wgpu.h`.
 struct WebGpuApi {
