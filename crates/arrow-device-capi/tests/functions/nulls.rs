@@ -311,7 +311,9 @@ impl Function<'_> {
                 _,
             ) => "0".into(),
             (_, "capacity", _) => "1".into(),
-            (_, "length" | "window" | "ahead" | "n_devices" | "device_id", _) => "1".into(),
+            (_, "length" | "window" | "ahead" | "n_devices" | "device_id" | "limit", _) => {
+                "1".into()
+            }
             other => panic!("no fixture for {other:?}"),
         };
         Argument { declare: String::new(), value, clean: String::new() }
