@@ -60,8 +60,7 @@ pub(crate) fn command() -> Command {
         )
         .arg(
             Arg::new("trust").long("trust").requires("socket").action(ArgAction::SetTrue).help(
-                "Also open memory to which the process at the socket could still write, as that \
-                 of Vulkan: the process is trusted not to do so",
+                "Trust the other process not to write to memory that it can write to (Vulkan's)",
             ),
         )
         .group(ArgGroup::new("source").args(["INPUT", "producer", "socket"]).required(true))

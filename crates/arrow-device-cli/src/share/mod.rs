@@ -59,8 +59,7 @@ pub(crate) fn command() -> Command {
                 .help("End once so many processes were served"),
         )
         .arg(Arg::new("trust").long("trust").action(ArgAction::SetTrue).help(
-            "Also share memory of a device to which whoever has it can write, as that of Vulkan: \
-             the processes that connect are trusted not to do so",
+            "Trust whoever connects not to write to memory that others can write to (Vulkan's)",
         ))
         .arg(
             Arg::new("json")
