@@ -243,17 +243,23 @@ pub(crate) fn opened<O: Send + Sync + 'static>(
     if descriptors.next().is_some() {
         return Err(malformed("there are more descriptors than allocations"));
     }
-    let array = array(&mut from, shape, &buffers, opening.device)?;
+    let array = array(&mut from, shape, &buffers, opening)?;
     from.finish()?;
-    match opening.event {
-        None => array.finish_ready(),
-        // SAFETY: UNS-32: the sender says so. If it lies, then it writes to memory that is not
-        // fixed, of which `Opening::open` says why that does no harm here.
-        Some(event) => unsafe { array.finish_after(event.clone()) },
-    }
+    opening.finished(array)
 }
 
 impl Opening<'_> {
+    /// Makes an array of what was read, or the values of its dictionary, ready when the data is.
+    fn finished(self, array: WithinBuilder) -> Result<Array> {
+        match self.event {
+            None => array.finish_ready(),
+            // SAFETY: UNS-32: the sender says so. If it lies, or an answer of its driver comes
+            // too early, then it writes to memory that is not fixed, of which `open` says why that
+            // does no harm here.
+            Some(event) => unsafe { array.finish_after(event.clone()) },
+        }
+    }
+
     fn open<O: Send + Sync + 'static>(
         self,
         handle: MemoryHandle,
@@ -293,15 +299,15 @@ fn array(
     from: &mut Reader<'_>,
     shape: &Shape,
     allocations: &[Buffer],
-    device: &Device,
+    opening: Opening<'_>,
 ) -> Result<WithinBuilder> {
     let (first, more) = match allocations {
         [first, more @ ..] => (first.clone(), more),
-        [] => (Buffer::null(device.id()), allocations),
+        [] => (Buffer::null(opening.device.id()), allocations),
     };
     let builder = Array::builder_within(&shape.schema, first);
     let mut builder = more.iter().cloned().fold(builder, WithinBuilder::with_memory);
-    nodes(from, &shape.root, allocations, device, &mut builder)?;
+    nodes(from, &shape.root, allocations, opening, &mut builder)?;
     Ok(builder)
 }
 
@@ -310,7 +316,7 @@ fn nodes(
     from: &mut Reader<'_>,
     node: &Node,
     allocations: &[Buffer],
-    device: &Device,
+    opening: Opening<'_>,
     builder: &mut WithinBuilder,
 ) -> Result<()> {
     let below = node.children.len() + usize::from(node.dictionary.is_some());
@@ -347,10 +353,11 @@ fn nodes(
         builder.node_of(offset, len, nulls, places.chain(data))?;
     }
     for child in &node.children {
-        nodes(from, child, allocations, device, builder)?;
+        nodes(from, child, allocations, opening, builder)?;
     }
     if let Some(dictionary) = &node.dictionary {
-        builder.dictionary(array(from, dictionary, allocations, device)?.finish_ready()?)?;
+        let values = array(from, dictionary, allocations, opening)?;
+        builder.dictionary(opening.finished(values)?)?;
     }
     Ok(())
 }

@@ -85,8 +85,9 @@ pub(crate) fn wake() {
     }
 }
 
-/// Hands something over. Returns whether there is a thread for it. Where no thread can be had it
-/// stays until one is there, or until the process ends.
+/// Hands something over. Returns whether there is a thread for it. Where no thread can be had, a
+/// teller is given up, because its maker waits instead; all else stays until a thread is there, or
+/// until the process ends.
 pub(crate) fn keep(kept: Kept) -> bool {
     let mut keeper = keeper();
     keeper.new.push(kept);
@@ -96,13 +97,15 @@ pub(crate) fn keep(kept: Kept) -> bool {
         }
         return true;
     }
-    keeper.has_thread = true;
-    drop(keeper);
+    // Under the lock, for which the new thread waits: whoever hands something over meanwhile has to
+    // know whether there is a thread.
     let thread = std::thread::Builder::new().name("arrow-device-share".into());
-    let has_thread = thread.spawn(run).is_ok();
-    if !has_thread {
-        self::keeper().has_thread = false;
-    }
+    keeper.has_thread = thread.spawn(run).is_ok();
+    let has_thread = keeper.has_thread;
+    let is_of_teller = matches!(keeper.new.last(), Some(Kept::Teller(_)));
+    let given_up = if has_thread || !is_of_teller { None } else { keeper.new.pop() };
+    drop(keeper);
+    drop(given_up);
     has_thread
 }
 

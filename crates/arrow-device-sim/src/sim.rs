@@ -165,6 +165,13 @@ impl Sim {
         self.engine.with(|state| state.take_reports())
     }
 
+    /// Returns what would be left behind if the simulation ended now. A thread may be letting go of
+    /// something at the moment: a test asks until nothing is left.
+    pub fn leaks(&self) -> Vec<Report> {
+        deferred::release_finished();
+        self.engine.with(|state| state.grouped_leaks())
+    }
+
     /// Ends the simulation: runs submitted work, lets the library release what waited for it, looks
     /// for what was left behind, and returns all mistakes that nobody has taken.
     pub fn finish(mut self) -> Vec<Report> {

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::async_stream::block_on;
-use arrow_device::{Array, ArrayStream, DataType, Device, ErrorKind, Queue, Ready, Result};
+use arrow_device::{
+    Array, ArrayStream, Batch, Buffer, DataType, Device, ErrorKind, IndexType, Queue, Ready, Result,
+};
 use arrow_device_share::{Receiver, Sender, to_shareable};
 use arrow_device_sim::Sim;
 use arrow_device_testkit::process::{alone, descriptors, forked};
@@ -18,17 +20,43 @@ use arrow_device_testkit::release_until;
 use crate::peer::{sent, taken_apart};
 use crate::processes::{Meeting, for_each_golden, rounds, second};
 use crate::support::{
-    SOON, batch, connected, connected_with, said, software, trusting_receiver, trusting_sender,
+    self, SOON, batch, connected, connected_with, said, trusting_receiver, trusting_sender,
 };
 
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(600);
 
+/// A software device that waits at its end until threads of the library have closed their queues on
+/// it.
+struct Settling(Sim);
+
+impl std::ops::Deref for Settling {
+    type Target = Sim;
+
+    fn deref(&self) -> &Sim {
+        &self.0
+    }
+}
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.run_until_idle();
+            release_until(|| self.0.leaks().is_empty());
+        }
+    }
+}
+
 /// A software device whose work runs when the test says so, and never because somebody waits.
-fn held_up() -> (Sim, Device) {
+fn held_up() -> (Settling, Device) {
     let sim = Sim::builder().backtraces(false).may_wait(false).build();
     let device = sim.device();
-    (sim, device)
+    (Settling(sim), device)
+}
+
+fn software() -> (Settling, Device) {
+    let (sim, device) = support::software();
+    (Settling(sim), device)
 }
 
 /// Runs all work, and waits until nothing keeps memory of the device any more. Threads of the
@@ -386,7 +414,7 @@ fn what_was_told_once_stays_whatever_the_peer_takes_out() {
 fn a_child_of_fork_does_not_wait_for_what_its_parent_awaits() {
     alone(|| {
         let (here_sim, here) = held_up();
-        let (_there_sim, there) = software();
+        let (there_sim, there) = software();
         let (sender, came) = unready(&here, &there);
         forked(|| match came.wait() {
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
@@ -396,7 +424,34 @@ fn a_child_of_fork_does_not_wait_for_what_its_parent_awaits() {
         assert!(came.to_host().unwrap().equals(batch(20).as_array()).unwrap());
         drop((sender, came));
         finish(&here_sim);
+        finish(&there_sim);
     });
+}
+
+/// The values of a dictionary are an array of their own, which comes with the rest.
+// Requirement: SAF-43
+#[test]
+fn the_values_of_a_dictionary_wait_for_their_data_as_well() {
+    let (here_sim, here) = held_up();
+    let (there_sim, there) = software();
+    let (sender, mut receiver) = early(&there);
+    let data_type = DataType::dictionary(IndexType::Int32, DataType::Utf8);
+    let values = Array::from_texts(DataType::Utf8, [Some("low"), Some("high")]).unwrap();
+    let numbers = Buffer::from(vec![1_i32, 0, 1]);
+    let coded = Array::builder(data_type).len(3).buffers([None, Some(numbers)]).dictionary(values);
+    let batch = Batch::from_columns([("coded", coded.finish_ready().unwrap())]).unwrap();
+    sender.send(&to_shareable(batch.as_array(), &here).unwrap()).unwrap();
+    let came = receiver.receive().unwrap().unwrap();
+    let values = came.child(0).unwrap().dictionary().unwrap();
+    assert_eq!(values.ready(), Ready::AfterEvent);
+    assert!(!values.is_ready().unwrap());
+    here_sim.run_until_idle();
+    let texts = Array::from_texts(DataType::Utf8, [Some("low"), Some("high")]).unwrap();
+    assert!(values.to_host().unwrap().equals(&texts).unwrap());
+    assert!(came.to_host().unwrap().equals(batch.as_array()).unwrap());
+    drop((sender, receiver, came, values));
+    finish(&here_sim);
+    finish(&there_sim);
 }
 
 // Requirement: SAF-43
