@@ -31,7 +31,6 @@
 //! through `FlightSqlServiceClient::inner_mut`, and a `FlightSqlService` answers
 //! `do_get_statement` with `FlightMessages`. The example `flight_sql` has both, each on a device.
 //!
-#![cfg_attr(feature = "flight-60", doc = "")]
 #![cfg_attr(feature = "flight-60", doc = "```")]
 #![cfg_attr(not(feature = "flight-60"), doc = "```ignore")]
 //! use arrow_device::async_stream::ArraysExt as _;
