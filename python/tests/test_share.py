@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import threading
 from multiprocessing.reduction import ForkingPickler
 
@@ -40,6 +41,13 @@ def descriptors():
 
 def allocated():
     return ad.device("cpu").held["allocated"]
+
+
+def settle():
+    """Waits until threads of the library have let go of what earlier tests shared."""
+    end = time.monotonic() + 20
+    while allocated() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def is_shared(data):
@@ -232,6 +240,7 @@ _THIRD = "import sys; from arrow_device import share; print(sum(row['x'] for row
 
 @pytest.mark.parametrize("passing_on", [True, False])
 def test_a_third_program_opens_what_the_second_one_received_for_that(passing_on):
+    settle()
     before = descriptors(), allocated()
     here, there = socket.socketpair()
     sender = share.Sender(here)

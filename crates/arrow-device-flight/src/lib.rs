@@ -31,7 +31,6 @@
 //! through `FlightSqlServiceClient::inner_mut`, and a `FlightSqlService` answers
 //! `do_get_statement` with `FlightMessages`. The example `flight_sql` has both, each on a device.
 //!
-#![cfg_attr(feature = "flight-60", doc = "")]
 #![cfg_attr(feature = "flight-60", doc = "```")]
 #![cfg_attr(not(feature = "flight-60"), doc = "```ignore")]
 //! use arrow_device::async_stream::ArraysExt as _;
@@ -70,7 +69,8 @@
 //!   was added. Most readers of Flight do not know deltas, so `FlightMessages` leaves them out
 //!   unless it is told.
 //! * **Large batches** are sent in parts, because receivers refuse messages above a limit: 4 MiB in
-//!   tonic and in most others. Not before a batch was refused is a row larger than a message.
+//!   tonic and in most others. A row is not divided: a row above the limit is sent as it is, and
+//!   the receiver may refuse it.
 //! * **Hostile peers.** Headers are verified and lengths are checked against the bytes that came,
 //!   as [`arrow_device_ipc`] does for all input.
 //! * **No thread is blocked.** Data that is not there yet is awaited.

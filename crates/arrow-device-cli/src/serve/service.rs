@@ -186,8 +186,8 @@ impl FlightService for Service {
                 break;
             }
         }
-        // A request that was cancelled has ended like one that is complete. The call of such a
-        // request is dropped when it waits, which is why it does.
+        // A request that was cancelled ends here like one that is complete. The task of a cancelled
+        // request is dropped where it next waits, so it waits once before the file gets its name.
         tokio::task::yield_now().await;
         let path = incoming.path.clone();
         incoming.finish().await?;

@@ -4,15 +4,19 @@
 //!    `export_on` lets a queue join several events (`joined_pending`).
 //! 2. A node without anything below it goes out as one struct (`exported_leaf`). The struct refers
 //!    to the tree's own table of buffers, and its `private_data` is a share of the tree.
-//! 3. Any other node takes one block of recycled memory for all structs below it, an arena
-//!    (`exported_tree`, `ffi/build.rs`). So does a leaf that is a batch, that shows an event of
-//!    this library, or whose export is counted: the arena keeps the event and the count.
+//! 3. Any other node takes one block of recycled memory, an arena, with the structs of all nodes
+//!    below it (`exported_tree`, `ffi/arena.rs`, `ffi/build.rs`). A node without anything below it
+//!    takes an arena too where it is a batch, where it shows an event of this library, or where
+//!    exports are counted (`device/account.rs`): the arena keeps the event and the count.
 //! 4. The columns of a record batch go out with exactly the rows of the batch, and the struct
 //!    around them without an offset (`BatchRows`).
 //!
 //! Why this is fast: an export takes at most one block, copies no table of buffers and counts no
 //! null. `export` calls no device. The loop over the nodes is compiled once for imported trees and
-//! once for built ones. What must stay true: an error leaves the consumer's struct as it was.
+//! once for built ones, without a branch for the kind of tree at each node.
+//!
+//! What must stay true: an error leaves the consumer's struct as it was, and each exported struct
+//! holds a share of the tree, directly or through its arena, until it is released.
 
 use crate::numbered::numbered;
 use std::ffi::c_void;
@@ -250,7 +254,8 @@ impl Array {
         Ok(None)
     }
 
-    /// Whether the array is ready in the order of its device's queue. No event tells a consumer so.
+    /// Whether the array is ready in the order of its device's queue. The struct then goes out
+    /// without an event, and consumers use the data on that queue or wait for the queue.
     fn is_ready_in_its_order(&self) -> bool {
         let tree = self.tree();
         let is_in_order = |event| tree.is_in_order_of(event);

@@ -3,14 +3,20 @@
 //! The future makes all calls of the handler, one after the other:
 //!
 //! 1. `on_schema`, at the first poll.
-//! 2. Once the consumer has asked for a first array, one array is taken out of the source ahead of
-//!    any credit, so that the end of the source is seen without a further request.
-//! 3. `on_next_task` for this array as soon as there is credit, and then the next array. After
+//! 2. Once the consumer has asked for a first array, the next array is taken out of the source
+//!    without a look at the credit, which is the number of arrays that the consumer has asked for
+//!    and not got. So the end of the source is seen without a further request.
+//! 3. `on_next_task` for this array as soon as there is credit, and then step 2 again. After
 //!    [`MOST_IN_A_POLL`] arrays in one poll, the future wakes itself and lets others run.
 //! 4. `on_next_task` with null at the end of the source, or `on_error`.
 //! 5. `release`: the last call on every path, the drop of the future included.
 //!
-//! The calls of the consumer only record a wish and wake the future, on whatever thread they come.
+//! The consumer's own calls, `request` and `cancel`, only record a wish (`protocol/producer.rs`)
+//! and wake the future, on whatever thread they come.
+//!
+//! Why this is fast: an array that is there and has credit costs two short looks at the wishes,
+//! each under one lock, and the call of the consumer. The waker is cloned only where the future has
+//! to wait.
 //!
 //! What must stay true: a consumer is never called from inside a call of a consumer, nothing is
 //! called after `release`, and a child of `fork` calls nothing.

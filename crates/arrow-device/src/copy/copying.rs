@@ -1,4 +1,14 @@
 //! [`Copying`]: a copy whose waits are left to an executor.
+//!
+//! 1. [`Plan::start`] hands the plan to the executor as a [`Job`] if running the plan would wait
+//!    for a device, or is a copy that the host makes. Any other plan runs at once on the calling
+//!    thread.
+//! 2. The job has a `CopyPromise`. The promise stores the result, and wakes the thread or the task
+//!    that waits. A promise that is dropped without a result stores an error.
+//! 3. [`Copying`] gives the result away once, to `wait` or to a poll.
+//!
+//! What must stay true: wakers are cloned, called and dropped without the lock, because they run
+//! code of the executor; and nobody waits in a child of `fork` for a thread of the parent.
 
 use std::fmt;
 use std::future::Future;

@@ -1,4 +1,14 @@
 //! [`BufferReader`]: parts of buffers to the host, through host memory of a bounded size.
+//!
+//! 1. `buffer` finds the length of a buffer. Only where the last offset alone tells the length, a
+//!    read of this offset is submitted and waited for.
+//! 2. `read` takes a block of host memory that is kept for copies ([`Staging`]), orders the queue
+//!    behind the data of each tree, and submits the copies of all parts at once. The parts lie in
+//!    the block one behind the other.
+//! 3. `wait` waits for one event behind all of these copies.
+//!
+//! What must stay true: until the event has passed, the block is kept, even where a [`Reading`] is
+//! dropped.
 
 use std::fmt;
 use std::ops::{Deref, Range};

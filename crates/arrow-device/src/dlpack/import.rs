@@ -9,9 +9,10 @@
 //! 1. Most tensors are plain ([`PlainTensor`]): numbers of 32 or 64 bits in host memory, compact,
 //!    in one to four dimensions, with at least one element, and complete when they are imported. A
 //!    few comparisons recognise them, and their dimensions need no sums that could overflow. The
-//!    function is compiled once for each number of dimensions.
-//! 2. All other tensors, and all that are wrong, take the full checks ([`Checked`]), which also
-//!    find the words of an error.
+//!    function is compiled once for each number of dimensions. The result lies in recycled memory
+//!    that the thread has at hand ([`Vacancy::at_hand`]).
+//! 2. All other tensors, all that are wrong, and plain ones where the thread has no such memory,
+//!    take the full checks ([`Checked`]), which also find the words of an error.
 //!
 //! Why the first way is fast: for one dimension it calls no function, so no value has to be kept
 //! across a call. Members are read one by one, because the producer wrote them just now and a wider

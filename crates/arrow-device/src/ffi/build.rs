@@ -1,14 +1,16 @@
 //! Fills an arena: the structs of a whole tree are written once, at the places where the consumer
-//! finds them.
+//! finds them. `arena.rs` says what lies in an arena, and what slots are.
 //!
 //! 1. The size of the block follows from the number of nodes, so the block is taken once.
 //! 2. The children of a node get the next free slots, side by side, and the next free part of the
 //!    tables of children.
 //! 3. The struct of a child is written to its slot, after everything below the child.
 //!
-//! Why this is fast: leaves of one parent are written in one loop without a call, which is where a
-//! wide tree spends its time. What must stay true: nobody sees the block before all of it is
-//! written, and the slots in use are exactly as many as the tree has nodes.
+//! Why this is fast: the leaves of one parent are written in one loop without a call, and in that
+//! loop a wide tree spends its time.
+//!
+//! What must stay true: nobody sees the block before all of it is written, and exactly as many
+//! slots are in use as the tree has nodes.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -205,7 +207,7 @@ impl<N: CNode, S: TreeSource<N>> Filling<'_, N, S> {
     }
 }
 
-/// The children of one parent: their places, and their numbers.
+/// The children of one parent, its dictionary included: their places, and their numbers.
 struct Siblings<N: CNode> {
     /// The slot of the first child. The slots of the others follow.
     slot: *mut ArenaSlot<N>,

@@ -32,8 +32,10 @@ pub(crate) const ALIGNMENT: usize = 16;
 const SHELVES_LIMIT: usize = 8 << 20;
 const INBOX_LIMIT: usize = 8 << 20;
 
-/// The smallest size. There are four sizes for each doubling, so that at most a fifth of a block is
-/// wasted. An array, or a batch of one column, fits into the smallest one.
+/// The smallest size. An array, or a batch of one column, fits into a block of this size. There are
+/// four sizes for each doubling, so that at most a fifth of a larger block is wasted. The smallest
+/// size has to be 5/4 of a power of two: [`shelf_of`] gives the first size above a power of two the
+/// number 0 of the four.
 const SMALLEST: usize = 320;
 const SMALLEST_LOG: u32 = SMALLEST.ilog2();
 const LARGEST: usize = 2 << 20;

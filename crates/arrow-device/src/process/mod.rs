@@ -7,15 +7,16 @@
 //! 1. Processes are numbered, and everything that belongs to a driver remembers the number of its
 //!    process.
 //! 2. A lock in a static is a [`PerProcess`]: a child has a fresh one.
-//! 3. A lock in an object that children use is in a `PerFork`, where a child needs a value of its
-//!    own, or is a [`ForkMutex`].
-//! 4. A value that is made when it is first asked for is in a cell of `once`.
+//! 3. A lock in an object that children use is in a `PerFork` (`pool/per_fork.rs`), where a child
+//!    needs a value of its own, or is a [`ForkMutex`].
+//! 4. A value that is made when it is first asked for is in a cell of `once.rs`.
 //!
 //! A process that is about to end takes its drivers down, in an order that nobody knows. After its
 //! end has begun, no driver is called.
 //!
-//! The check takes one load and one comparison: one atomic number stands for the process and for
-//! its end.
+//! Before a driver is called, the library asks whether this is the process in which the device was
+//! opened, and whether the end of the process has begun ([`MadeIn::goes_on`]). This check takes one
+//! load and one comparison: one atomic number, [`STATE`], stands for the process and for its end.
 
 mod fork_mutex;
 

@@ -1,4 +1,12 @@
 //! Streams that copy or change their arrays, or make them ahead of their use.
+//!
+//! A stream with copies ([`Copies`]) keeps the copies that are on their way in a list, in the order
+//! of the arrays. When an array is asked for, the first copy is taken from the list. Then further
+//! copies are begun, up to the number that [`prefetch`](ArrayStream::prefetch) has set, and only
+//! then is the first copy waited for. So the device already has the next copies to do meanwhile. A
+//! stream without copies ([`Ahead`]) keeps arrays in such a list.
+//!
+//! What must stay true: arrays and errors come out in the order of the source.
 
 use std::collections::VecDeque;
 
@@ -128,7 +136,9 @@ struct Copies {
 
 /// A copy that has begun.
 enum UnderWay {
+    /// All work is submitted to the queue, and the array is ready after an event.
     Submitted(Box<Array>),
+    /// A copy to the host, or to a device without events, which somebody has to wait for.
     Fetched(PolledCopy),
 }
 

@@ -1,8 +1,25 @@
 //! Streams that another party reads: filling the C structs.
 //!
-//! `private_data` is a [`Producer`] in an allocation of its own. It is used by the callbacks alone,
-//! which the consumer calls one at a time, and freed by `release`. Nothing of it points into the
-//! struct, which may be moved.
+//! `private_data` is a [`Producer`] in an allocation of its own. The producer is used by the
+//! callbacks alone, which the consumer calls one at a time, and freed by `release`. Nothing in the
+//! producer points into the consumer's struct, which may be moved.
+//!
+//! `get_next` does the work of each array:
+//!
+//! 1. The iterator is asked for the next array.
+//! 2. The array is exported straight into the consumer's place ([`export_chunk`]). At the end of
+//!    the iterator, [`END`] is written there.
+//! 3. An error, or a panic of the iterator, drops the iterator, is kept, and is the answer of all
+//!    later calls.
+//!
+//! Why this is fast: the array goes out from the place where the iterator has put it, without a
+//! move, and a call without an error allocates nothing here.
+//!
+//! What must stay true: no panic passes through C, and the consumer's place is written on every
+//! path on which there is a stream and the place is not null.
+//!
+//! [`export_chunk`]: CStream::export_chunk
+//! [`END`]: CStream::END
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::{ManuallyDrop, MaybeUninit};

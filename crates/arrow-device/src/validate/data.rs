@@ -2,7 +2,12 @@
 //!
 //! Visits one node at a time. The checks of each type are in `bitmap`, `bytes`, `lists` and
 //! `references`. Each checks one node, and reads nothing of its children but their lengths and
-//! bitmaps. No value is used before it was checked.
+//! bitmaps; the check of run ends also reads the run ends, which are a child. No value is used
+//! before it was checked.
+//!
+//! Why this is fast: offsets and keys are first compared in one plain loop, without a look at the
+//! bitmap, and text behind offsets is first checked as a whole. Only where that finds something, a
+//! second loop asks which elements are null, and finds the words of the error.
 
 use super::{bitmap, bytes, errors, lists, references};
 use crate::copy::Options;

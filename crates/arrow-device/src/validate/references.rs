@@ -6,7 +6,8 @@ use super::elements::elements;
 use super::errors::{invalid, invalid_element};
 use crate::{DataType, HostArray, IndexType, Result};
 
-/// Checks that keys that are not null point into the dictionary.
+/// Checks that keys that are not null point into the dictionary. The bitmap is read only where a
+/// key is outside: keys of null elements may be anything.
 pub(super) fn check_keys(node: &HostArray, index: IndexType) -> Result<()> {
     // A negative key becomes a number that is larger than any length.
     match index {

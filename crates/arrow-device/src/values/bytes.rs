@@ -1,4 +1,17 @@
-//! Reads text and bytes, in all their layouts.
+//! Reads text and bytes, in all their layouts: behind offsets, as views, and of a fixed size.
+//!
+//! 1. [`BytePlaces`] finds where an element lies. When such a value is made, only the lengths of
+//!    buffers are checked.
+//! 2. [`Bytes`] has the data buffers as well. [`HostArray::bytes`] checks all elements, and
+//!    [`HostArray::texts`] also checks that they are UTF-8, so later reads cannot fail.
+//! 3. A reader of one element (`with_element`), or of many arrays one after the other
+//!    ([`BytesPart`]), checks each element that it reads.
+//!
+//! Places and data are apart, because an array of views may have more data buffers than elements:
+//! to load all of them for one element would take too long.
+//!
+//! What must stay true: no offset, length or number of a buffer is believed. An element that leads
+//! outside its buffer is an error that names the element.
 
 use std::borrow::Cow;
 use std::fmt;

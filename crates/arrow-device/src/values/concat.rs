@@ -1,4 +1,20 @@
 //! Concatenates arrays of one type into one array in host memory.
+//!
+//! 1. The types are compared, and a bound for the size of the result follows from the bytes of the
+//!    arrays ([`Room`]).
+//! 2. `concat` makes one node of the result from the parts of this node, and calls itself for each
+//!    child. The parts of a child are slices: of a struct, a fixed-size list or a sparse union, one
+//!    for each part of the parent; of other lists and of dense unions, one for each range of
+//!    elements that follow each other (`joined`); of run-end encoded arrays, one for each run.
+//! 3. Values of fixed width, bits and bytes are collected by the functions that build arrays from
+//!    Rust values.
+//!
+//! Why this is fast enough: slices copy nothing, and a dictionary that consecutive arrays share is
+//! copied once.
+//!
+//! What must stay true: the time and the memory are bounded by the bytes of the arrays, however
+//! often these bytes name a value. So room is taken before elements are made, and elements without
+//! bytes, of which there may be any number, take no time for each.
 
 use std::borrow::Cow;
 use std::ops::Range;

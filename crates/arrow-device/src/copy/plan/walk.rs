@@ -1,7 +1,9 @@
 //! The walk of a copy: finds which elements of each node travel, and in which bytes they lie.
 //!
 //! Every node is in one of three states. An open node waits for its parent. A known node has a
-//! range of live elements. A settled node has its pieces and slots.
+//! range of live elements, which are the elements that the result refers to. A settled node has its
+//! pieces and slots: a piece is a range of bytes that is copied ([`Piece`]), and a slot holds, for
+//! one buffer of the node, the number of the piece that fills the buffer.
 //!
 //! 1. The root is known from the start: its elements are those of the array.
 //! 2. A known node is settled (`settle_node`). Its range is widened to begin at a whole byte of a
@@ -17,9 +19,12 @@
 //! the numbers visits parents before their children. Plain columns are settled together with their
 //! parent (`columns`). A count of the nodes that are known and not settled ends the loop early.
 //!
-//! The unsafe functions of the plan rest on one rule, W1, which the caller of [`walk`] keeps: the
-//! source of the terms reads the memory of the array, each buffer of the array covers its elements
-//! (UNS-4, or the builder's check), and data that the host reads in the source is ready.
+//! What must stay true: the unsafe functions of the plan rest on one rule, W1, which the caller of
+//! [`walk`] keeps. `Terms::source` reads the memory of the array, each buffer of the array covers
+//! its elements (UNS-4, or the builder's check), and data that the host reads in the source is
+//! ready.
+//!
+//! [`Piece`]: super::piece::Piece
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -41,11 +46,12 @@ pub(in crate::copy) struct Terms<'a> {
     pub(in crate::copy) source: &'a CopySource,
     /// Whether only live elements travel.
     pub(in crate::copy) trims: bool,
-    /// Whether no byte passes through host memory, so that offsets have to make a detour to be
-    /// changed.
+    /// Whether no byte passes through host memory. Offsets that have to be changed then make a
+    /// detour through the host.
     pub(in crate::copy) is_direct: bool,
     /// The alignment of bytes that the source's device copies. 1 where any bytes can be copied.
     pub(in crate::copy) unit: u64,
+    /// The alignment of each piece in the packed result.
     pub(in crate::copy) alignment: u64,
     /// Sizes of data buffers that were read before the walk.
     pub(in crate::copy) sizes: &'a [KnownSizes],
@@ -96,8 +102,8 @@ pub(in crate::copy) struct Item {
     pub(in crate::copy) window: Window,
     /// The elements that are referred to, counted in the node's buffers, as soon as they are known.
     live: Range<i64>,
-    /// The first element that travels. It is before the first live one where a bitmap, or a device
-    /// that copies whole units, asks for that.
+    /// The first element that travels. This element is before the first live one where a bitmap has
+    /// to begin at a whole byte, or where a device copies whole units only.
     cut: i64,
 }
 
