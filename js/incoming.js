@@ -4,6 +4,8 @@
 // header tells. Streams from before version 0.15 of Arrow have no ones. A stream ends with a header of no bytes, or ends.
 
 const CONTINUATION = 0xffffffff;
+/** The longest header of a message. The module takes no more. */
+const MOST_HEADER = 2 ** 28;
 
 export class Incoming {
   /** What gives more bytes, `null` once there are no more. */
@@ -68,6 +70,7 @@ export class Incoming {
     if (!(await this.#has(1))) return null;
     let size = await this.#word();
     if (size === CONTINUATION) size = await this.#word();
+    if (size > MOST_HEADER) throw this.#malformed(`a header of ${size} bytes`);
     return size === 0 ? null : joined(await this.take(size), size);
   }
 

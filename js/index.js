@@ -252,11 +252,11 @@ export class Device {
       const size = library.checked(exports.messages_body(messages, inputs[0]));
       if (size > MOST_BYTES) throw new ArrowDeviceError("OutOfMemory", `a message of ${size} bytes`);
       inputs.push(library.gather(await incoming.take(size), size));
+      this.#home.checkLost();
     } catch (error) {
       inputs.forEach((input) => exports.release(input));
       throw error;
     }
-    this.#home.checkLost();
     const checks = [];
     return this.#arrived(queue.scoped(checks, () => exports.messages_next(messages, ...inputs, this.#object)), checks);
   }

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import threading
 from multiprocessing.reduction import ForkingPickler
 
@@ -45,9 +44,7 @@ def allocated():
 
 def settle():
     """Waits until threads of the library have let go of what earlier tests shared."""
-    end = time.monotonic() + 20
-    while allocated() and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: allocated() == 0)
 
 
 def is_shared(data):

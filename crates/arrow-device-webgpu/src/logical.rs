@@ -224,6 +224,7 @@ impl Logical {
         }
         let _calling = self.calling();
         lock(&self.reads).give_up(&self.api);
+        lock(&self.uploads).release_all(&self.api);
         Err(self.error(ErrorKind::DeviceLost, "the WebGPU device is lost"))
     }
 

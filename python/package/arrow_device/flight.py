@@ -8,8 +8,11 @@ client or in a server, is read in the same way::
 A client sends batches from wherever they are. ``write`` copies to the host what the host cannot read, a batch at a time::
 
     writer, _ = client.do_put(descriptor, pa.schema(stream.schema))
-    with writer:
-        flight.write(writer, stream)
+    flight.write(writer, stream)
+    writer.close()
+
+A ``with`` block of the writer ends the call also after an exception, and the server then takes what came for all of it. Where that
+matters, close the client after an exception instead, as this example can.
 
 A server answers ``do_get`` with what ``data_stream`` returns::
 
