@@ -9,6 +9,7 @@ pub(super) const OF_FIRST: &str = "--features=\
     arrow-device-capi/vpi,arrow-device-capi/vulkan,arrow-device-capi/webgpu,\
     arrow-device-cli/check,arrow-device-cli/files,\
     arrow-device-cuda/cudarc,\
+    arrow-device-ipc/ruzstd,\
     arrow-device-testkit/opencl,arrow-device-testkit/vulkan,arrow-device-testkit/webgpu,\
     arrow-device-testkit/wgpu,\
     arrow-device/serde,arrow-device/tracing,\
