@@ -172,15 +172,20 @@ impl Engine {
     fn progress(&mut self) -> bool {
         // SAFETY: the worker lives, and is used by this thread alone.
         let events = unsafe { (self.worker.api().worker_progress)(self.worker.handle()) };
-        if let Some(status) = self.mailbox.failed.take() {
+        let mut moved = events > 0;
+        if let Some(status) = self.mailbox.failed.get() {
+            // What was sent before the connection failed is not lost.
+            moved |= self.take_back();
             self.fail(status);
         }
-        events > 0
+        moved
     }
 
-    /// Notes that nothing can be sent any more.
+    /// Notes that nothing can be sent any more. What UCX says of the connection tells more than how
+    /// a request of the connection has ended.
     fn fail(&mut self, status: Status) {
         if self.failed.is_none() {
+            let status = self.mailbox.failed.get().unwrap_or(status);
             self.failed = Some(status);
             self.shared.no_longer_sends(self.worker.api().text(status));
         }
@@ -192,7 +197,7 @@ impl Engine {
         let is_some = !outbox.is_empty();
         for message in outbox {
             if self.failed.is_some() {
-                self.shared.sent(message.bytes.len());
+                self.shared.lost(message.bytes.len());
                 continue;
             }
             match self.send(&message) {
@@ -201,8 +206,8 @@ impl Engine {
                 }
                 Begun::Done => self.shared.sent(message.bytes.len()),
                 Begun::Failed(status) => {
-                    self.shared.sent(message.bytes.len());
                     self.fail(status);
+                    self.shared.lost(message.bytes.len());
                 }
             }
         }
@@ -253,10 +258,12 @@ impl Engine {
                 break;
             }
             self.sending.pop_front();
-            self.shared.sent(len);
             moved = true;
-            if status != api::OK {
+            if status == api::OK {
+                self.shared.sent(len);
+            } else {
                 self.fail(status);
+                self.shared.lost(len);
             }
         }
         moved

@@ -381,6 +381,28 @@ fn a_peer_over_ucx_that_does_not_read_is_waited_for_no_longer_than_allowed() {
 }
 
 #[test]
+fn messages_over_ucx_that_were_lost_make_every_later_flush_an_error() {
+    with_ucx(|| {
+        for way in WAYS {
+            let (one, other) = pair(way);
+            for tag in 0..3 {
+                one.send(&Message::tagged(tag, vec![0; 1 << 20]), None).unwrap();
+            }
+            // Nobody has received them.
+            drop(other);
+            for _ in 0..2 {
+                let error = one.flush(None).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Peer, "{way}");
+                assert!(error.message().starts_with("the other side has gone: "), "{error}");
+                // Until all that was to be sent is over.
+                assert!(matches!(one.receive(10, None).unwrap(), Received::End), "{way}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    });
+}
+
+#[test]
 fn a_client_over_ucx_that_says_nothing_and_an_address_where_nobody_listens_are_errors() {
     with_ucx(|| {
         let location = Location::new("local:");
