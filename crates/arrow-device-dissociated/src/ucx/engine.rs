@@ -33,7 +33,7 @@ use super::api::{
     self, AmHandler, AmReceived, Begun, EndpointParams, Handle, Request, RequestParams,
 };
 use super::api::{SocketAddress, Status, TagInfo};
-use super::context::Worker;
+use super::context::{Context, Worker};
 use super::shared::{Ended, Out, Room, Shared};
 use crate::transport::Message;
 
@@ -94,23 +94,12 @@ pub(super) struct Engine {
 unsafe impl Send for Engine {}
 
 impl Engine {
-    /// Begins to connect.
-    pub(super) fn connect(worker: Worker, to: SocketAddress, shared: Arc<Shared>) -> Result<Self> {
-        Self::new(worker, shared, |argument| EndpointParams::to(to, on_error, argument))
-    }
-
-    /// Takes a connection, which is not used afterwards, also where this fails.
-    pub(super) fn accept(worker: Worker, request: Handle, shared: Arc<Shared>) -> Result<Self> {
-        Self::new(worker, shared, |argument| EndpointParams::of(request, on_error, argument))
-    }
-
-    fn new(
-        worker: Worker,
-        shared: Arc<Shared>,
-        params: impl FnOnce(*mut c_void) -> EndpointParams,
-    ) -> Result<Self> {
+    /// An engine without a connection, with all else that a connection needs.
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self> {
+        let shared = Arc::new(Shared::new()?);
+        let worker = Worker::new(context)?;
         let (sending, mailbox) = (VecDeque::new(), Box::<Mailbox>::default());
-        let mut engine = Self {
+        let engine = Self {
             worker,
             endpoint: ptr::null_mut(),
             mailbox,
@@ -120,25 +109,42 @@ impl Engine {
             failed: None,
             shared,
         };
-        let argument = (&raw const *engine.mailbox).cast_mut().cast::<c_void>();
         let api = engine.worker.api();
-        let handler = AmHandler::new(UNTAGGED, on_message, argument);
+        let handler = AmHandler::new(UNTAGGED, on_message, engine.argument());
         // SAFETY: the worker lives, and the parameters are read during the call. The argument is
         // the mailbox, which lives until the worker was destroyed.
         let status = unsafe { (api.am_handler)(engine.worker.handle(), &raw const handler) };
         api.check("receive active messages", status)?;
-        let params = params(argument);
+        Ok(engine)
+    }
+
+    /// What the engine has in common with those who use the connection.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Begins to connect.
+    pub(super) fn connect(&mut self, to: SocketAddress) -> Result<()> {
+        self.open(&EndpointParams::to(to, on_error, self.argument()))
+    }
+
+    /// Takes a connection, which is not used afterwards, also where this fails.
+    pub(super) fn accept(&mut self, request: Handle) -> Result<()> {
+        self.open(&EndpointParams::of(request, on_error, self.argument()))
+    }
+
+    /// The mailbox, for what UCX calls.
+    fn argument(&self) -> *mut c_void {
+        (&raw const *self.mailbox).cast_mut().cast()
+    }
+
+    fn open(&mut self, params: &EndpointParams) -> Result<()> {
+        let (api, worker) = (self.worker.api(), self.worker.handle());
+        let (params, endpoint) = (ptr::from_ref(params), &raw mut self.endpoint);
         // SAFETY: the worker lives, and the parameters, with the address in them, are read during
         // the call. The argument is the mailbox, which lives until the worker was destroyed.
-        let status = unsafe {
-            (api.endpoint_create)(
-                engine.worker.handle(),
-                &raw const params,
-                &raw mut engine.endpoint,
-            )
-        };
-        api.check("connect", status)?;
-        Ok(engine)
+        let status = unsafe { (api.endpoint_create)(worker, params, endpoint) };
+        api.check("connect", status)
     }
 
     /// Works until the connection was dropped.

@@ -402,6 +402,46 @@ fn messages_over_ucx_that_were_lost_make_every_later_flush_an_error() {
     });
 }
 
+/// Sets the most descriptors that this process may open. Returns how many there were before.
+fn admit_descriptors(most: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call writes to the struct.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    let before = std::mem::replace(&mut limit.rlim_cur, most);
+    // SAFETY: the call reads the struct.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    before
+}
+
+#[test]
+fn a_client_over_ucx_stays_where_the_server_has_no_descriptor_for_it() {
+    with_ucx(|| {
+        let listener = listen("tcp");
+        let location = listener.location();
+        let crowd: Vec<_> = (0..10).map(|_| connect(&location, "tcp")).collect();
+        for there in &crowd {
+            there.send(&Message::tagged(1, vec![1]), None).unwrap();
+        }
+        // Most clients have connected, and a call that takes in one of them takes in the others.
+        std::thread::sleep(Duration::from_millis(300));
+        let (mut accepted, mut is_short) = (Vec::new(), false);
+        while accepted.len() + 1 < crowd.len() && !is_short {
+            accepted.push(listener.accept(None).unwrap());
+            let before = admit_descriptors(0);
+            let refused = listener.accept(Some(Duration::ZERO)).unwrap_err();
+            admit_descriptors(before);
+            is_short = refused.kind() != ErrorKind::TimedOut;
+        }
+        assert!(is_short);
+        while accepted.len() < crowd.len() {
+            accepted.push(listener.accept(Some(Duration::from_secs(20))).unwrap());
+        }
+        for here in &accepted {
+            assert!(matches!(here.receive(10, None).unwrap(), Received::Message(_)));
+        }
+    });
+}
+
 #[test]
 fn a_client_over_ucx_that_says_nothing_and_an_address_where_nobody_listens_are_errors() {
     with_ucx(|| {
