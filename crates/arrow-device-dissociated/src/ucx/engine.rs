@@ -297,8 +297,9 @@ impl Engine {
                 return moved;
             };
             match self.shared.room_for(len) {
-                Room::Some => self.begin(),
-                Room::Later => {
+                Room::Some if self.begin() => {}
+                // Without memory for a message, the message stays where it is.
+                Room::Some | Room::Later => {
                     self.is_stalled = true;
                     return moved;
                 }
@@ -339,20 +340,21 @@ impl Engine {
         (!message.is_null()).then_some((message, info))
     }
 
-    /// Begins to receive the message that [`Self::next_len`] has looked at.
-    fn begin(&mut self) {
+    /// Begins to receive the message that [`Self::next_len`] has looked at. Returns whether there
+    /// was memory for the message.
+    fn begin(&mut self) -> bool {
         let arrived = self.mailbox.arrived.borrow_mut().pop_front();
         let (tag, mut bytes, len) = match &arrived {
             Some(Arrived::Whole(_)) => (None, Vec::new(), 0),
             Some(Arrived::Later(first, _, len)) => (None, first.clone(), *len),
             None => match self.probe(false) {
                 Some((_, info)) => (Some(info.tag), Vec::new(), info.len),
-                None => return,
+                None => return true,
             },
         };
         if let Some(Arrived::Whole(bytes)) = arrived {
             self.shared.deliver(Message::untagged(bytes));
-            return;
+            return true;
         }
         if let Err(error) = bytes.try_reserve_exact(len) {
             self.shared.ended(Ended::Failed(error.to_string()));
@@ -360,7 +362,7 @@ impl Engine {
                 self.release(descriptor);
             }
             self.fail(api::NO_MEMORY);
-            return;
+            return false;
         }
         let to = bytes.spare_capacity_mut().as_mut_ptr().cast::<c_void>();
         let (api, worker, params) =
@@ -380,7 +382,7 @@ impl Engine {
                 Some((message, _)) => unsafe {
                     (api.tag_receive)(worker, to, len, message, &raw const params)
                 },
-                None => return,
+                None => return true,
             },
         };
         let mut receiving = Receiving { request: ptr::null_mut(), tag, bytes, len };
@@ -392,6 +394,7 @@ impl Engine {
             Begun::Done => self.received(receiving, api::OK),
             Begun::Failed(status) => self.received(receiving, status),
         }
+        true
     }
 
     /// Delivers a message that has come whole. One that did not is lost: its sender has gone.
