@@ -282,6 +282,10 @@ impl Engine {
             match self.poll(receiving.request) {
                 api::IN_PROGRESS => {
                     self.receiving = Some(receiving);
+                    // UCX may never say that the request is over. The room stays where it is.
+                    if self.failed.is_some() {
+                        self.shared.ended(self.how_it_ended());
+                    }
                     return false;
                 }
                 status => self.received(receiving, status),
