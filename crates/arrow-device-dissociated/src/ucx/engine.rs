@@ -151,6 +151,11 @@ impl Engine {
     pub(super) fn run(mut self) {
         let mut end = None;
         loop {
+            if !api::is_usable() {
+                // The process ends, and UCX with it.
+                std::mem::forget(self);
+                return;
+            }
             let mut moved = self.submit();
             if !self.is_gated() {
                 moved |= self.progress();
