@@ -11,6 +11,7 @@ use arrow_device_sim::Sim;
 use arrow_device_testkit::golden;
 use arrow_device_testkit::process::{alone, descriptors, forked};
 use arrow_device_testkit::required::skip;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::exchange::{for_each_golden, sent};
 use crate::faults::{Fault, run_over};
@@ -403,14 +404,10 @@ fn messages_over_ucx_that_were_lost_make_every_later_flush_an_error() {
 }
 
 /// Sets a limit of this process, and returns what the limit was.
-fn limit(what: libc::__rlimit_resource_t, most: libc::rlim_t) -> libc::rlim_t {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the call writes to the struct.
-    assert_eq!(unsafe { libc::getrlimit(what, &raw mut limit) }, 0);
-    let before = std::mem::replace(&mut limit.rlim_cur, most);
-    // SAFETY: the call reads the struct.
-    assert_eq!(unsafe { libc::setrlimit(what, &raw const limit) }, 0);
-    before
+fn limit(what: Resource, most: Option<u64>) -> Option<u64> {
+    let before = getrlimit(what);
+    setrlimit(what, Rlimit { current: most, maximum: before.maximum }).unwrap();
+    before.current
 }
 
 #[test]
@@ -423,17 +420,17 @@ fn a_message_over_ucx_that_there_is_no_memory_for_ends_the_connection_and_its_th
         assert!(matches!(one.receive(10, None).unwrap(), Received::Message(_)));
         // A gigabyte is allowed, and memory for another 32 MiB is there.
         let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-        let pages: libc::rlim_t = pages.split(' ').next().unwrap().parse().unwrap();
+        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
         // SAFETY: the call takes a number and returns one.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        let page = libc::rlim_t::try_from(page).unwrap();
-        let before = limit(libc::RLIMIT_AS, pages * page + (32 << 20));
+        let page = u64::try_from(page).unwrap();
+        let before = limit(Resource::As, Some(pages * page + (32 << 20)));
         let error = other.receive(1 << 30, None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Peer);
         // The thread ends once it is told to, and closes the connection.
         drop(other);
         let end = one.receive(10, Some(Duration::from_secs(20)));
-        limit(libc::RLIMIT_AS, before);
+        limit(Resource::As, before);
         assert!(matches!(end.unwrap(), Received::End));
         assert!(one.flush(None).is_err());
     });
@@ -453,9 +450,9 @@ fn a_client_over_ucx_stays_where_the_server_has_no_descriptor_for_it() {
         let (mut accepted, mut is_short) = (Vec::new(), false);
         while accepted.len() + 1 < crowd.len() && !is_short {
             accepted.push(listener.accept(None).unwrap());
-            let before = limit(libc::RLIMIT_NOFILE, 0);
+            let before = limit(Resource::Nofile, Some(0));
             let refused = listener.accept(Some(Duration::ZERO)).unwrap_err();
-            limit(libc::RLIMIT_NOFILE, before);
+            limit(Resource::Nofile, before);
             is_short = refused.kind() != ErrorKind::TimedOut;
         }
         assert!(is_short);
