@@ -14,10 +14,10 @@
 //! server can still change are not read in place, unless the server is trusted.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_device::driver::{HostAccess, MemoryHandle, PerProcess};
+use arrow_device::driver::{ForkMutex, HostAccess, MemoryHandle};
 use arrow_device::{
     ArrayStream, Batch, Buffer, DataType, Device, Error, ErrorKind, Queue, Result, Schema,
 };
@@ -27,6 +27,7 @@ use crate::counts::Counts;
 use crate::incoming::{AheadLimits, Body, Incoming, Next};
 use crate::location::Location;
 use crate::problem::{limited, malformed, of_peer, too_late, unsupported};
+use crate::process::Process;
 use crate::transport::{Message, Received, Region, Transport};
 use crate::wire::{self, AddressList};
 
@@ -140,17 +141,9 @@ const TURN: Duration = Duration::from_millis(100);
 struct Link {
     transport: Box<dyn Transport>,
     free_data: Option<u64>,
-    freed: Mutex<Vec<u64>>,
+    freed: ForkMutex<Vec<u64>>,
     /// A child of `fork` tells nothing, and receives nothing of what its parent waits for.
-    process: usize,
-}
-
-/// A value that each process has at an address of its own, also a child of `fork` that has the
-/// number of its parent, in a namespace.
-static PROCESS: PerProcess<u8> = PerProcess::new(0);
-
-fn this_process() -> usize {
-    std::ptr::from_ref(PROCESS.get()).addr()
+    process: Process,
 }
 
 /// The addresses of a body, which are freed when this is dropped.
@@ -161,19 +154,15 @@ struct Lease {
 }
 
 impl Link {
-    fn freed(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
-        self.freed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Tells which addresses are free, as far as the transport has room at once.
     fn tell(&self) {
         let Some(tag) = self.free_data else { return };
-        if self.process != this_process() {
+        if !self.process.is_this() {
             return;
         }
         // Another thread that tells takes in what is added meanwhile.
         loop {
-            let mut freed = self.freed();
+            let Ok(mut freed) = self.freed.lock() else { return };
             if freed.is_empty() {
                 return;
             }
@@ -184,7 +173,9 @@ impl Link {
             match self.transport.send(&message, Some(Duration::ZERO)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotReady => {
-                    self.freed().extend(some);
+                    if let Ok(mut freed) = self.freed.lock() {
+                        freed.extend(some);
+                    }
                     return;
                 }
                 // Nobody is there who keeps anything.
@@ -196,7 +187,13 @@ impl Link {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.link.freed().append(&mut self.addresses);
+        // In a child of `fork` nothing is told, and a thread of the parent may hold the lock.
+        if !self.link.process.is_this() {
+            return;
+        }
+        if let Ok(mut freed) = self.link.freed.lock() {
+            freed.append(&mut self.addresses);
+        }
         self.link.tell();
     }
 }
@@ -224,8 +221,8 @@ impl Client {
         let request = Message::tagged(location.want_data, ticket.to_vec());
         transport.send(&request, options.patience)?;
         let device = options.devices.iter().find(|device| location.is_domain_of(device)).cloned();
-        let (freed, free_data) = (Mutex::default(), location.free_data);
-        let (transport, process) = (Box::new(transport), this_process());
+        let (freed, free_data) = (ForkMutex::default(), location.free_data);
+        let (transport, process) = (Box::new(transport), Process::this());
         let link = Arc::new(Link { transport, free_data, freed, process });
         let mut client = Self {
             link,
@@ -266,7 +263,7 @@ impl Client {
 
     /// Waits for the next message in order, and decodes it. `None` at the end.
     fn decode_next(&mut self) -> Result<Option<Decoded>> {
-        if self.link.process != this_process() {
+        if !self.link.process.is_this() {
             return Err(unsupported("the connection is one of the parent process"));
         }
         let end = self.options.patience.and_then(|patience| Instant::now().checked_add(patience));

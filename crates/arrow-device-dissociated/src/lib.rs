@@ -96,6 +96,7 @@ mod local;
 mod location;
 mod outgoing;
 mod problem;
+mod process;
 mod server;
 mod transport;
 #[cfg(target_os = "linux")]

@@ -412,16 +412,23 @@ impl Api {
 }
 
 /// Whether an error of a connection says that the other side has ended it. UCX has several names
-/// for a socket that was closed, by which lane of the connection notices first.
+/// for a socket that was closed, by which lane of the connection notices first: a lane of shared
+/// memory has no socket, and says of a process that has ended that it does not answer in time.
 pub(super) fn is_end(status: Status) -> bool {
     matches!(status, NOT_CONNECTED | CONNECTION_RESET | ENDPOINT_TIMEOUT)
+}
+
+static LIBRARY: LibraryUse = LibraryUse::new();
+
+/// Whether UCX can be called: not after the end of the process has begun.
+pub(super) fn is_usable() -> bool {
+    LIBRARY.enter().is_ok()
 }
 
 /// Returns the functions. The first call loads them. In a child of `fork` whose parent has called
 /// this, every call is an error, because UCX's connections belong to the parent.
 pub(super) fn load() -> Result<&'static Api> {
     const OPERATION: &str = "load UCX";
-    static LIBRARY: LibraryUse = LibraryUse::new();
     static LOADED: OnceLock<Result<Api, String>> = OnceLock::new();
     // Comes first: a thread of the parent may have been in the middle of what follows.
     LIBRARY.enter().map_err(|error| error.during(OPERATION))?;

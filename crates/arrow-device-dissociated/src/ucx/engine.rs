@@ -33,7 +33,7 @@ use super::api::{
     self, AmHandler, AmReceived, Begun, EndpointParams, Handle, Request, RequestParams,
 };
 use super::api::{SocketAddress, Status, TagInfo};
-use super::context::Worker;
+use super::context::{Context, Worker};
 use super::shared::{Ended, Out, Room, Shared};
 use crate::transport::Message;
 
@@ -94,23 +94,12 @@ pub(super) struct Engine {
 unsafe impl Send for Engine {}
 
 impl Engine {
-    /// Begins to connect.
-    pub(super) fn connect(worker: Worker, to: SocketAddress, shared: Arc<Shared>) -> Result<Self> {
-        Self::new(worker, shared, |argument| EndpointParams::to(to, on_error, argument))
-    }
-
-    /// Takes a connection, which is not used afterwards, also where this fails.
-    pub(super) fn accept(worker: Worker, request: Handle, shared: Arc<Shared>) -> Result<Self> {
-        Self::new(worker, shared, |argument| EndpointParams::of(request, on_error, argument))
-    }
-
-    fn new(
-        worker: Worker,
-        shared: Arc<Shared>,
-        params: impl FnOnce(*mut c_void) -> EndpointParams,
-    ) -> Result<Self> {
+    /// An engine without a connection, with all else that a connection needs.
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self> {
+        let shared = Arc::new(Shared::new()?);
+        let worker = Worker::new(context)?;
         let (sending, mailbox) = (VecDeque::new(), Box::<Mailbox>::default());
-        let mut engine = Self {
+        let engine = Self {
             worker,
             endpoint: ptr::null_mut(),
             mailbox,
@@ -120,31 +109,53 @@ impl Engine {
             failed: None,
             shared,
         };
-        let argument = (&raw const *engine.mailbox).cast_mut().cast::<c_void>();
         let api = engine.worker.api();
-        let handler = AmHandler::new(UNTAGGED, on_message, argument);
+        let handler = AmHandler::new(UNTAGGED, on_message, engine.argument());
         // SAFETY: the worker lives, and the parameters are read during the call. The argument is
         // the mailbox, which lives until the worker was destroyed.
         let status = unsafe { (api.am_handler)(engine.worker.handle(), &raw const handler) };
         api.check("receive active messages", status)?;
-        let params = params(argument);
+        Ok(engine)
+    }
+
+    /// What the engine has in common with those who use the connection.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Begins to connect.
+    pub(super) fn connect(&mut self, to: SocketAddress) -> Result<()> {
+        self.open(&EndpointParams::to(to, on_error, self.argument()))
+    }
+
+    /// Takes a connection, which is not used afterwards, also where this fails.
+    pub(super) fn accept(&mut self, request: Handle) -> Result<()> {
+        self.open(&EndpointParams::of(request, on_error, self.argument()))
+    }
+
+    /// The mailbox, for what UCX calls.
+    fn argument(&self) -> *mut c_void {
+        (&raw const *self.mailbox).cast_mut().cast()
+    }
+
+    fn open(&mut self, params: &EndpointParams) -> Result<()> {
+        let (api, worker) = (self.worker.api(), self.worker.handle());
+        let (params, endpoint) = (ptr::from_ref(params), &raw mut self.endpoint);
         // SAFETY: the worker lives, and the parameters, with the address in them, are read during
         // the call. The argument is the mailbox, which lives until the worker was destroyed.
-        let status = unsafe {
-            (api.endpoint_create)(
-                engine.worker.handle(),
-                &raw const params,
-                &raw mut engine.endpoint,
-            )
-        };
-        api.check("connect", status)?;
-        Ok(engine)
+        let status = unsafe { (api.endpoint_create)(worker, params, endpoint) };
+        api.check("connect", status)
     }
 
     /// Works until the connection was dropped.
     pub(super) fn run(mut self) {
         let mut end = None;
         loop {
+            if !api::is_usable() {
+                // The process ends, and UCX with it.
+                std::mem::forget(self);
+                return;
+            }
             let mut moved = self.submit();
             if !self.is_gated() {
                 moved |= self.progress();
@@ -172,15 +183,20 @@ impl Engine {
     fn progress(&mut self) -> bool {
         // SAFETY: the worker lives, and is used by this thread alone.
         let events = unsafe { (self.worker.api().worker_progress)(self.worker.handle()) };
-        if let Some(status) = self.mailbox.failed.take() {
+        let mut moved = events > 0;
+        if let Some(status) = self.mailbox.failed.get() {
+            // What was sent before the connection failed is not lost.
+            moved |= self.take_back();
             self.fail(status);
         }
-        events > 0
+        moved
     }
 
-    /// Notes that nothing can be sent any more.
+    /// Notes that nothing can be sent any more. What UCX says of the connection tells more than how
+    /// a request of the connection has ended.
     fn fail(&mut self, status: Status) {
         if self.failed.is_none() {
+            let status = self.mailbox.failed.get().unwrap_or(status);
             self.failed = Some(status);
             self.shared.no_longer_sends(self.worker.api().text(status));
         }
@@ -192,7 +208,7 @@ impl Engine {
         let is_some = !outbox.is_empty();
         for message in outbox {
             if self.failed.is_some() {
-                self.shared.sent(message.bytes.len());
+                self.shared.lost(message.bytes.len());
                 continue;
             }
             match self.send(&message) {
@@ -201,8 +217,8 @@ impl Engine {
                 }
                 Begun::Done => self.shared.sent(message.bytes.len()),
                 Begun::Failed(status) => {
-                    self.shared.sent(message.bytes.len());
                     self.fail(status);
+                    self.shared.lost(message.bytes.len());
                 }
             }
         }
@@ -253,10 +269,12 @@ impl Engine {
                 break;
             }
             self.sending.pop_front();
-            self.shared.sent(len);
             moved = true;
-            if status != api::OK {
+            if status == api::OK {
+                self.shared.sent(len);
+            } else {
                 self.fail(status);
+                self.shared.lost(len);
             }
         }
         moved
@@ -269,6 +287,10 @@ impl Engine {
             match self.poll(receiving.request) {
                 api::IN_PROGRESS => {
                     self.receiving = Some(receiving);
+                    // UCX may never say that the request is over. The room stays where it is.
+                    if self.failed.is_some() {
+                        self.shared.ended(self.how_it_ended());
+                    }
                     return false;
                 }
                 status => self.received(receiving, status),
@@ -284,8 +306,9 @@ impl Engine {
                 return moved;
             };
             match self.shared.room_for(len) {
-                Room::Some => self.begin(),
-                Room::Later => {
+                Room::Some if self.begin() => {}
+                // Without memory for a message, the message stays where it is.
+                Room::Some | Room::Later => {
                     self.is_stalled = true;
                     return moved;
                 }
@@ -326,20 +349,21 @@ impl Engine {
         (!message.is_null()).then_some((message, info))
     }
 
-    /// Begins to receive the message that [`Self::next_len`] has looked at.
-    fn begin(&mut self) {
+    /// Begins to receive the message that [`Self::next_len`] has looked at. Returns whether there
+    /// was memory for the message.
+    fn begin(&mut self) -> bool {
         let arrived = self.mailbox.arrived.borrow_mut().pop_front();
         let (tag, mut bytes, len) = match &arrived {
             Some(Arrived::Whole(_)) => (None, Vec::new(), 0),
             Some(Arrived::Later(first, _, len)) => (None, first.clone(), *len),
             None => match self.probe(false) {
                 Some((_, info)) => (Some(info.tag), Vec::new(), info.len),
-                None => return,
+                None => return true,
             },
         };
         if let Some(Arrived::Whole(bytes)) = arrived {
             self.shared.deliver(Message::untagged(bytes));
-            return;
+            return true;
         }
         if let Err(error) = bytes.try_reserve_exact(len) {
             self.shared.ended(Ended::Failed(error.to_string()));
@@ -347,7 +371,7 @@ impl Engine {
                 self.release(descriptor);
             }
             self.fail(api::NO_MEMORY);
-            return;
+            return false;
         }
         let to = bytes.spare_capacity_mut().as_mut_ptr().cast::<c_void>();
         let (api, worker, params) =
@@ -367,7 +391,7 @@ impl Engine {
                 Some((message, _)) => unsafe {
                     (api.tag_receive)(worker, to, len, message, &raw const params)
                 },
-                None => return,
+                None => return true,
             },
         };
         let mut receiving = Receiving { request: ptr::null_mut(), tag, bytes, len };
@@ -379,6 +403,7 @@ impl Engine {
             Begun::Done => self.received(receiving, api::OK),
             Begun::Failed(status) => self.received(receiving, status),
         }
+        true
     }
 
     /// Delivers a message that has come whole. One that did not is lost: its sender has gone.

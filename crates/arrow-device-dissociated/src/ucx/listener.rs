@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_device::Result;
@@ -15,9 +15,11 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::address::{self, RawAddress};
 use super::api::{self, Handle, ListenerAttributes, ListenerParams};
 use super::context::{Context, Worker};
+use super::engine::Engine;
 use super::{UcxOptions, UcxTransport};
 use crate::location::Location;
 use crate::problem::{failed, of_peer, too_late};
+use crate::process::Process;
 
 /// The most clients that wait to be accepted. More are refused.
 const MOST_WAITING: usize = 64;
@@ -39,7 +41,7 @@ pub struct UcxListener {
     inner: Mutex<Inner>,
     context: Arc<Context>,
     address: SocketAddr,
-    process: u32,
+    process: Process,
 }
 
 struct Inner {
@@ -86,7 +88,7 @@ impl UcxListener {
         api.check(&format!("listen at {address}"), status)?;
         let address = address::read(&attributes.sockaddr)
             .ok_or_else(|| failed("listen", "the listener has no address"))?;
-        Ok(Self { inner: Mutex::new(inner), context, address, process: std::process::id() })
+        Ok(Self { inner: Mutex::new(inner), context, address, process: Process::this() })
     }
 
     /// The address for a [`Location`]: `ucx://`, the host and the port.
@@ -99,12 +101,15 @@ impl UcxListener {
         Location::new(self.address())
     }
 
-    /// Waits for a client. UCX answers clients only during this call.
+    /// Waits for a client. UCX answers clients only during this call. Of several threads that call
+    /// this, one waits for clients, and the others wait for that thread, also beyond their own
+    /// timeouts.
     ///
     /// # Errors
-    /// [`TimedOut`](arrow_device::ErrorKind::TimedOut): none came in time.
+    /// [`TimedOut`](arrow_device::ErrorKind::TimedOut): none came in time. Errors of UCX and of the
+    /// system, such as too many open files: a client that has connected goes on waiting then.
     pub fn accept(&self, timeout: Option<Duration>) -> Result<UcxTransport> {
-        if self.process != std::process::id() {
+        if !self.process.is_this() {
             return Err(of_peer("a child of `fork` has no connections of its parent"));
         }
         let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -113,9 +118,14 @@ impl UcxListener {
         loop {
             // SAFETY: the worker lives, and is used under the lock alone.
             let events = unsafe { (api.worker_progress)(worker) };
-            let next = inner.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            if let Some(request) = next {
-                return UcxTransport::accepted(&self.context, request);
+            if !inner.waiting().is_empty() {
+                // A client goes on waiting where there is nothing to serve it with.
+                let mut engine = Engine::new(&self.context)?;
+                let next = inner.waiting().pop_front();
+                if let Some(request) = next {
+                    engine.accept(request)?;
+                    return UcxTransport::of(engine);
+                }
             }
             inner.refuse_some();
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
@@ -137,9 +147,13 @@ impl UcxListener {
 }
 
 impl Inner {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Handle>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Refuses the clients that are too many, or all of them.
     fn refuse(&self, beyond: usize) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting();
         let first = beyond.min(waiting.len());
         for request in waiting.split_off(first) {
             // SAFETY: the request came to this listener, and was not answered.
@@ -165,12 +179,11 @@ impl Drop for Inner {
 
 impl Drop for UcxListener {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if !self.process.is_this() {
             // What UCX has belongs to the parent.
-            if let Ok(inner) = self.inner.get_mut() {
-                inner.handle = ptr::null_mut();
-                inner.worker.forget();
-            }
+            let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+            inner.handle = ptr::null_mut();
+            inner.worker.forget();
             std::mem::forget(self.context.clone());
         }
     }

@@ -22,12 +22,12 @@ use arrow_device::Result;
 pub use self::listener::UcxListener;
 
 use self::address::RawAddress;
-use self::api::Handle;
-use self::context::{Context, Worker};
+use self::context::Context;
 use self::engine::Engine;
 use self::shared::Shared;
 use crate::location::Location;
 use crate::problem::{failed, of_peer, unsupported};
+use crate::process::Process;
 use crate::transport::{Message, Received, Transport};
 
 /// How long a connection that is dropped waits for its thread. The thread ends without being waited
@@ -78,7 +78,7 @@ impl UcxOptions {
 pub struct UcxTransport {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    process: u32,
+    process: Process,
 }
 
 /// Tells that the thread has ended.
@@ -115,19 +115,14 @@ impl UcxTransport {
     pub unsafe fn connect(location: &Location, options: &UcxOptions) -> Result<Self> {
         let address = address::resolve(address::of_location(&location.address)?)?;
         let (context, raw) = (options.open()?, RawAddress::of(address));
-        Self::begun(&context, |worker, shared| Engine::connect(worker, raw.as_ucx(), shared))
+        let mut engine = Engine::new(&context)?;
+        engine.connect(raw.as_ucx())?;
+        Self::of(engine)
     }
 
-    fn accepted(context: &Arc<Context>, request: Handle) -> Result<Self> {
-        Self::begun(context, |worker, shared| Engine::accept(worker, request, shared))
-    }
-
-    fn begun(
-        context: &Arc<Context>,
-        begin: impl FnOnce(Worker, Arc<Shared>) -> Result<Engine>,
-    ) -> Result<Self> {
-        let shared = Arc::new(Shared::new()?);
-        let engine = begin(Worker::new(context)?, shared.clone())?;
+    /// One end of the connection that the engine has begun.
+    fn of(engine: Engine) -> Result<Self> {
+        let shared = engine.shared().clone();
         let over = Over(shared.clone());
         let run = move || {
             // Dropped behind the engine, also where the thread panics.
@@ -137,12 +132,12 @@ impl UcxTransport {
         let thread = std::thread::Builder::new().name("dissociated ucx".into()).spawn(run);
         let thread = thread.map_err(|error| failed("start a thread", error))?;
         let thread = Mutex::new(Some(thread));
-        Ok(Self { shared, thread, process: std::process::id() })
+        Ok(Self { shared, thread, process: Process::this() })
     }
 
     /// An error in a child of `fork`, which has none of the threads.
     fn enter(&self) -> Result<()> {
-        if self.process == std::process::id() {
+        if self.process.is_this() {
             return Ok(());
         }
         Err(of_peer("a child of `fork` has no connections of its parent"))
@@ -171,12 +166,12 @@ impl Transport for UcxTransport {
 
 impl Drop for UcxTransport {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if !self.process.is_this() {
             // The parent's thread has what UCX has. A lock may be held that nobody gives back.
-            std::mem::forget((self.shared.clone(), self.thread.get_mut().map(Option::take)));
+            std::mem::forget((self.shared.clone(), thread));
             return;
         }
-        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if self.shared.stop(DROPPING)
             && let Some(thread) = thread
         {

@@ -68,6 +68,8 @@ struct State {
     long: usize,
     /// The longest message that whoever receives takes.
     most: Option<u64>,
+    /// A message that was to be sent never will be.
+    is_lost: bool,
     /// Why nothing is sent any more.
     broken: Option<String>,
     ended: Option<Ended>,
@@ -181,7 +183,7 @@ impl Shared {
         Ok(Received::Message(message))
     }
 
-    /// Waits until all is sent, or cannot be sent.
+    /// Waits until all is sent. An error where something was lost, also before this call.
     pub(super) fn flush(&self, timeout: Option<Duration>) -> Result<()> {
         let is_done = |state: &mut State| state.unsent.0 == 0 || state.broken.is_some();
         let (state, is_late) = self.until(timeout, is_done);
@@ -190,7 +192,7 @@ impl Shared {
             return Err(Error::new(ErrorKind::NotReady, message).during("dissociated IPC"));
         }
         match &state.broken {
-            Some(problem) if state.unsent.0 > 0 => {
+            Some(problem) if state.unsent.0 > 0 || state.is_lost => {
                 Err(of_peer(format!("the other side has gone: {problem}")))
             }
             _ => Ok(()),
@@ -213,9 +215,20 @@ impl Shared {
         std::mem::take(&mut self.lock().outbox)
     }
 
-    /// Notes that a message of this length was sent, or never will be.
+    /// Notes that a message of this length was sent.
     pub(super) fn sent(&self, len: usize) {
+        self.is_done_with(len, false);
+    }
+
+    /// Notes that a message of this length never will be sent. Comes after
+    /// [`Self::no_longer_sends`], so that whoever waits finds the reason.
+    pub(super) fn lost(&self, len: usize) {
+        self.is_done_with(len, true);
+    }
+
+    fn is_done_with(&self, len: usize, is_lost: bool) {
         let mut state = self.lock();
+        state.is_lost |= is_lost;
         state.unsent = (state.unsent.0 - 1, state.unsent.1 - len);
         drop(state);
         self.changed.notify_all();

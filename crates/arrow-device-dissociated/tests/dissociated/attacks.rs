@@ -176,6 +176,27 @@ fn a_child_of_fork_reads_nothing_of_its_parents_stream() {
     });
 }
 
+#[test]
+fn forks_are_noticed_by_a_client_of_a_program_that_has_used_no_device() {
+    alone(|| {
+        let location = Location::new("pair:");
+        let (here, there) = unix_pair();
+        let serving = serving(here, &location, ServerOptions::new(), some_batches());
+        let mut client = Client::request(there, &location, b"", ClientOptions::new()).unwrap();
+        forked(|| match client.next() {
+            Some(Err(error)) if error.kind() == ErrorKind::Unsupported => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+        for expected in some_batches() {
+            let came = client.next().unwrap().unwrap();
+            assert!(came.as_array().equals(expected.as_array()).unwrap());
+        }
+        assert!(client.next().is_none());
+        drop(client);
+        serving.join().unwrap().unwrap();
+    });
+}
+
 /// A transport without room for the first message that frees memory. Tells when it is asked to wait
 /// for a message, once this is wanted.
 #[derive(Debug)]

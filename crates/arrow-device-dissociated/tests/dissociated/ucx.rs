@@ -11,6 +11,7 @@ use arrow_device_sim::Sim;
 use arrow_device_testkit::golden;
 use arrow_device_testkit::process::{alone, descriptors, forked};
 use arrow_device_testkit::required::skip;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::exchange::{for_each_golden, sent};
 use crate::faults::{Fault, run_over};
@@ -376,6 +377,90 @@ fn a_peer_over_ucx_that_does_not_read_is_waited_for_no_longer_than_allowed() {
             drop(other);
             assert!(matches!(one.receive(10, None).unwrap(), Received::End), "{way}");
             assert_eq!(one.send(&message, None).unwrap_err().kind(), ErrorKind::Peer);
+        }
+    });
+}
+
+#[test]
+fn messages_over_ucx_that_were_lost_make_every_later_flush_an_error() {
+    with_ucx(|| {
+        for way in WAYS {
+            let (one, other) = pair(way);
+            for tag in 0..3 {
+                one.send(&Message::tagged(tag, vec![0; 1 << 20]), None).unwrap();
+            }
+            // Nobody has received them.
+            drop(other);
+            for _ in 0..2 {
+                let error = one.flush(None).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Peer, "{way}");
+                assert!(error.message().starts_with("the other side has gone: "), "{error}");
+                // Until all that was to be sent is over.
+                assert!(matches!(one.receive(10, None).unwrap(), Received::End), "{way}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    });
+}
+
+/// Sets a limit of this process, and returns what the limit was.
+fn limit(what: Resource, most: Option<u64>) -> Option<u64> {
+    let before = getrlimit(what);
+    setrlimit(what, Rlimit { current: most, maximum: before.maximum }).unwrap();
+    before.current
+}
+
+#[test]
+fn a_message_over_ucx_that_there_is_no_memory_for_ends_the_connection_and_its_thread() {
+    with_ucx(|| {
+        let (one, other) = pair("tcp");
+        one.send(&Message::tagged(1, vec![0; 64 << 20]), None).unwrap();
+        // The connection is there.
+        other.send(&Message::tagged(2, vec![2]), None).unwrap();
+        assert!(matches!(one.receive(10, None).unwrap(), Received::Message(_)));
+        // A gigabyte is allowed, and memory for another 32 MiB is there.
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+        // SAFETY: the call takes a number and returns one.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        let page = u64::try_from(page).unwrap();
+        let before = limit(Resource::As, Some(pages * page + (32 << 20)));
+        let error = other.receive(1 << 30, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Peer);
+        // The thread ends once it is told to, and closes the connection.
+        drop(other);
+        let end = one.receive(10, Some(Duration::from_secs(20)));
+        limit(Resource::As, before);
+        assert!(matches!(end.unwrap(), Received::End));
+        assert!(one.flush(None).is_err());
+    });
+}
+
+#[test]
+fn a_client_over_ucx_stays_where_the_server_has_no_descriptor_for_it() {
+    with_ucx(|| {
+        let listener = listen("tcp");
+        let location = listener.location();
+        let crowd: Vec<_> = (0..10).map(|_| connect(&location, "tcp")).collect();
+        for there in &crowd {
+            there.send(&Message::tagged(1, vec![1]), None).unwrap();
+        }
+        // Most clients have connected, and a call that takes in one of them takes in the others.
+        std::thread::sleep(Duration::from_millis(300));
+        let (mut accepted, mut is_short) = (Vec::new(), false);
+        while accepted.len() + 1 < crowd.len() && !is_short {
+            accepted.push(listener.accept(None).unwrap());
+            let before = limit(Resource::Nofile, Some(0));
+            let refused = listener.accept(Some(Duration::ZERO)).unwrap_err();
+            limit(Resource::Nofile, before);
+            is_short = refused.kind() != ErrorKind::TimedOut;
+        }
+        assert!(is_short);
+        while accepted.len() < crowd.len() {
+            accepted.push(listener.accept(Some(Duration::from_secs(20))).unwrap());
+        }
+        for here in &accepted {
+            assert!(matches!(here.receive(10, None).unwrap(), Received::Message(_)));
         }
     });
 }
