@@ -171,9 +171,9 @@ fn refused<T>(operation: &'static str) -> Result<T> {
 // SAFETY: memory and queues are errors, which promise nothing. The answers about an event are those
 // of the sender, which says of the work of its own that it is over, and the first answer stays. No
 // call waits but `wait_on_host`, and nothing is done outside of the operations. One answer is an
-// exception of DRV-27, which names it: `WorkFailed` after the limit, or when the sender has ended or
-// says so, while work of the sender's runtime may go on. Nothing of this process is freed for this
-// answer but a mapping, and the sender keeps the memory until its own event has passed.
+// exception of DRV-27, which names it: `WorkFailed` after the limit, or when the sender has ended
+// or says so, while work of the sender's runtime may go on. Nothing of this process is freed for
+// this answer but a mapping, and the sender keeps the memory until its own event has passed.
 unsafe impl Driver for PeerEvents {
     fn id(&self) -> DeviceId {
         DeviceId::CPU
