@@ -142,8 +142,7 @@ impl Connection {
         request
     }
 
-    /// What is kept of all flights that the server lists, each with the length of its name. The rest
-    /// is dropped at once.
+    /// What is kept of all flights that the server lists, each with the length of its name.
     pub(crate) fn list<T>(&self, keep: impl Fn(FlightInfo) -> (usize, T)) -> Outcome<Vec<T>> {
         let mut client = self.client();
         self.runtime.block_on(async {
