@@ -134,6 +134,13 @@ pub(crate) const WEBGPU: Tool = Tool {
     source: Source::Python(peers::install_webgpu),
 };
 
+/// Makes certificates for servers of tests.
+pub(crate) const OPENSSL: Tool = Tool {
+    name: "openssl",
+    is_present: || shell::output_of(&["openssl", "version"]).is_some(),
+    source: Source::Debian("openssl"),
+};
+
 /// Downloads packages.
 pub(crate) const NPM: Tool =
     Tool { name: "npm", is_present: peers::has_npm, source: Source::Debian("npm") };

@@ -161,7 +161,7 @@ pub(crate) const TIERS: &[Tier] = &[
         // with `arrow-device-ipc`, and tests what else the command does.
         when: When::Everything,
         needs: &[],
-        gains_from: &[setup::PEER_WHEELS, setup::GOLDEN_FILES, setup::OPENCL],
+        gains_from: &[setup::PEER_WHEELS, setup::GOLDEN_FILES, setup::OPENCL, setup::OPENSSL],
         variables: &[],
         command: &[
             "cargo",

@@ -114,11 +114,15 @@ impl Target {
         matches!(self, Self::File { .. })
     }
 
-    /// What the output is after an interruption.
-    pub(super) fn left_behind(&self, is_stream: bool) -> &'static str {
+    /// What the output is after an interruption, which came before it was told that there is no
+    /// more, or then.
+    pub(super) fn left_behind(&self, is_stream: bool, is_at_end: bool) -> &'static str {
+        let _ = is_at_end;
         match self {
             Self::File { .. } if is_stream => "has a part of it",
             Self::File { .. } => "is as it was",
+            #[cfg(feature = "flight")]
+            Self::Flight(..) if is_at_end => "has not answered, and may have all of it",
             #[cfg(feature = "flight")]
             Self::Flight(..) => "was told that the rest does not come",
             #[cfg(feature = "flight")]
@@ -136,6 +140,20 @@ impl fmt::Display for Target {
             #[cfg(feature = "flight")]
             Self::Nowhere => f.write_str("the command"),
         }
+    }
+}
+
+/// Lets the authority that `--tls-ca` names be for the end that has TLS, where both ends are
+/// servers and the other one has none.
+#[cfg(feature = "flight")]
+pub(super) fn share_access(input: &mut Input, target: &mut Target) {
+    let (Input::Flight(from, reading), Target::Flight(to, writing)) = (input, target) else {
+        return;
+    };
+    match (from.is_secure, to.is_secure) {
+        (true, false) => writing.leave_authority(),
+        (false, true) => reading.leave_authority(),
+        _ => {}
     }
 }
 

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::failure::{Failure, Outcome};
 use crate::files;
@@ -123,11 +124,6 @@ impl Partial {
     /// Creates it in the folder of its target, so that moving it there copies nothing. Who may read
     /// the older file may read this one, and nobody else.
     fn beside(place: Box<Place>) -> Outcome<(Self, File)> {
-        let name = place.target.file_name().unwrap_or_default();
-        let mut hidden = OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.partial", std::process::id()));
-        let path = place.target.with_file_name(hidden);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
@@ -135,7 +131,17 @@ impl Partial {
             use std::os::unix::fs::OpenOptionsExt as _;
             options.mode(0o600);
         }
-        let file = options.open(&path)?;
+        let mut attempts = 1..MOST_ATTEMPTS;
+        let (path, file) = loop {
+            let path = hidden_beside(&place.target);
+            match options.open(&path) {
+                Ok(file) => break (path, file),
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists
+                        && attempts.next().is_some() => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
         let partial = Self { path, place };
         if let Some(older) = &partial.place.older {
             #[cfg(unix)]
@@ -176,6 +182,20 @@ impl Drop for Partial {
     }
 }
 
+/// How many names of partial files are tried, where files of killed processes have the first ones.
+const MOST_ATTEMPTS: u32 = 1000;
+
+/// A name for a partial file that this process gives once. A process that was killed can have had
+/// the same number, as the first one in a container always has.
+fn hidden_beside(target: &Path) -> PathBuf {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let mut hidden = OsString::from(".");
+    hidden.push(target.file_name().unwrap_or_default());
+    let given = GIVEN.fetch_add(1, Ordering::Relaxed);
+    hidden.push(format!(".{}.{given}.partial", std::process::id()));
+    target.with_file_name(hidden)
+}
+
 fn is_there() -> Failure {
     Failure::new("it is there already, and `--no-clobber` keeps it; name another file")
 }
@@ -205,4 +225,31 @@ fn is_stdout(found: &Metadata) -> bool {
 #[cfg(not(unix))]
 fn is_stdout(_: &Metadata) -> bool {
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_of_the_same_number_left_keeps_no_output_back() {
+        let process = std::process::id();
+        let folder = std::env::temp_dir().join(format!("arrow-device-left-{process}"));
+        fs::create_dir_all(&folder).unwrap();
+        let target = folder.join("x.arrow");
+        let left = |number: u32| folder.join(format!(".x.arrow.{process}.{number}.partial"));
+        for number in 0..500 {
+            fs::write(left(number), "left").unwrap();
+        }
+        // Two at once, too.
+        let begun = || Output::look(&target, false).unwrap().begin().unwrap();
+        let (one, other) = (begun(), begun());
+        let file = one.file().unwrap();
+        one.finish(file).unwrap();
+        let file = other.file().unwrap();
+        assert!(other.finish(file).is_err());
+        assert!(fs::read(left(499)).unwrap() == b"left" && target.exists());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 501);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -1,5 +1,6 @@
 //! The copy itself.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,6 +44,12 @@ pub(super) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
     let path = |name| matches.get_one::<PathBuf>(name).map_or(Path::new(""), PathBuf::as_path);
     let target = Target::parse(path("OUTPUT"), matches)?;
     let input = Input::parse(path("INPUT"), matches)?;
+    #[cfg(feature = "flight")]
+    let (input, target) = {
+        let (mut input, mut target) = (input, target);
+        super::ends::share_access(&mut input, &mut target);
+        (input, target)
+    };
     let names = matches.get_many::<String>("through").unwrap_or_default();
     let names = names.map(|text| Name::parse(text)).collect::<Outcome<Vec<Name>>>()?;
     let job = Job { input, target, names };
@@ -68,13 +75,14 @@ impl Job {
         let started = found.begin().map_err(|failure| self.of_output(failure))?;
         let progress = Progress::new(source.position.clone());
         let (stream, sums) = reader::start(source, interrupted.clone());
-        let written = through::all(stream, &opened)
-            .map_err(|error| self.of_input(error))
-            .and_then(|stream| self.write(stream, &sums, started, &interrupted, &progress));
+        let is_at_end = Cell::new(false);
+        let written = through::all(stream, &opened).map_err(|error| self.of_input(error)).and_then(
+            |stream| self.write(stream, &sums, started, &interrupted, &progress, &is_at_end),
+        );
         progress.clear();
         let (copied, complete) = match written {
             Err(_) if interrupted.load(Ordering::Relaxed) => {
-                let left = self.target.left_behind(is_stream);
+                let left = self.target.left_behind(is_stream, is_at_end.get());
                 let message = format!("interrupted; {} {left}", self.target);
                 return Err(Failure::interrupted(message));
             }
@@ -94,6 +102,7 @@ impl Job {
         started: Option<Started>,
         interrupted: &Arc<AtomicBool>,
         progress: &Progress,
+        is_at_end: &Cell<bool>,
     ) -> Outcome<(Copied, Complete)> {
         let sink = Sink::new(&self.target, started, stream.schema(), interrupted);
         let mut sink = sink.map_err(|failure| self.of_output(failure))?;
@@ -116,6 +125,7 @@ impl Job {
             copied.checksum = copied.checksum.rotate_left(1) ^ sum;
             progress.show(copied.bytes);
         }
+        is_at_end.set(true);
         let complete = sink.complete().map_err(|failure| self.of_output(failure))?;
         Ok((copied, complete))
     }
@@ -174,7 +184,8 @@ mod tests {
             let job = Job { input: Input::File("sent".into()), target, names: Vec::new() };
             let started = job.target.find().unwrap().begin().unwrap();
             let progress = Progress::new(Position::default());
-            job.write(stream, &reader::Sums::of([sum]), started, &Arc::default(), &progress)
+            let sums = reader::Sums::of([sum]);
+            job.write(stream, &sums, started, &Arc::default(), &progress, &Cell::default())
         };
         let failure = copy(&batch(1), batch(2)).err().unwrap().to_string();
         assert!(failure.contains("another checksum"), "{failure}");

@@ -18,8 +18,11 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Outcome {
     let connection = Connection::open(address, access)?;
-    let flights = connection.list().map_err(|failure| failure.of_peer().during(address))?;
-    let flights: Vec<Listed> = flights.into_iter().map(Listed::of).collect();
+    let listed = connection.list(|flight| {
+        let listed = Listed::of(flight);
+        (listed.name.len(), listed)
+    });
+    let flights = listed.map_err(|failure| failure.of_peer().during(address))?;
     if as_json {
         writeln!(out, "{}", Json::list(&flights, Listed::to_json))?;
         return Ok(ExitCode::SUCCESS);

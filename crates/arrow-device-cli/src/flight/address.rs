@@ -30,7 +30,9 @@ impl Address {
         if port.is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
             return Err(refused("name the host and the port"));
         }
-        let is_odd = |letter: char| letter.is_control() || letter.is_whitespace() || letter == '@';
+        let is_odd = |letter: char| {
+            letter.is_control() || letter.is_whitespace() || "@?#\\".contains(letter)
+        };
         if authority.contains(is_odd) {
             return Err(refused("name the host and the port, and nothing more"));
         }
@@ -131,6 +133,9 @@ mod tests {
             "flight://host",
             "flight://host:70000",
             "flight://me@host:1",
+            "flight://host?x:1",
+            "flight://host#x:1",
+            "flight://host\\x:1",
             "flight://ho st:1",
             "flight://host:1/%",
             "flight://host:1/%4",

@@ -3,7 +3,8 @@
 //! The runtime has a thread of its own, so that the connection answers its peer while the caller
 //! does something else. It reads ahead no more than HTTP/2 allows.
 
-use std::net::ToSocketAddrs as _;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,9 +29,13 @@ const CONNECTING: Duration = Duration::from_secs(20);
 const ALIVE: Duration = Duration::from_secs(30);
 /// More flights than this are no list for people.
 const MOST_FLIGHTS: usize = 100_000;
+/// Names of more bytes than this are no list either.
+const MOST_OF_NAMES: usize = 64 << 20;
+/// How many times the largest message the buffers of one message may have, once they are unpacked.
+pub(crate) const UNPACKED: u64 = 4;
 
 /// What a server has to be told, and what is taken from it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Access {
     token: Option<String>,
     /// The certificate of the authority, in PEM.
@@ -52,6 +57,18 @@ impl Access {
             authority: authority.transpose()?,
             max_message: (mib as usize) << 20,
         })
+    }
+
+    /// The same for a server without TLS, where the authority is for another one.
+    pub(crate) fn leave_authority(&mut self) {
+        self.authority = None;
+    }
+}
+
+/// The token is not shown.
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").field("max_message", &self.max_message).finish_non_exhaustive()
     }
 }
 
@@ -112,7 +129,7 @@ impl Connection {
 
     /// How what comes is read: all of it is checked, because everything else takes it as it is.
     pub(super) fn options(&self) -> ReadOptions {
-        let unpacked = 16 * self.max_message as u64;
+        let unpacked = UNPACKED * self.max_message as u64;
         ReadOptions::new().validate(true).max_unpacked(unpacked)
     }
 
@@ -125,18 +142,21 @@ impl Connection {
         request
     }
 
-    /// All flights that the server lists.
-    pub(crate) fn list(&self) -> Outcome<Vec<FlightInfo>> {
+    /// What is kept of all flights that the server lists, each with the length of its name.
+    pub(crate) fn list<T>(&self, keep: impl Fn(FlightInfo) -> (usize, T)) -> Outcome<Vec<T>> {
         let mut client = self.client();
         self.runtime.block_on(async {
             let answer = client.list_flights(self.request(Criteria::default())).await;
             let mut answers = answer.map_err(Error::from_status)?.into_inner();
-            let mut flights = Vec::new();
+            let (mut flights, mut bytes) = (Vec::new(), 0);
             while let Some(flight) = answers.next().await {
-                flights.push(flight.map_err(Error::from_status)?);
-                if flights.len() > MOST_FLIGHTS {
-                    let message = format!("the server lists more than {MOST_FLIGHTS} flights");
-                    return Err(Failure::new(message));
+                let (length, kept) = keep(flight.map_err(Error::from_status)?);
+                bytes += length;
+                flights.push(kept);
+                if flights.len() > MOST_FLIGHTS || bytes > MOST_OF_NAMES {
+                    return Err(Failure::new(format!(
+                        "the server lists more than {MOST_FLIGHTS} flights, or {MOST_OF_NAMES} bytes of names"
+                    )));
                 }
             }
             Ok(flights)
@@ -157,9 +177,11 @@ impl Connection {
             Err(status) => return Err(Error::from_status(status).into()),
         };
         let mut tickets = Vec::new();
+        let has_locations = info.endpoint.iter().any(|endpoint| !endpoint.location.is_empty());
+        let here = if has_locations { places_of(address) } else { Vec::new() };
         for endpoint in info.endpoint {
             let locations = endpoint.location;
-            let is_here = locations.iter().any(|location| is_of(&location.uri, address));
+            let is_here = locations.iter().any(|location| is_of(&location.uri, address, &here));
             if let (Some(elsewhere), false) = (locations.first(), is_here) {
                 return Err(Failure::new(format!(
                     "a part of `{name}` lies on another server, {}, which is not asked for it",
@@ -175,8 +197,14 @@ impl Connection {
     }
 }
 
-/// Whether a location is the server of this address.
-fn is_of(location: &str, address: &Address) -> bool {
+/// Where the server of an address is. Empty where its name is not known here.
+fn places_of(address: &Address) -> Vec<SocketAddr> {
+    address.authority.to_socket_addrs().map(Iterator::collect).unwrap_or_default()
+}
+
+/// Whether a location is the server of this address, which is at these places. No name of a host
+/// that the server chose is looked up.
+fn is_of(location: &str, address: &Address, places: &[SocketAddr]) -> bool {
     if location.starts_with("arrow-flight-reuse-connection:") {
         return true;
     }
@@ -188,14 +216,14 @@ fn is_of(location: &str, address: &Address) -> bool {
     if authority == address.authority {
         return true;
     }
-    // `localhost` and `127.0.0.1` are two names of one place.
-    let (Ok(mut one), Ok(other)) =
-        (authority.to_socket_addrs(), address.authority.to_socket_addrs())
-    else {
-        return false;
-    };
-    let other: Vec<_> = other.collect();
-    one.any(|place| other.contains(&place))
+    if let Ok(place) = authority.parse::<SocketAddr>() {
+        return places.contains(&place);
+    }
+    let local = authority.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok());
+    local.is_some_and(|port| {
+        places.contains(&(Ipv4Addr::LOCALHOST, port).into())
+            || places.contains(&(Ipv6Addr::LOCALHOST, port).into())
+    })
 }
 
 #[cfg(test)]
@@ -205,17 +233,37 @@ mod tests {
     #[test]
     fn a_location_is_the_server_whatever_it_is_called() {
         let address = Address::parse("flight://127.0.0.1:8815/x").unwrap();
+        let named = Address::parse("flight://localhost:8815/x").unwrap();
         for location in [
             "grpc://127.0.0.1:8815",
             "grpc+tcp://127.0.0.1:8815/",
+            "grpc://localhost:8815",
             "arrow-flight-reuse-connection://?",
         ] {
-            assert!(is_of(location, &address), "{location}");
+            assert!(is_of(location, &address, &places_of(&address)), "{location}");
+            let places = [(Ipv4Addr::LOCALHOST, 8815).into()];
+            assert!(is_of(location, &named, &places), "{location}");
         }
-        for location in
-            ["grpc://127.0.0.1:8816", "grpc+tls://127.0.0.1:8815", "s3://bucket/x", "", "grpc://"]
-        {
-            assert!(!is_of(location, &address), "{location}");
+        for location in [
+            "grpc://127.0.0.1:8816",
+            "grpc://127.0.0.2:8815",
+            "grpc://localhost:8816",
+            "grpc+tls://127.0.0.1:8815",
+            "s3://bucket/x",
+            "",
+            "grpc://",
+        ] {
+            assert!(!is_of(location, &address, &places_of(&address)), "{location}");
         }
+        let places = ["10.0.0.1:8815".parse().unwrap()];
+        let other = Address::parse("flight://other:8815").unwrap();
+        assert!(is_of("grpc://10.0.0.1:8815", &other, &places));
+        assert!(!is_of("grpc://localhost:8815", &other, &places));
+    }
+
+    #[test]
+    fn access_shows_no_token() {
+        let access = Access { token: Some("s3cret".into()), ..Access::default() };
+        assert!(!format!("{access:?}").contains("s3cret"));
     }
 }

@@ -16,7 +16,7 @@ mod token;
 #[cfg(feature = "flight")]
 pub(crate) use address::{Address, percent_encoded};
 #[cfg(feature = "flight")]
-pub(crate) use client::{Access, Connection};
+pub(crate) use client::{Access, Connection, UNPACKED};
 #[cfg(feature = "flight")]
 pub(crate) use received::open;
 #[cfg(feature = "flight")]

@@ -70,7 +70,25 @@ fn check_name(name: &str) -> Result<(), &'static str> {
             "is no name for a file: it is empty, begins with a dot, or has a space at its end",
         );
     }
+    let stem = name.split('.').next().unwrap_or_default().trim_end();
+    if is_device_of_windows(stem) {
+        return Err("is the name of a device of Windows");
+    }
     Ok(())
+}
+
+/// Whether Windows takes this for a device, whatever ending follows.
+fn is_device_of_windows(stem: &str) -> bool {
+    let stem = stem.to_ascii_uppercase();
+    if ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"].contains(&stem.as_str()) {
+        return true;
+    }
+    let number = stem.strip_prefix("COM").or_else(|| stem.strip_prefix("LPT"));
+    number.is_some_and(|number| {
+        let mut signs = number.chars();
+        let is_number = |sign: char| sign.is_ascii_digit() || "\u{b9}\u{b2}\u{b3}".contains(sign);
+        signs.next().is_some_and(is_number) && signs.next().is_none()
+    })
 }
 
 /// What the writing thread is told.
@@ -138,7 +156,16 @@ mod tests {
 
     #[test]
     fn only_the_name_of_a_file_in_the_folder_is_taken() {
-        for name in ["a.arrow", "a b.parquet", "données.arrows", "a..b.arrow"] {
+        for name in [
+            "a.arrow",
+            "a b.parquet",
+            "données.arrows",
+            "a..b.arrow",
+            "console.arrow",
+            "com.arrow",
+            "com10.arrow",
+            "x.con.arrow",
+        ] {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
         let long = "x".repeat(LONGEST_NAME + 1);
@@ -156,6 +183,12 @@ mod tests {
             " x.arrow",
             "a\nb.arrow",
             "a\0.arrow",
+            "CON.arrow",
+            "nul.x.arrow",
+            "Aux .arrow",
+            "com1.arrow",
+            "LPT0.parquet",
+            "lpt\u{b2}.arrows",
             &long,
         ] {
             assert!(check_name(name).is_err(), "{name:?}");

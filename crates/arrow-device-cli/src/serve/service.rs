@@ -1,8 +1,10 @@
 //! [`Service`]: what is answered to the calls of clients.
 
+use std::io::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use arrow_device::async_stream::feed;
 use arrow_device::{Array, Batch, Error};
@@ -16,6 +18,7 @@ use arrow_flight_60::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -39,6 +42,22 @@ pub(super) struct Service {
     pub(super) options: ReadOptions,
     /// One for each call that moves data.
     pub(super) permits: Arc<Semaphore>,
+    pub(super) limits: Limits,
+}
+
+/// How long calls are waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// How long a call waits until fewer others move data.
+    waiting: Duration,
+    /// How long a client that puts may take for its next message.
+    silence: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { waiting: Duration::from_secs(60), silence: Duration::from_secs(300) }
+    }
 }
 
 impl Service {
@@ -56,8 +75,23 @@ impl Service {
     }
 
     async fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
-        let permit = self.permits.clone().acquire_owned().await;
-        permit.map_err(|_| Status::unavailable("the server ends"))
+        match timeout(self.limits.waiting, self.permits.clone().acquire_owned()).await {
+            Ok(permit) => permit.map_err(|_| Status::unavailable("the server ends")),
+            Err(_) => {
+                let message = format!("{AT_ONCE} calls move data already; ask again later");
+                Err(Status::resource_exhausted(message))
+            }
+        }
+    }
+
+    /// What a client sends next, which it has to do before long: its call keeps others out, and
+    /// the server from ending.
+    async fn sent<T>(&self, next: impl Future<Output = T>) -> Result<T, Status> {
+        let silence = self.limits.silence;
+        timeout(silence, next).await.map_err(|_| {
+            let seconds = silence.as_secs();
+            Status::deadline_exceeded(format!("no message came for {seconds} seconds"))
+        })
     }
 }
 
@@ -73,12 +107,18 @@ fn internal(failure: impl Into<Failure>) -> Status {
     Status::internal(failure.into().to_string())
 }
 
-/// Calls something that blocks, on a thread for that.
+/// Calls something that blocks, on a thread for that. What fails is printed here, and the client is
+/// told something else, because paths of the server are nobody's business.
 async fn blocking<T: Send + 'static>(
+    told: &'static str,
     call: impl FnOnce() -> Outcome<T> + Send + 'static,
 ) -> Result<T, Status> {
     match spawn_blocking(call).await {
-        Ok(outcome) => outcome.map_err(internal),
+        Ok(outcome) => outcome.map_err(|failure| {
+            // There is nobody to tell if this fails.
+            let _ = writeln!(std::io::stderr(), "arrow-device: {told}: {failure}");
+            Status::unavailable(told)
+        }),
         Err(_) => Err(Status::internal("the call failed")),
     }
 }
@@ -104,7 +144,8 @@ async fn messages(flight: Arc<Flight>) -> Result<Answers<FlightData>, Status> {
         let messages = FlightMessages::new(&flight.schema, arrays).map_err(Error::into_status)?;
         return Ok(Box::pin(messages.prefetch(1).statuses()));
     }
-    let source = blocking(move || files::open(&flight.path)).await?;
+    let told = "the file of the flight cannot be read any more";
+    let source = blocking(told, move || files::open(&flight.path)).await?;
     let (feeder, arrays) = feed(source.batches.map(|batch| batch.map(Array::from)), 1);
     let messages = FlightMessages::new(&source.schema, arrays).map_err(Error::into_status)?;
     // Ends when the messages are dropped, too.
@@ -170,9 +211,9 @@ impl FlightService for Service {
         let Some(folder) = &self.inbox else {
             return Err(Status::permission_denied("this server takes no flights"));
         };
-        let _permit = self.permit().await?;
+        let permit = self.permit().await?;
         let mut reader = FlightReader::new(request.into_inner(), self.options.clone());
-        let schema = reader.schema().await.map_err(Error::into_status)?;
+        let schema = self.sent(reader.schema()).await?.map_err(Error::into_status)?;
         let descriptor = reader.descriptor().cloned().unwrap_or_default();
         let name = name_of(&descriptor)?;
         if self.flights.get(name).is_some() {
@@ -180,7 +221,7 @@ impl FlightService for Service {
         }
         let incoming = folder.begin(name, &schema)?;
         let mut arrays = reader.arrays();
-        while let Some(array) = arrays.next().await {
+        while let Some(array) = self.sent(arrays.next()).await? {
             let batch = array.and_then(Batch::try_from).map_err(Error::into_status)?;
             if !incoming.write(batch).await {
                 break;
@@ -189,10 +230,18 @@ impl FlightService for Service {
         // A request that was cancelled ends here like one that is complete. The task of a cancelled
         // request is dropped where it next waits, so it waits once before the file gets its name.
         tokio::task::yield_now().await;
-        let path = incoming.path.clone();
-        incoming.finish().await?;
         let flights = self.flights.clone();
-        blocking(move || flights.add(Flight::open(&path, None)?)).await?;
+        // From here on the client changes nothing by going away: a file that gets its name is a
+        // flight, too.
+        let kept = tokio::spawn(async move {
+            let path = incoming.path.clone();
+            incoming.finish().await?;
+            let told = "the flight was written, and cannot be read";
+            let added = blocking(told, move || flights.add(Flight::open(&path, None)?)).await;
+            drop(permit);
+            added
+        });
+        kept.await.map_err(|_| Status::internal("the call failed"))??;
         Ok(Response::new(Box::pin(tokio_stream::iter([Ok(PutResult::default())]))))
     }
 
@@ -229,5 +278,59 @@ impl FlightService for Service {
         _: Request<Empty>,
     ) -> Result<Response<Self::ListActionsStream>, Status> {
         Ok(Response::new(Box::pin(tokio_stream::empty())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_flight_60::flight_service_client::FlightServiceClient;
+    use arrow_flight_60::flight_service_server::FlightServiceServer;
+    use tonic::Code;
+    use tonic::transport::server::TcpIncoming;
+    use tonic::transport::{Endpoint, Server};
+
+    use super::*;
+
+    fn service(permits: usize, limits: Limits) -> Service {
+        let inbox = Inbox::open(&std::env::temp_dir()).unwrap();
+        Service {
+            flights: Arc::default(),
+            inbox: Some(Arc::new(inbox)),
+            options: ReadOptions::new(),
+            permits: Arc::new(Semaphore::new(permits)),
+            limits,
+        }
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.worker_threads(1).enable_all().build().unwrap().block_on(future)
+    }
+
+    const SHORT: Duration = Duration::from_millis(1);
+    const LONG: Duration = Duration::from_secs(600);
+
+    #[test]
+    fn a_call_that_finds_no_room_is_refused_in_the_end() {
+        let service = service(0, Limits { waiting: SHORT, silence: LONG });
+        let refused = run(service.permit()).unwrap_err();
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+    }
+
+    #[test]
+    fn a_client_that_puts_nothing_gives_its_place_back() {
+        let service = service(1, Limits { waiting: LONG, silence: SHORT });
+        let permits = service.permits.clone();
+        let refused = run(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let place = listener.local_addr().unwrap();
+            let server = Server::builder().add_service(FlightServiceServer::new(service));
+            tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+            let endpoint = Endpoint::from_shared(format!("http://{place}")).unwrap();
+            let mut client = FlightServiceClient::new(endpoint.connect().await.unwrap());
+            client.do_put(tokio_stream::pending()).await.err()
+        });
+        assert_eq!(refused.map(|status| status.code()), Some(Code::DeadlineExceeded));
+        assert_eq!(permits.available_permits(), 1);
     }
 }

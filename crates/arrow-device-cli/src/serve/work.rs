@@ -20,10 +20,10 @@ use tonic::{Request, Status};
 
 use super::flights::{Flight, Flights};
 use super::inbox::Inbox;
-use super::service::{AT_ONCE, Service};
+use super::service::{AT_ONCE, Limits, Service};
 use crate::backends::{self, Name, Opened};
 use crate::failure::{Failure, Outcome};
-use crate::flight::{self, percent_encoded};
+use crate::flight::{self, UNPACKED, percent_encoded};
 use crate::json::Json;
 use crate::{signals, units};
 
@@ -31,6 +31,10 @@ use crate::{signals, units};
 const PATIENCE: Duration = Duration::from_millis(50);
 /// How often a connection that says nothing is asked whether its other side is there.
 const ALIVE: Duration = Duration::from_secs(30);
+/// How long the other side may take to answer that.
+const ANSWER: Duration = Duration::from_secs(20);
+/// How long flights that have come may take to become files at the end.
+const KEEPING: Duration = Duration::from_secs(10);
 
 /// What a server is told on its start.
 struct Settings {
@@ -123,12 +127,13 @@ fn serve(
     stopped: &Arc<AtomicBool>,
 ) -> Outcome<()> {
     let permits = Arc::new(Semaphore::new(AT_ONCE));
-    let unpacked = 16 * settings.max_message as u64;
+    let unpacked = UNPACKED * settings.max_message as u64;
     let service = Service {
         flights,
         inbox: settings.inbox,
         options: ReadOptions::new().validate(true).max_unpacked(unpacked),
         permits: permits.clone(),
+        limits: Limits::default(),
     };
     let service = FlightServiceServer::new(service).max_decoding_message_size(settings.max_message);
     let expected = settings.token.map(|token| format!("Bearer {token}"));
@@ -145,7 +150,11 @@ fn serve(
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let incoming = incoming.with_keepalive(Some(ALIVE));
-        let mut server = Server::builder();
+        // Without this a client that was suspended keeps the server from ending: it never says that
+        // its connection may close.
+        let mut server = Server::builder()
+            .http2_keepalive_interval(Some(ALIVE))
+            .http2_keepalive_timeout(Some(ANSWER));
         if let Some(identity) = settings.identity {
             server = server.tls_config(ServerTlsConfig::new().identity(identity))?;
         }
@@ -164,6 +173,9 @@ fn serve(
             }
         };
         server.add_service(service).serve_with_incoming_shutdown(incoming, until).await?;
+        // A flight whose client went away at its end becomes a file without a connection.
+        let all = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(KEEPING, permits.acquire_many(all)).await;
         Ok(())
     });
     runtime.shutdown_timeout(Duration::from_secs(1));

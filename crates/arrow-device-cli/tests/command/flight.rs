@@ -550,6 +550,48 @@ fn a_part_of_a_flight_is_never_taken_for_the_whole() {
     assert!(listed.ends_with("\n1 flight\n"), "{listed}");
 }
 
+/// The last frame of a call: data of no bytes, with the sign of the end.
+const END_OF_CALL: [u8; 9] = [0, 0, 0, 0, 1, 0, 0, 0, 1];
+
+#[test]
+fn a_server_that_was_sent_all_and_does_not_answer_may_have_all_of_it() {
+    let folder = Folder::new();
+    let input = folder.path("in.arrows");
+    write_stream(&input, &[batch(0, 10)]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("flight://{}/x.arrow", listener.local_addr().unwrap());
+    let mut copy = arrow_device();
+    copy.args(["copy", text(&input), &url]);
+    let copy = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut connection, _) = listener.accept().unwrap();
+    let (mut came, mut part) = (Vec::new(), [0; 4096]);
+    while !came.ends_with(&END_OF_CALL) {
+        let count = connection.read(&mut part).unwrap();
+        assert!(count > 0, "it ended after {came:?}");
+        came.extend_from_slice(&part[..count]);
+    }
+    signal_to(&copy, libc::SIGINT);
+    let done = copy.wait_with_output().unwrap();
+    let told = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(130), "{told}");
+    assert!(told.contains("has not answered, and may have all of it"), "{told}");
+}
+
+#[test]
+fn a_file_that_is_gone_is_told_to_clients_without_its_path() {
+    let folder = Folder::new();
+    let input = folder.path("in.arrow");
+    write_file(&input, &[batch(0, 10)]);
+    let server = Server::start(&[text(&input)]);
+    fs::remove_file(&input).unwrap();
+    let told = complaint(&["fetch", &server.at("in.arrow")], 1);
+    assert!(told.contains("the file of the flight cannot be read any more"), "{told}");
+    assert!(!told.contains(text(&folder.path(""))), "{told}");
+    server.signal(libc::SIGINT);
+    let (_, printed) = server.end();
+    assert!(printed.contains(text(&input)), "{printed}");
+}
+
 #[test]
 fn a_token_is_needed_where_there_is_one() {
     let folder = Folder::new();
@@ -614,6 +656,17 @@ fn a_connection_with_tls_is_one_with_the_certificate_that_was_named() {
         complaint(&["fetch", &server.at("in.arrow")], 1);
     }
     complaint(&["fetch", &server.at("in.arrow"), "--tls-ca", text(&one)], 2);
+    // The certificate is for the end of a copy that has TLS.
+    let inbox = folder.path("inbox");
+    fs::create_dir(&inbox).unwrap();
+    let plain = Server::start(&[text(&input), "--put-to", text(&inbox)]);
+    output(&["copy", &url, &plain.at("copied.arrow"), "--tls-ca", text(&one)]);
+    assert_same(&input, &inbox.join("copied.arrow"));
+    let secure = Server::start(&[&[text(&input), "--put-to", text(&inbox)][..], &options].concat());
+    let to = format!("flight+tls://{}/again.arrow", secure.authority);
+    output(&["copy", &plain.at("in.arrow"), &to, "--tls-ca", text(&one)]);
+    assert_same(&input, &inbox.join("again.arrow"));
+    complaint(&["copy", &plain.at("in.arrow"), &plain.at("x.arrow"), "--tls-ca", text(&one)], 2);
     complaint(&["serve", text(&input), "--tls-cert", text(&one)], 2);
 }
 
