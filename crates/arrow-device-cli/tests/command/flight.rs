@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 use arrow_device_testkit::golden;
 
 use crate::support::files::{batch, read, write_file, write_parquet, write_stream};
-use crate::support::{Folder, arrow_device, complaint, output, run, skip, text};
+use crate::support::{Folder, arrow_device, complaint, output, skip, text};
 
 /// A process that serves, which is ended with this value.
-struct Server {
-    child: Child,
+pub(crate) struct Server {
+    pub(crate) child: Child,
     /// What it printed before clients could connect.
-    told: String,
-    printed: BufReader<ChildStdout>,
+    pub(crate) told: String,
+    pub(crate) printed: BufReader<ChildStdout>,
     /// The host and the port.
-    authority: String,
+    pub(crate) authority: String,
 }
 
 impl Server {
     /// `arrow-device serve`, at a free port. Returns once clients can connect.
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::start_with(arrow_device(), arguments)
     }
 
-    fn start_with(mut command: Command, arguments: &[&str]) -> Self {
+    pub(crate) fn start_with(mut command: Command, arguments: &[&str]) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(arguments);
         let mut server = Self::spawn(command);
         while !server.told.contains("://127.0.0.1:") {
@@ -47,7 +47,7 @@ impl Server {
     }
 
     /// pyarrow's server, with these streams.
-    fn of_python(python: &Path, streams: &[&Path]) -> Self {
+    pub(crate) fn of_python(python: &Path, streams: &[&Path]) -> Self {
         let mut command = script(python, &["serve"]);
         let mut server = Self::spawn({
             command.args(streams);
@@ -58,31 +58,31 @@ impl Server {
         server
     }
 
-    fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let printed = BufReader::new(child.stdout.take().unwrap());
         Self { child, told: String::new(), printed, authority: String::new() }
     }
 
-    fn read_line(&mut self) {
+    pub(crate) fn read_line(&mut self) {
         let count = self.printed.read_line(&mut self.told).unwrap();
         assert!(count > 0, "it ended: {}", self.told);
     }
 
-    fn at(&self, name: &str) -> String {
+    pub(crate) fn at(&self, name: &str) -> String {
         format!("flight://{}/{name}", self.authority)
     }
 
-    fn port(&self) -> &str {
+    pub(crate) fn port(&self) -> &str {
         self.authority.rsplit_once(':').unwrap().1
     }
 
-    fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: i32) {
         signal_to(&self.child, signal);
     }
 
     /// The exit code, and the complaint.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().unwrap();
         let complaint = std::io::read_to_string(self.child.stderr.take().unwrap()).unwrap();
         (status.code(), complaint)
@@ -96,14 +96,14 @@ impl Drop for Server {
     }
 }
 
-fn signal_to(child: &Child, signal: i32) {
+pub(crate) fn signal_to(child: &Child, signal: i32) {
     let child = libc::pid_t::try_from(child.id()).unwrap();
     // SAFETY: kill(2): a signal to a child that was not waited for.
     assert_eq!(unsafe { libc::kill(child, signal) }, 0);
 }
 
 /// The Python that has pyarrow.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
     let peers = env::var_os("ARROW_DEVICE_PEERS").map_or(here, PathBuf::from);
     let python = peers.join("venv/bin/python");
@@ -117,7 +117,7 @@ fn python() -> Option<PathBuf> {
     Some(python)
 }
 
-fn script(python: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn script(python: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(python);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/flight_peer.py");
     command.arg(script).args(arguments);
@@ -125,14 +125,14 @@ fn script(python: &Path, arguments: &[&str]) -> Command {
 }
 
 #[track_caller]
-fn succeeds(output: &Output) -> String {
+pub(crate) fn succeeds(output: &Output) -> String {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}");
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 /// Waits until something is so.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < Duration::from_secs(60), "{what}");
@@ -141,13 +141,13 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// A stream that is larger than what sockets, HTTP/2 and a pipe hold.
-fn write_large(path: &Path) -> usize {
+pub(crate) fn write_large(path: &Path) -> usize {
     let batches: Vec<_> = (0..60).map(|number| batch(number * 30_000, 30_000)).collect();
     write_stream(path, &batches);
     60 * 30_000
 }
 
-fn assert_same(one: &Path, other: &Path) {
+pub(crate) fn assert_same(one: &Path, other: &Path) {
     let ((schema, batches), (other_schema, others)) = (read(one), read(other));
     assert_eq!(schema, other_schema, "{}", one.display());
     let all = |batches: &[_]| arrow_rows(batches);
@@ -353,7 +353,7 @@ fn a_server_that_dies_in_the_middle_is_told_and_leaves_no_file() {
 }
 
 /// A client of `serve` that was asked for all and is not read, so that it waits in the middle.
-fn stalled(server: &Server, name: &str) -> Child {
+pub(crate) fn stalled(server: &Server, name: &str) -> Child {
     let mut fetch = arrow_device();
     fetch.args(["fetch", &server.at(name), "-o", "-"]);
     let mut fetch = fetch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -466,7 +466,7 @@ fn messages_beyond_the_limit_are_refused_on_both_sides() {
     assert_eq!(folder_names(&inbox), ["y.arrows"]);
 }
 
-fn folder_names(folder: &Path) -> Vec<String> {
+pub(crate) fn folder_names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -575,174 +575,4 @@ fn a_server_that_was_sent_all_and_does_not_answer_may_have_all_of_it() {
     let told = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(130), "{told}");
     assert!(told.contains("has not answered, and may have all of it"), "{told}");
-}
-
-#[test]
-fn a_file_that_is_gone_is_told_to_clients_without_its_path() {
-    let folder = Folder::new();
-    let input = folder.path("in.arrow");
-    write_file(&input, &[batch(0, 10)]);
-    let server = Server::start(&[text(&input)]);
-    fs::remove_file(&input).unwrap();
-    let told = complaint(&["fetch", &server.at("in.arrow")], 1);
-    assert!(told.contains("the file of the flight cannot be read any more"), "{told}");
-    assert!(!told.contains(text(&folder.path(""))), "{told}");
-    server.signal(libc::SIGINT);
-    let (_, printed) = server.end();
-    assert!(printed.contains(text(&input)), "{printed}");
-}
-
-#[test]
-fn a_token_is_needed_where_there_is_one() {
-    let folder = Folder::new();
-    let (input, token) = (folder.path("in.arrow"), folder.path("token"));
-    write_file(&input, &[batch(0, 10)]);
-    fs::write(&token, "s3cret/+=\n").unwrap();
-    let server = Server::start(&[text(&input), "--token-file", text(&token), "--json"]);
-    assert!(server.told.contains("\"token\": true") && !server.told.contains("s3cret"));
-    let url = server.at("in.arrow");
-    let with = |variable: &str| {
-        let mut command = arrow_device();
-        command.env("ARROW_DEVICE_FLIGHT_TOKEN", variable).args(["fetch", &url]).output().unwrap()
-    };
-    let told = complaint(&["fetch", &url], 1);
-    assert!(told.contains("a token is needed"), "{told}");
-    let refused = String::from_utf8(with("s3cret").stderr).unwrap();
-    assert!(refused.contains("the token is another one") && !refused.contains("s3cret"));
-    succeeds(&with("s3cret/+="));
-    output(&["fetch", &url, "--token-file", text(&token)]);
-    let odd = with("two words");
-    assert_eq!(odd.status.code(), Some(2));
-    assert!(!String::from_utf8(odd.stderr).unwrap().contains("two words"));
-    // By the environment on the other side, too.
-    let mut command = arrow_device();
-    command.env("ARROW_DEVICE_FLIGHT_TOKEN", "other");
-    let server = Server::start_with(command, &[text(&input)]);
-    complaint(&["fetch", &server.at("in.arrow")], 1);
-}
-
-#[test]
-fn a_connection_with_tls_is_one_with_the_certificate_that_was_named() {
-    let folder = Folder::new();
-    let input = folder.path("in.arrow");
-    write_file(&input, &[batch(0, 10)]);
-    let certificate = |name: &str| {
-        let (certificate, key) =
-            (folder.path(&format!("{name}.pem")), folder.path(&format!("{name}.key")));
-        let mut command = Command::new("openssl");
-        command.args(["req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt"]);
-        command.args(["ec_paramgen_curve:prime256v1", "-days", "2", "-subj", "/CN=test"]);
-        command.args(["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]);
-        command.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
-        command.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
-        let made = command.output().ok()?;
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        Some((certificate, key))
-    };
-    let Some((one, key)) = certificate("one") else {
-        return skip("openssl", "there is no `openssl` to make a certificate with");
-    };
-    let (other, _) = certificate("other").unwrap();
-    let options = ["--tls-cert", text(&one), "--tls-key", text(&key)];
-    let server = Server::start(&[&[text(&input)][..], &options].concat());
-    let url = format!("flight+tls://{}/in.arrow", server.authority);
-    assert!(server.told.contains("flight+tls://127.0.0.1:"), "{}", server.told);
-    output(&["fetch", &url, "--tls-ca", text(&one)]);
-    complaint(&["fetch", &url, "--tls-ca", text(&other)], 1);
-    let told = complaint(&["fetch", &url], 2);
-    assert!(told.contains("--tls-ca"), "{told}");
-    // The server hangs up, in the middle of one call of the system or another.
-    for _ in 0..20 {
-        complaint(&["fetch", &server.at("in.arrow")], 1);
-    }
-    complaint(&["fetch", &server.at("in.arrow"), "--tls-ca", text(&one)], 2);
-    // The certificate is for the end of a copy that has TLS.
-    let inbox = folder.path("inbox");
-    fs::create_dir(&inbox).unwrap();
-    let plain = Server::start(&[text(&input), "--put-to", text(&inbox)]);
-    output(&["copy", &url, &plain.at("copied.arrow"), "--tls-ca", text(&one)]);
-    assert_same(&input, &inbox.join("copied.arrow"));
-    let secure = Server::start(&[&[text(&input), "--put-to", text(&inbox)][..], &options].concat());
-    let to = format!("flight+tls://{}/again.arrow", secure.authority);
-    output(&["copy", &plain.at("in.arrow"), &to, "--tls-ca", text(&one)]);
-    assert_same(&input, &inbox.join("again.arrow"));
-    complaint(&["copy", &plain.at("in.arrow"), &plain.at("x.arrow"), "--tls-ca", text(&one)], 2);
-    complaint(&["serve", text(&input), "--tls-cert", text(&one)], 2);
-}
-
-#[test]
-fn what_cannot_be_served_or_fetched_is_told_in_one_line() {
-    let folder = Folder::new();
-    let (input, other) = (folder.path("in.arrow"), folder.path("other"));
-    write_file(&input, &[batch(0, 10)]);
-    fs::create_dir(&other).unwrap();
-    let twin = other.join("in.arrow");
-    fs::copy(&input, &twin).unwrap();
-    let told = complaint(&["serve", text(&input), text(&twin)], 2);
-    assert!(told.contains("two flights cannot have one name"), "{told}");
-    for (arguments, code) in [
-        (&["serve"][..], 2),
-        (&["serve", "-"], 2),
-        (&["serve", text(&other)], 2),
-        (&["serve", text(&input), "--listen", "8815"], 2),
-        (&["serve", text(&input), "--put-to", text(&input)], 2),
-        (&["serve", text(&input), "--device", "gpu"], 2),
-        (&["serve", text(&input), "--max-message", "0"], 2),
-        (&["serve", "/nowhere.arrow"], 1),
-        (&["fetch"], 2),
-        (&["fetch", text(&input)], 2),
-        (&["fetch", "http://127.0.0.1:1"], 2),
-        (&["fetch", "flight://127.0.0.1:1/x", "y"], 2),
-        (&["fetch", "flight://127.0.0.1:1", "-o", "x.arrow"], 2),
-        (&["fetch", "flight://127.0.0.1:1", "x", "-o", "flight://127.0.0.1:1/y"], 2),
-        (&["fetch", "flight://127.0.0.1:1", "x", "-o", "x.csv"], 2),
-    ] {
-        complaint(arguments, code);
-    }
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let place = listener.local_addr().unwrap().to_string();
-    let told = complaint(&["serve", text(&input), "--listen", &place], 1);
-    assert!(told.contains("somebody listens there already"), "{told}");
-    // Nobody listens, once it is closed.
-    drop(listener);
-    let told = complaint(&["fetch", &format!("flight://{place}")], 1);
-    assert!(told.contains("no connection") && told.contains("refused"), "{told}");
-}
-
-/// The commands of the page, as a shell runs them.
-#[test]
-fn the_commands_of_the_page_about_flight_run() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/flight.md");
-    let page = fs::read_to_string(page).unwrap();
-    let block = page.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
-    // A port that is free now, in the place of the one that everybody takes.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let block = block.replace("8815", &port.to_string());
-    let folder = Folder::new();
-    write_parquet(&folder.path("data.parquet"), &[batch(0, 1000)]);
-    let program = Path::new(env!("CARGO_BIN_EXE_arrow-device")).parent().unwrap().to_owned();
-    let path = env::var_os("PATH").unwrap_or_default();
-    let path = env::join_paths([program].into_iter().chain(env::split_paths(&path))).unwrap();
-    let mut shell = Command::new("sh");
-    shell.args(["-e", "-u", "-c", &block]).env("PATH", path).current_dir(folder.path(""));
-    let done = shell.output().unwrap();
-    let told = succeeds(&done);
-    assert!(told.contains("1,000 rows in "), "{told}");
-    for name in ["out.arrow", "inbox/copy.parquet"] {
-        assert_same(&folder.path("data.parquet"), &folder.path(name));
-    }
-}
-
-#[test]
-fn a_reader_of_a_flight_that_has_seen_enough_is_no_failure() {
-    let folder = Folder::new();
-    let large = folder.path("large.arrows");
-    write_large(&large);
-    let server = Server::start(&[text(&large)]);
-    let mut fetch = stalled(&server, "large.arrows");
-    drop(fetch.stdout.take());
-    let done = fetch.wait_with_output().unwrap();
-    assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
-    // The server is there for the next.
-    assert!(run(&["fetch", &server.at("large.arrows")]).status.success());
 }

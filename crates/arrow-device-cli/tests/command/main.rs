@@ -8,6 +8,8 @@ mod check;
 mod copy;
 #[cfg(all(feature = "flight", unix))]
 mod flight;
+#[cfg(all(feature = "flight", unix))]
+mod flight_refusals;
 #[cfg(all(feature = "cuda", feature = "rocm", target_os = "linux"))]
 mod gpu;
 #[cfg(feature = "files")]
