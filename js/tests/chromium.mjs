@@ -83,7 +83,16 @@ export class Chromium {
   async close() {
     this.#process.kill();
     await this.#ended;
-    rmSync(this.#profile, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    // Processes that Chromium started may still write there for a moment.
+    for (let tries = 0; ; tries++) {
+      try {
+        rmSync(this.#profile, { recursive: true, force: true });
+        return;
+      } catch (error) {
+        if (tries === 100) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    }
   }
 }
 
