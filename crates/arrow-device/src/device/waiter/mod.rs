@@ -486,7 +486,7 @@ mod tests {
             let event =
                 unsafe { Event::adopt(&crate::Device::host(), crate::device::driver::Raw::NULL) };
             // The threads have to begin at the same time, which a lock is too slow for.
-            let arrived = AtomicU64::new(0);
+            let (arrived, begun) = (AtomicU64::new(0), AtomicU64::new(0));
             let meet = |number: u64| {
                 arrived.fetch_add(1, Ordering::SeqCst);
                 while arrived.load(Ordering::SeqCst) < 2 * number {
@@ -497,6 +497,11 @@ mod tests {
                 let (tell, told) = std::sync::mpsc::channel();
                 let waker = Waker::from(std::sync::Arc::new(Woken(tell)));
                 let mut refused = 0;
+                // A thread needs room until it has begun, and the room is taken away after that.
+                begun.fetch_add(1, Ordering::SeqCst);
+                while begun.load(Ordering::SeqCst) < 3 {
+                    std::thread::yield_now();
+                }
                 for round in 0..ROUNDS {
                     meet(round + 1);
                     let ticket = if is_timer {
@@ -520,7 +525,11 @@ mod tests {
             };
             std::thread::scope(|scope| {
                 let tasks = [false, true].map(|is_timer| scope.spawn(move || task(is_timer)));
+                while begun.load(Ordering::SeqCst) < 2 {
+                    std::thread::yield_now();
+                }
                 let _without = WithoutThreads::begin();
+                begun.fetch_add(1, Ordering::SeqCst);
                 let refused: u64 = tasks.map(|task| task.join().unwrap()).iter().sum();
                 assert!(refused >= ROUNDS, "the thread was started");
             });
