@@ -93,7 +93,7 @@ fn run(fault: Fault, at: usize, of_server: bool, shares: bool) -> (Result<usize>
     run_over(LocalTransport::pair(), fault, at, of_server, shares)
 }
 
-/// The same over this connection.
+/// [`run`] over the two ends of this connection.
 pub(crate) fn run_over(
     (one, other): (impl Transport + 'static, impl Transport + 'static),
     fault: Fault,
