@@ -46,8 +46,8 @@ impl Failure {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
-    /// The same, where the other side of a connection failed. A pipe that broke there is no reader
-    /// of this command's output who has seen enough.
+    /// This failure as one of the other side of a connection. A broken pipe of that side counts as
+    /// a failure; one of this command's output means that its reader has seen enough.
     #[cfg(feature = "files")]
     pub(crate) fn of_peer(self) -> Self {
         Self { is_broken_pipe: false, ..self }

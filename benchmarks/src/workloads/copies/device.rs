@@ -53,7 +53,7 @@ fn wgpu_native() -> Option<Device> {
     if is_other { None } else { arrow_device_webgpu::open(0).ok() }
 }
 
-/// The way back.
+/// A copy of the batch from the device to the host.
 fn back(what: WorkloadKey, device: &Device, rows: usize) -> Case {
     let queue = device.open_queue().unwrap();
     let mut made = None;

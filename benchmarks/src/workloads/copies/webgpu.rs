@@ -71,14 +71,14 @@ struct WebGpuApi {
 
 struct WebGpuHand {
     api: WebGpuApi,
-    /// Keeps the handles.
+    /// Keeps the handles `device` and `queue` valid.
     _device: Device,
     device: WebGpuHandle,
     queue: WebGpuHandle,
     sources: Sources,
     places: Vec<usize>,
     end: usize,
-    /// Mapped between the turns.
+    /// The buffer into which the host gathers; it is mapped between the turns.
     up: WebGpuHandle,
     is_up_mapped: Cell<bool>,
     down: WebGpuHandle,
@@ -89,7 +89,7 @@ struct WebGpuHand {
     back: RefCell<Vec<u8>>,
 }
 
-/// What is done.
+/// The way in which columns come to the device.
 #[derive(Clone, Copy)]
 enum WebGpuWay {
     WriteEach,

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::files::{self, Format, OpenedFile, Writer};
 use crate::flight;
 
-/// Where batches come from.
+/// The end of a copy from which batches are read: a file or a flight of a server.
 pub(crate) enum Input {
     File(PathBuf),
     #[cfg(feature = "flight")]
@@ -55,7 +55,7 @@ impl fmt::Display for Input {
     }
 }
 
-/// Where batches go.
+/// The end of a copy to which batches are written: a file or a flight of a server.
 pub(crate) enum Target {
     File {
         path: PathBuf,

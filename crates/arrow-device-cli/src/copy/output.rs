@@ -35,7 +35,7 @@ impl Output {
         Self::look(path, replaces).map_err(|failure| failure.during(path.display()))
     }
 
-    /// The same, with failures that do not tell the path.
+    /// Does what [`find`](Self::find) does, with failures that do not tell the path.
     pub(crate) fn look(path: &Path, replaces: bool) -> Outcome<Self> {
         if files::is_terminals_side(path) {
             return Ok(Self::Stream { file: files::stdout()?, is_stdout: true });

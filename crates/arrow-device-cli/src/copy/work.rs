@@ -141,7 +141,7 @@ impl Job {
 }
 
 impl Copied {
-    /// One line.
+    /// Prints in one line what was copied, and through which devices.
     pub(crate) fn tell(&self, names: &[Name], out: &mut dyn Write) -> Outcome<()> {
         let names: Vec<String> = names.iter().map(Name::to_string).collect();
         let way =

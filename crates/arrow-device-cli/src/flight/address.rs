@@ -47,7 +47,8 @@ impl Address {
         })
     }
 
-    /// The same server, and this flight, which no other was named before.
+    /// The address of the flight of this name at this server. An error where the address names a
+    /// flight already.
     pub(crate) fn with_name(mut self, name: &str) -> Outcome<Self> {
         if let Some(named) = &self.name {
             return Err(Failure::misuse(format!(

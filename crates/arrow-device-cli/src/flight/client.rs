@@ -59,7 +59,8 @@ impl Access {
         })
     }
 
-    /// The same for a server without TLS, where the authority is for another one.
+    /// Drops the certificate authority: in a copy between two servers, it is for the other server,
+    /// and this one has no TLS.
     pub(crate) fn leave_authority(&mut self) {
         self.authority = None;
     }
