@@ -47,6 +47,10 @@ pub(crate) fn test(options: &TestOptions) -> Result<(), String> {
         println!("  {report}");
         total.add(report.tally);
     }
+    for report in reports.iter().filter(|report| !report.words.is_empty()) {
+        println!("\nwhat failed in {} said", report.name);
+        report.words.iter().for_each(|line| println!("  {line}"));
+    }
     if wants_tests && total.ran() == 0 {
         println!("  no test ran at all, which counts as a failure");
         total.failed += 1;
@@ -129,6 +133,43 @@ fn broken(line: &str) -> Option<&str> {
     matches!(verdict.trim(), "FAILED" | "").then_some(name)
 }
 
+/// How many lines of what a failure says are repeated behind the summary, for each test and for
+/// each tier.
+const WORDS_OF_A_TEST: usize = 9;
+const WORDS_OF_A_TIER: usize = 27;
+
+/// Collects what failed tests say: where each panicked and the message, which may be that of a
+/// child process inside the message of its parent, and what pytest marks as the error. A reader who
+/// has only the end of the output learns from these lines what went wrong.
+#[derive(Debug, Default)]
+struct Words {
+    lines: Vec<String>,
+    /// How many lines of this test may still be taken.
+    of_test: usize,
+    /// How many lines belong to the panic that was read last.
+    of_panic: usize,
+}
+
+impl Words {
+    /// Reads a line of the output.
+    fn read(&mut self, line: &str) {
+        let line = line.trim_end();
+        let is_heading = line.starts_with("---- ") && line.ends_with(" stdout ----");
+        let is_error = line.starts_with("E   ");
+        if is_heading {
+            self.of_test = WORDS_OF_A_TEST;
+        } else if line.contains("panicked at ") && self.of_test > 0 {
+            self.of_panic = 3;
+        }
+        let is_said = self.of_panic > 0 && self.of_test > 0 && !line.is_empty();
+        self.of_panic = self.of_panic.saturating_sub(1);
+        if (is_heading || is_error || is_said) && self.lines.len() < WORDS_OF_A_TIER {
+            self.of_test = self.of_test.saturating_sub(1);
+            self.lines.push(line.chars().take(400).collect());
+        }
+    }
+}
+
 /// What became of a tier.
 struct Report {
     name: &'static str,
@@ -136,6 +177,8 @@ struct Report {
     problem: Option<String>,
     /// The tests that failed, by name: what they said may be thousands of lines above.
     broken: Vec<String>,
+    /// What the tests that failed said, in few lines.
+    words: Vec<String>,
     /// Why the tier, or a part of it, did not run.
     skips: Vec<String>,
     time: Duration,
@@ -163,7 +206,7 @@ fn run(tier: &'static Tier, strict: bool) -> Report {
     println!("\n== {}: {}", tier.name, tier.purpose);
     let start = Instant::now();
     let (mut tally, mut problem, mut skips) = (Tally::default(), None, Vec::new());
-    let mut names = Vec::new();
+    let (mut names, mut words) = (Vec::new(), Words::default());
 
     let missing = |tools: &[Tool]| -> Vec<Tool> {
         tools.iter().copied().filter(|tool| !tool.is_present()).collect()
@@ -191,6 +234,7 @@ fn run(tier: &'static Tier, strict: bool) -> Report {
         let outcome = shell::run_seeing_lines(tier.command, tier.variables, |line| {
             seen.add(Tally::from_line(line).unwrap_or_default());
             names.extend(broken(line).map(str::to_owned));
+            words.read(line);
         });
         let verdict = judge(&tier.kind, seen, outcome);
         if verdict.is_err() && seen.failed == 0 {
@@ -200,7 +244,8 @@ fn run(tier: &'static Tier, strict: bool) -> Report {
         problem = verdict.err().or(problem);
         room::give_back(tier.name);
     }
-    Report { name: tier.name, tally, problem, broken: names, skips, time: start.elapsed() }
+    let (words, time) = (words.lines, start.elapsed());
+    Report { name: tier.name, tally, problem, broken: names, words, skips, time }
 }
 
 /// Whether a tier succeeded, from what its command printed and how it ended.
@@ -282,6 +327,31 @@ mod tests {
         {
             assert_eq!(broken(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn what_a_failed_test_said_is_repeated_in_few_lines() {
+        let mut words = Words::default();
+        let printed = "test a ... FAILED\n\n---- a stdout ----\n\n\
+            thread 'a' (7) panicked at src/a.rs:1:2:\n it failed, and said:\n\n\
+            thread 'a' (8) panicked at src/b.rs:3:4:\n    1 is not 2\nnote: run with\n   0: frame\n\
+            E   assert 1 == 2\n";
+        printed.lines().for_each(|line| words.read(line));
+        let said = [
+            "---- a stdout ----",
+            "thread 'a' (7) panicked at src/a.rs:1:2:",
+            " it failed, and said:",
+            "thread 'a' (8) panicked at src/b.rs:3:4:",
+            "    1 is not 2",
+            "note: run with",
+            "E   assert 1 == 2",
+        ];
+        assert_eq!(words.lines, said);
+        (0..100).for_each(|_| words.read("---- b stdout ----"));
+        assert_eq!(words.lines.len(), WORDS_OF_A_TIER);
+        let mut none = Words::default();
+        none.read("thread 'main' panicked at a test that passes");
+        assert!(none.lines.is_empty());
     }
 
     #[test]
