@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use arrow_device::driver::{
     Allocation, Driver, Filled, HostAccess, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting, not_reachable,
+    SyncEvent, Waiting, ask_for_a_moment, not_reachable,
 };
 use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -36,8 +36,6 @@ pub(crate) const DEFAULT: DeviceId = DeviceId::new(DeviceType::METAL, -1);
 const UNIT: usize = 4;
 /// How many bytes pass through one buffer on their way from or to the host.
 const MOST_THROUGH: usize = 64 << 20;
-/// How often `is_idle` looks whether a queue has come to the signal that was just submitted.
-const LOOKS: u32 = 200;
 
 pub(crate) struct MetalDriver {
     home: Arc<Home>,
@@ -280,13 +278,7 @@ unsafe impl Driver for MetalDriver {
         }
         // The command buffer comes behind what others have submitted.
         let Some(point) = lane.submit_if_empty()? else { return Ok(false) };
-        for _ in 0..LOOKS {
-            if point.is_over()? {
-                return Ok(true);
-            }
-            std::thread::yield_now();
-        }
-        Ok(false)
+        ask_for_a_moment(|| point.is_over())
     }
 
     fn make_event(&self) -> Result<Raw<Event>> {

@@ -9,6 +9,7 @@ pub(crate) mod account;
 mod allocator;
 mod answers;
 mod arrival;
+mod asking;
 mod awaited;
 mod buffer;
 pub mod deferred;
