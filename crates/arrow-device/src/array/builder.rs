@@ -160,10 +160,7 @@ impl ArrayBuilder {
     /// does not tell which work comes before it. [`finish_on`](Self::finish_on) records one behind
     /// all.)
     pub unsafe fn finish_after(mut self, event: Event) -> Result<Array> {
-        let finished = self.finish(|events| {
-            let pending = events.pending().chain([Pending::Event(event.clone())]);
-            Ok(ReadyWhen::join(pending))
-        });
+        let finished = self.finish(|events| Ok(events.ready_after(&event)));
         if finished.is_err() {
             self.keep_parts(|| QueueUse::before(event));
         }

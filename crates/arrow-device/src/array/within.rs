@@ -276,10 +276,7 @@ impl WithinBuilder {
     pub unsafe fn finish_after(self, event: Event) -> Result<Array> {
         let buffers = std::iter::once(&self.memory).chain(&self.more);
         let parts: (Vec<_>, _) = (buffers.cloned().collect(), self.dictionaries.clone());
-        let finished = self.finish(|events| {
-            let pending = events.pending().chain([Pending::Event(event.clone())]);
-            Ok(ReadyWhen::join(pending))
-        });
+        let finished = self.finish(|events| Ok(events.ready_after(&event)));
         // The array was refused, but the work before the event may still write the buffers.
         if finished.is_err() {
             deferred::defer(parts, vec![QueueUse::before(event)], true);
