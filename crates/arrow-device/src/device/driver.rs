@@ -130,6 +130,7 @@ use std::time::Duration;
 
 pub use super::answers::{may_not_wait, not_reachable};
 pub use super::asking::{ask_for_a_moment, ask_until};
+pub use super::staged::{StagedGroup, staged_groups};
 pub use super::properties::{
     Addressing, DefaultQueues, EventNotices, HostAccess, Properties, Readiness, WaitingCopies,
 };

@@ -32,6 +32,7 @@ mod registry;
 #[cfg(target_os = "linux")]
 mod sealed;
 mod sharing;
+mod staged;
 pub(crate) mod staging;
 mod turns;
 mod unit_reads;
