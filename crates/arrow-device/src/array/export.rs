@@ -558,7 +558,7 @@ impl Tree {
         let mut waiting = vec![root];
         while let Some(number) = waiting.pop() {
             size += 1;
-            waiting.extend(self.schema.node(number).below());
+            waiting.extend(self.schema.below(number).all());
         }
         size
     }

@@ -231,7 +231,7 @@ impl WithinBuilder {
         *numbered(nodes.get_mut(number as usize)) =
             ArrayNode { window, buffers, n_buffers, extents: first as u32 };
         check_against_parent(schema, nodes, number)?;
-        missing.extend(node.below().rev());
+        missing.extend(schema.below(number).all().rev());
         self.is_whole = true;
         Ok(())
     }
@@ -343,7 +343,7 @@ fn has_one_more(layout: &Layout, index: usize) -> bool {
 }
 
 fn is_dictionary(schema: &Schema, number: u32) -> bool {
-    number > 0 && schema.dictionary(schema.node(number).parent()) == Some(number)
+    number > 0 && schema.dictionary(schema.node(number).parent) == Some(number)
 }
 
 /// The sizes of the data buffers of views, in host memory, and what keeps them.
@@ -364,7 +364,7 @@ fn check_against_parent(schema: &Schema, nodes: &[ArrayNode], number: u32) -> Re
     if number == 0 {
         return Ok(());
     }
-    let above = schema.node(number).parent();
+    let above = schema.node(number).parent;
     let window = |number: u32| numbered(nodes.get(number as usize)).window;
     let (parent, own, rule) = (window(above), window(number), schema.rule(above));
     let index = number.saturating_sub(schema.children(above).start) as usize;

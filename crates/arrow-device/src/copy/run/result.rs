@@ -102,8 +102,8 @@ fn tree_of_trees(
         let node = walked.schema.node(number as u32);
         // The arrays below were built before. Each has one parent.
         let mut take = |below: u32| numbered(done.get_mut(below as usize).and_then(Option::take));
-        let children: Vec<Array> = node.children().map(&mut take).collect();
-        let dictionary = node.dictionary().map(take);
+        let children: Vec<Array> = walked.schema.children(number as u32).map(&mut take).collect();
+        let dictionary = walked.schema.dictionary(number as u32).map(take);
         let variadic = usize::from(node.layout.is_variadic());
         let slots = all_numbered(&walked.slots, slots_of(walked, number));
         let own = slots.iter().take(slots.len().saturating_sub(variadic));
