@@ -10,9 +10,9 @@
 
 use super::staged::{self, ChunkMemory};
 use super::target::Target;
-use crate::copy::plan::Plan;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
 use crate::copy::plan::piece::Piece;
+use crate::copy::plan::transfer::Transfer;
 use crate::copy::plan::walk::Walked;
 use crate::copy::route::Pace;
 use crate::copy::source::{CopySource, Span, copy_bytes, host_len};
@@ -26,18 +26,18 @@ pub(in crate::copy) const SMALLEST: u64 = 64 << 10;
 
 /// Copies all pieces and returns the event behind them. When this returns, the source was read, but
 /// the last chunks may still be on their way to the device.
-pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
+pub(in crate::copy) fn run(transfer: &Transfer, walked: &Walked, target: &Target) -> Result<Option<Event>> {
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    let chunk = plan.gathered_chunk();
-    let mut memory = ChunkMemory::new(plan.queue.device(), chunk, total, SMALLEST);
-    if plan.pace == Pace::Started {
+    let chunk = transfer.gathered_chunk();
+    let mut memory = ChunkMemory::new(transfer.queue.device(), chunk, total, SMALLEST);
+    if transfer.pace == Pace::Started {
         memory = memory.without_bound();
     }
     for (start, end) in chunks(total, chunk) {
         let mut block = memory.next()?;
         let parts = parts(pieces, start, end);
-        gather(&plan.source, &parts, staged::bytes_of(&mut block, end - start))?;
-        memory.send(staged::write(plan, &parts, (start, end), target, block)?);
+        gather(&transfer.source, &parts, staged::bytes_of(&mut block, end - start))?;
+        memory.send(staged::write(transfer, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
 }

@@ -15,8 +15,9 @@
 use super::in_flight::InFlight;
 use super::target::Target;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
+use crate::copy::plan::transfer::Transfer;
 use crate::copy::plan::walk::Walked;
-use crate::copy::plan::{CHUNKS_IN_FLIGHT, Plan};
+use crate::copy::plan::CHUNKS_IN_FLIGHT;
 use crate::copy::source::{CopySource, at_address, host_len};
 use crate::copy::step::{self, no_way};
 use crate::device::driver::{Region, Route, Spot};
@@ -30,8 +31,8 @@ pub(in crate::copy) const SMALLEST: u64 = 4096;
 pub(in crate::copy) type SentChunk = InFlight<StagingBlock>;
 
 /// The host memory for the chunks of one copy, which is used in turn.
-pub(in crate::copy) struct ChunkMemory<'plan> {
-    device: &'plan Device,
+pub(in crate::copy) struct ChunkMemory<'transfer> {
+    device: &'transfer Device,
     /// How many bytes a chunk has at most.
     room: u64,
     /// The chunks that are on their way, oldest first.
@@ -40,11 +41,11 @@ pub(in crate::copy) struct ChunkMemory<'plan> {
     is_bounded: bool,
 }
 
-impl<'plan> ChunkMemory<'plan> {
+impl<'transfer> ChunkMemory<'transfer> {
     /// Memory for the chunks of a copy of `total` bytes to the device. The size of a chunk is
     /// rounded up and at least `smallest`, so that copies of similar sizes reuse the same memory.
     pub(in crate::copy) fn new(
-        device: &'plan Device,
+        device: &'transfer Device,
         chunk: u64,
         total: u64,
         smallest: u64,
@@ -121,17 +122,17 @@ impl<'plan> ChunkMemory<'plan> {
 
 /// Copies all pieces, and returns the event behind the last chunk. The last chunks may still be on
 /// their way to the destination when this returns.
-pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
-    let CopySource::Lane(lane) = &plan.source else { return Err(no_way()) };
-    let (from, to) = (lane.queue()?, &plan.queue);
+pub(in crate::copy) fn run(transfer: &Transfer, walked: &Walked, target: &Target) -> Result<Option<Event>> {
+    let CopySource::Lane(lane) = &transfer.source else { return Err(no_way()) };
+    let (from, to) = (lane.queue()?, &transfer.queue);
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    let mut memory = ChunkMemory::new(to.device(), plan.options.chunk, total, SMALLEST);
-    for (start, end) in chunks(total, plan.options.chunk) {
+    let mut memory = ChunkMemory::new(to.device(), transfer.options.chunk, total, SMALLEST);
+    for (start, end) in chunks(total, transfer.options.chunk) {
         let block = memory.next()?;
         let parts = parts(pieces, start, end);
         let mut block = read(from, &parts, block)?;
         change(&parts, bytes_of(&mut block, end - start));
-        memory.send(write(plan, &parts, (start, end), target, block)?);
+        memory.send(write(transfer, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
 }
@@ -193,7 +194,7 @@ pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
 
 /// Submits a chunk to the destination.
 pub(in crate::copy) fn write(
-    plan: &Plan,
+    transfer: &Transfer,
     parts: &[ChunkPart<'_>],
     (start, end): (u64, u64),
     target: &Target,
@@ -211,6 +212,6 @@ pub(in crate::copy) fn write(
     }
     // SAFETY: the block holds the chunk and is kept until the queue has passed, below; the target
     // was allocated for these pieces, on this queue.
-    let submitted = unsafe { plan.submit(Route::FromHost, &regions) };
-    InFlight::behind(&plan.queue, block, submitted).map_err(|error| error.at_step(step::WRITE))
+    let submitted = unsafe { transfer.submit(Route::FromHost, &regions) };
+    InFlight::behind(&transfer.queue, block, submitted).map_err(|error| error.at_step(step::WRITE))
 }
