@@ -43,8 +43,8 @@ impl<F: Fn(Job)> Executor for F {
     }
 }
 
-/// A copy that was started, and can be waited for on the host or awaited. Dropping it gives the
-/// result up, but does not stop the work.
+/// A copy that was started, and can be waited for on the host or awaited. Dropping a `Copying`
+/// gives the result up, but does not stop the work.
 #[must_use = "the result of the copy comes from here"]
 pub struct Copying(Arc<CopyState>);
 
