@@ -283,6 +283,6 @@ mod tests {
             assert_eq!((together.learned.reads, together.learned.bytes), learned);
         }
         let least = if cfg!(miri) { 0 } else { 100 };
-        assert!(same > least && wrong > least, "{same} columns are the same, {wrong} batches wrong");
+        assert!(same > least && wrong > least, "{same} are the same, {wrong} are wrong");
     }
 }
