@@ -16,7 +16,7 @@ use crate::copy::plan::transfer::Transfer;
 use crate::copy::plan::walk::Walked;
 use crate::copy::route::Pace;
 use crate::copy::source::{CopySource, Span, copy_bytes, host_len};
-use crate::copy::step::{self, no_way};
+use crate::copy::step;
 use crate::device::driver::Spot;
 use crate::{Event, Result};
 
@@ -42,25 +42,13 @@ pub(in crate::copy) fn run(transfer: &Transfer, walked: &Walked, target: &Target
     Ok(memory.last_event())
 }
 
-/// Fills a chunk, and overwrites bytes of an earlier copy between the parts.
+/// Fills a chunk with the bytes of its parts.
 pub(in crate::copy) fn gather(
     source: &CopySource,
     parts: &[ChunkPart<'_>],
     bytes: &mut [u8],
 ) -> Result<()> {
-    let mut end = 0;
-    for part in parts {
-        let (start, len) = (host_len(part.to), host_len(part.len));
-        if let Some(gap) = bytes.get_mut(end..start) {
-            gap.fill(0);
-        }
-        end = start + len;
-        fill(source, part.piece, part.at, bytes.get_mut(start..end).ok_or_else(no_way)?)?;
-    }
-    if let Some(gap) = bytes.get_mut(end..) {
-        gap.fill(0);
-    }
-    Ok(())
+    staged::fill_chunk(parts, bytes, |part, own| fill(source, part.piece, part.at, own))
 }
 
 /// Fills `to` with bytes of a piece, from `at` on.

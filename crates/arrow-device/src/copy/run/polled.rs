@@ -317,7 +317,7 @@ async fn staged_chunks(transfer: &mut Transfer, walked: &Walked, target: &Target
         let on_its_way = unsafe { OnItsWay::submit(&from, block, regions, reads_to) };
         let on_its_way = on_its_way.map_err(|error| error.at_step(step::READ))?;
         let mut block = arrived(on_its_way).await.map_err(|error| error.at_step(step::READ))?;
-        staged::change(&parts, staged::bytes_of(&mut block, end - start));
+        staged::change(&parts, staged::bytes_of(&mut block, end - start))?;
         memory.send(staged::write(transfer, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())

@@ -131,7 +131,7 @@ pub(in crate::copy) fn run(transfer: &Transfer, walked: &Walked, target: &Target
         let block = memory.next()?;
         let parts = parts(pieces, start, end);
         let mut block = read(from, &parts, block)?;
-        change(&parts, bytes_of(&mut block, end - start));
+        change(&parts, bytes_of(&mut block, end - start))?;
         memory.send(write(transfer, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
@@ -174,8 +174,21 @@ pub(in crate::copy) fn bytes_of(block: &mut StagingBlock, len: u64) -> &mut [u8]
     unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(len)) }
 }
 
-/// Completes the pieces, and overwrites bytes of an earlier copy between the parts.
-pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
+/// Completes the pieces of a chunk.
+pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) -> Result<()> {
+    fill_chunk(parts, bytes, |part, own| {
+        part.piece.change.apply(own, part.at);
+        Ok(())
+    })
+}
+
+/// Calls `fill` with each part of a chunk and the bytes of the part. Clears the gaps between the
+/// parts, where bytes of an earlier copy may be.
+pub(in crate::copy) fn fill_chunk(
+    parts: &[ChunkPart<'_>],
+    bytes: &mut [u8],
+    fill: impl Fn(&ChunkPart<'_>, &mut [u8]) -> Result<()>,
+) -> Result<()> {
     let mut end = 0;
     for part in parts {
         let (start, len) = (host_len(part.to), host_len(part.len));
@@ -183,13 +196,12 @@ pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
             gap.fill(0);
         }
         end = start + len;
-        if let Some(own) = bytes.get_mut(start..end) {
-            part.piece.change.apply(own, part.at);
-        }
+        fill(part, bytes.get_mut(start..end).ok_or_else(no_way)?)?;
     }
     if let Some(gap) = bytes.get_mut(end..) {
         gap.fill(0);
     }
+    Ok(())
 }
 
 /// Submits a chunk to the destination.
