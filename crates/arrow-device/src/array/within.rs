@@ -29,7 +29,7 @@ use super::node_checks::{
     check_run_ends, check_run_values, mismatch, refused, settled_null_count,
 };
 use super::parts::{ArrayParts, PartEvents, Settled};
-use super::readiness::{Pending, ReadyWhen};
+use super::readiness::ReadyWhen;
 use super::tree::{Below, Built, Tree};
 use super::{Array, Window};
 use crate::device::deferred::{self, QueueUse};

@@ -40,10 +40,7 @@ const MOMENT: u32 = 200;
 /// assert!(!ask_until(Some(Duration::ZERO), || Ok(false))?);
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
-pub fn ask_until(
-    timeout: Option<Duration>,
-    mut ask: impl FnMut() -> Result<bool>,
-) -> Result<bool> {
+pub fn ask_until(timeout: Option<Duration>, mut ask: impl FnMut() -> Result<bool>) -> Result<bool> {
     let start = Instant::now();
     let mut asked = 0;
     while !ask()? {

@@ -130,7 +130,6 @@ use std::time::Duration;
 
 pub use super::answers::{may_not_wait, not_reachable};
 pub use super::asking::{ask_for_a_moment, ask_until};
-pub use super::staged::{StagedGroup, staged_groups};
 pub use super::properties::{
     Addressing, DefaultQueues, EventNotices, HostAccess, Properties, Readiness, WaitingCopies,
 };
@@ -141,6 +140,7 @@ pub use super::sharing::{
     Descriptor, MemoryHandle, OpenedBuffer, OpenedMemory, SharedPlace, SharedUse, Sharing,
     SharingDomain,
 };
+pub use super::staged::{StagedGroup, staged_groups};
 pub use super::turns::{Turn, Turns};
 pub use super::waiter::EventNotice;
 pub use super::watch::{PlaceOwner, Watched, WatchedPlace};

@@ -15,7 +15,7 @@ use crate::copy::plan::piece::Piece;
 use crate::copy::plan::transfer::Transfer;
 use crate::copy::plan::walk::Walked;
 use crate::copy::route::Pace;
-use crate::copy::source::{CopySource, Span, copy_bytes, host_len};
+use crate::copy::source::{CopySource, Span, copy_bytes};
 use crate::copy::step;
 use crate::device::driver::Spot;
 use crate::{Event, Result};
@@ -26,7 +26,11 @@ pub(in crate::copy) const SMALLEST: u64 = 64 << 10;
 
 /// Copies all pieces and returns the event behind them. When this returns, the source was read, but
 /// the last chunks may still be on their way to the device.
-pub(in crate::copy) fn run(transfer: &Transfer, walked: &Walked, target: &Target) -> Result<Option<Event>> {
+pub(in crate::copy) fn run(
+    transfer: &Transfer,
+    walked: &Walked,
+    target: &Target,
+) -> Result<Option<Event>> {
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
     let chunk = transfer.gathered_chunk();
     let mut memory = ChunkMemory::new(transfer.queue.device(), chunk, total, SMALLEST);

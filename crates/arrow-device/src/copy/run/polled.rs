@@ -135,7 +135,11 @@ async fn lane(transfer: &mut Transfer) -> Result<Queue> {
 ///
 /// # Safety
 /// The spans lie inside the source.
-async unsafe fn read(transfer: &mut Transfer, spans: &[Span], step: &'static str) -> Result<Vec<u8>> {
+async unsafe fn read(
+    transfer: &mut Transfer,
+    spans: &[Span],
+    step: &'static str,
+) -> Result<Vec<u8>> {
     lane(transfer).await?;
     // SAFETY: the spans lie inside the source, as the caller promises, which the plan keeps.
     let submitted = unsafe { transfer.source.submit_read(spans) };
@@ -301,7 +305,11 @@ async fn gathered_chunks(
 }
 
 /// [`staged::run`], polled.
-async fn staged_chunks(transfer: &mut Transfer, walked: &Walked, target: &Target) -> Result<Option<Event>> {
+async fn staged_chunks(
+    transfer: &mut Transfer,
+    walked: &Walked,
+    target: &Target,
+) -> Result<Option<Event>> {
     let from = lane(transfer).await?;
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
     let (queue, chunk) = (transfer.queue.clone(), transfer.options.chunk);

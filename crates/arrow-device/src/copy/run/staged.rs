@@ -14,10 +14,10 @@
 
 use super::in_flight::InFlight;
 use super::target::Target;
+use crate::copy::plan::CHUNKS_IN_FLIGHT;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
 use crate::copy::plan::transfer::Transfer;
 use crate::copy::plan::walk::Walked;
-use crate::copy::plan::CHUNKS_IN_FLIGHT;
 use crate::copy::source::{CopySource, at_address, host_len};
 use crate::copy::step::{self, no_way};
 use crate::device::driver::{Region, Route, Spot};
@@ -122,7 +122,11 @@ impl<'transfer> ChunkMemory<'transfer> {
 
 /// Copies all pieces, and returns the event behind the last chunk. The last chunks may still be on
 /// their way to the destination when this returns.
-pub(in crate::copy) fn run(transfer: &Transfer, walked: &Walked, target: &Target) -> Result<Option<Event>> {
+pub(in crate::copy) fn run(
+    transfer: &Transfer,
+    walked: &Walked,
+    target: &Target,
+) -> Result<Option<Event>> {
     let CopySource::Lane(lane) = &transfer.source else { return Err(no_way()) };
     let (from, to) = (lane.queue()?, &transfer.queue);
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
