@@ -282,7 +282,7 @@ mod tests {
             }
             assert_eq!((together.learned.reads, together.learned.bytes), learned);
         }
-        let least = if cfg!(miri) { 0 } else { 100 };
-        assert!(same > least && wrong > least, "{same} are the same, {wrong} are wrong");
+        let least = if cfg!(miri) { (0, 0) } else { (1000, 10) };
+        assert!(same >= least.0 && wrong >= least.1, "{same} are the same, {wrong} are wrong");
     }
 }
