@@ -22,7 +22,7 @@
 //! use datafusion_55::prelude::SessionContext;
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-//! // On a GPU the queue is another.
+//! // For a copy to a GPU, name a queue of the GPU.
 //! let ids = Array::of::<Int64>([Some(1), Some(2), Some(3)])?;
 //! let batch = Batch::from_columns([("id", ids)])?.copy_to(&Queue::host())?;
 //! let table = DeviceTable::from_batches(&batch.schema()?, vec![vec![batch]])?;

@@ -15,11 +15,11 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_device::driver::{
     Allocation, DefaultQueues, Driver, EventNotice, EventNotices, HostAccess, Properties, Raw,
-    Region, Route, Runtime, Spot, SyncEvent, Waiting, WaitingCopies, not_reachable,
+    Region, Route, Runtime, Spot, SyncEvent, Waiting, WaitingCopies, ask_until, not_reachable,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -37,9 +37,6 @@ const WITHOUT_TIME: u32 = 2;
 const RELAXED: i32 = 2;
 /// The most events that are kept for the next use.
 const KEPT_EVENTS: usize = 64;
-/// How often a wait with a limit asks without a pause, before it begins to pause.
-const EAGER: u32 = 100;
-const PAUSE: Duration = Duration::from_micros(50);
 
 /// The driver of one kind of memory of one device.
 pub struct GpuDriver<A: Api> {
@@ -438,18 +435,9 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
             })?;
             return Ok(true);
         };
-        let start = Instant::now();
-        let mut asked = 0;
+        // The runtime has no wait with a limit of time.
         // SAFETY: UNS-22, which the caller keeps.
-        while !unsafe { self.is_complete(event) }? {
-            match start.elapsed() {
-                passed if passed >= timeout => return Ok(false),
-                _ if asked < EAGER => std::thread::yield_now(),
-                _ => std::thread::sleep(PAUSE.min(timeout)),
-            }
-            asked += 1;
-        }
-        Ok(true)
+        ask_until(Some(timeout), || unsafe { self.is_complete(event) })
     }
 
     unsafe fn notify(&self, event: Raw<Event>, notice: EventNotice) -> Result<bool> {

@@ -152,7 +152,7 @@ struct Block {
 /// use arrow_device_ipc::{FileReader, ReadOptions};
 ///
 /// let file = FileReader::open("taxi.arrow", ReadOptions::new().columns([1]))?;
-/// // On a GPU the queue is another.
+/// // For a copy to a GPU, name a queue of the GPU.
 /// let queue = Queue::host();
 /// let last = file.batch_count().saturating_sub(1);
 /// let batch = file.batch(last)?.copy_to(&queue)?;

@@ -24,7 +24,7 @@ use crate::problem::malformed;
 ///
 /// let input = BufReader::new(File::open("taxi.arrows").map_err(arrow_device::Error::other)?);
 /// let reader = StreamReader::new(input, ReadOptions::new().columns([0, 3]))?;
-/// // On a GPU the queue is another.
+/// // For a copy to a GPU, name a queue of the GPU.
 /// let queue = Queue::host();
 /// for batch in reader.on(&queue).into_batches() {
 ///     println!("{} rows on {}", batch?.row_count(), queue.device().id());

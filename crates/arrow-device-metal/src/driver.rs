@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use arrow_device::driver::{
     Allocation, Driver, Filled, HostAccess, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting, not_reachable,
+    StagedGroup, SyncEvent, Waiting, ask_for_a_moment, not_reachable, staged_groups,
 };
 use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -35,9 +35,7 @@ pub(crate) const DEFAULT: DeviceId = DeviceId::new(DeviceType::METAL, -1);
 /// What copies between buffers count in, on macOS.
 const UNIT: usize = 4;
 /// How many bytes pass through one buffer on their way from or to the host.
-const MOST_THROUGH: usize = 64 << 20;
-/// How often `is_idle` looks whether a queue has come to the signal that was just submitted.
-const LOOKS: u32 = 200;
+const MOST_THROUGH: u64 = 64 << 20;
 
 pub(crate) struct MetalDriver {
     home: Arc<Home>,
@@ -69,11 +67,10 @@ impl MetalDriver {
     /// UNS-21 and UNS-22.
     unsafe fn copy_from_host(&self, lane: &Arc<Lane>, regions: &[Region]) -> Result<()> {
         for group in groups(regions) {
-            let through = self.home.new_buffer(group.len as u64)?;
+            let through = self.home.new_buffer(group.len)?;
             let mut copies = Vec::with_capacity(group.regions.len());
-            let mut offset = 0;
-            for region in &group.regions {
-                let len = region.len as usize;
+            for (region, place) in &group.regions {
+                let (len, offset) = (region.len as usize, *place as usize);
                 let bytes = contents(&through).cast::<u8>().wrapping_add(offset);
                 let from = address(region.from).cast::<u8>();
                 // SAFETY: the source holds its bytes (UNS-21), and the buffer was made for all
@@ -84,7 +81,6 @@ impl MetalDriver {
                 let to = unsafe { buffer_for(&self.home, region.to, whole) }?;
                 let from = Place { buffer: through.clone(), offset };
                 copies.push(buffer_copy(from, to, whole));
-                offset += whole;
             }
             let work = Work { copies: &copies, ..Work::default() };
             // SAFETY: the buffers are of the device, and the copies lie inside them, at units.
@@ -97,12 +93,11 @@ impl MetalDriver {
     /// UNS-21 and UNS-22.
     unsafe fn copy_to_host(&self, lane: &Arc<Lane>, regions: &[Region]) -> Result<()> {
         for group in groups(regions) {
-            let through = self.home.new_buffer(group.len as u64)?;
+            let through = self.home.new_buffer(group.len)?;
             let mut copies = Vec::with_capacity(group.regions.len());
             let mut to_host = Vec::with_capacity(group.regions.len());
-            let mut offset = 0;
-            for region in &group.regions {
-                let len = region.len as usize;
+            for (region, place) in &group.regions {
+                let (len, offset) = (region.len as usize, *place as usize);
                 let whole = len.next_multiple_of(UNIT);
                 // SAFETY: UNS-21, which the caller keeps; memory of the device has whole units.
                 let from = unsafe { buffer_for(&self.home, region.from, whole) }?;
@@ -114,7 +109,6 @@ impl MetalDriver {
                     to: address(region.to).cast(),
                     len,
                 });
-                offset += whole;
             }
             let work = Work { copies: &copies, to_host, ..Work::default() };
             // SAFETY: the buffers are of the device, and the copies lie inside them, at units;
@@ -152,36 +146,9 @@ fn buffer_copy(from: Place, to: Place, len: usize) -> BufferCopy {
     }
 }
 
-/// Regions that pass through one buffer.
-#[derive(Default)]
-struct Group {
-    regions: Vec<Region>,
-    /// The length of the buffer.
-    len: usize,
-}
-
-/// Divides regions into groups, and long regions into pieces of whole units.
-fn groups(regions: &[Region]) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for region in regions {
-        let mut done = 0;
-        while done < region.len {
-            let len = (region.len - done).min(MOST_THROUGH as u64);
-            let advanced = |spot: Spot| Spot { offset: spot.offset + done, ..spot };
-            let piece = Region { from: advanced(region.from), to: advanced(region.to), len };
-            let whole = (len as usize).next_multiple_of(UNIT);
-            let fits = groups.last().is_some_and(|group| group.len + whole <= MOST_THROUGH);
-            if !fits {
-                groups.push(Group::default());
-            }
-            if let Some(group) = groups.last_mut() {
-                group.regions.push(piece);
-                group.len += whole;
-            }
-            done += len;
-        }
-    }
-    groups
+/// Divides regions among buffers of a bounded length, at whole units.
+fn groups(regions: &[Region]) -> Vec<StagedGroup> {
+    staged_groups(regions, MOST_THROUGH, UNIT as u64)
 }
 
 fn address(spot: Spot) -> *mut c_void {
@@ -280,13 +247,7 @@ unsafe impl Driver for MetalDriver {
         }
         // The command buffer comes behind what others have submitted.
         let Some(point) = lane.submit_if_empty()? else { return Ok(false) };
-        for _ in 0..LOOKS {
-            if point.is_over()? {
-                return Ok(true);
-            }
-            std::thread::yield_now();
-        }
-        Ok(false)
+        ask_for_a_moment(|| point.is_over())
     }
 
     fn make_event(&self) -> Result<Raw<Event>> {

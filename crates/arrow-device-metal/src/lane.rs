@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use arrow_device::Result;
+use arrow_device::driver::ask_until;
 
 use crate::api::{Api, Id};
 use crate::error::{DEVICE_REMOVED, device_lost, work_failed};
@@ -195,15 +196,16 @@ impl Lane {
     /// with what is finished meanwhile. Metal waits, too, where there are too many. But nobody
     /// would go on with failed work then, for which the other command buffers may be waiting.
     fn wait_for_room(self: &Arc<Self>) -> Result<()> {
-        let mut asked = 0;
-        while self.unfinished() >= self.owner.most_unfinished() {
+        let has_room = || {
+            if self.unfinished() < self.owner.most_unfinished() {
+                return Ok(true);
+            }
             let _pool = self.home.pool();
             self.is_over();
             self.home.check()?;
-            asked += 1;
-            if asked <= EAGER { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
-        }
-        Ok(())
+            Ok(false)
+        };
+        ask_until(None, has_room).map(drop)
     }
 
     /// Submits one command buffer. Waits where the queue has no room for one more.

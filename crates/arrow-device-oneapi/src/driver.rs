@@ -23,13 +23,13 @@ use std::time::Duration;
 
 use arrow_device::driver::{
     Allocation, Driver, Filled, HostAccess, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting, WaitingCopies,
+    SyncEvent, Waiting, WaitingCopies, ask_for_a_moment, ask_until,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
 use crate::Kind;
 use crate::error::refused;
-use crate::events::{Answer, ask, ask_until};
+use crate::events::{Answer, ask};
 use crate::flusher::Flusher;
 use crate::functions::{
     Allocate, Functions, HAS_HOST_MEMORY, HOST_MEMORY, IS_CPU, NO_USM, OPENCL, Object,
@@ -42,8 +42,6 @@ use crate::objects::{Context, OwnAllocation, Owned, SyclDevice, make_queue};
 pub(crate) const RUNTIME: &str = "sycl";
 /// How allocations are aligned.
 const ALIGNMENT: usize = 64;
-/// How often `is_idle` looks whether the runtime has noticed that an empty queue is empty.
-const LOOKS: u32 = 200;
 
 pub(crate) struct SyclDriver {
     functions: &'static Functions,
@@ -403,13 +401,7 @@ unsafe impl Driver for SyclDriver {
         // as soon as the runtime gets to the barrier.
         // SAFETY: UNS-22, which the caller keeps.
         let is_over = unsafe { self.question(queue, "ask a queue") }?;
-        for _ in 0..LOOKS {
-            if is_over()? {
-                return Ok(true);
-            }
-            std::thread::yield_now();
-        }
-        Ok(false)
+        ask_for_a_moment(is_over)
     }
 
     fn make_event(&self) -> Result<Raw<Event>> {

@@ -1,20 +1,12 @@
 //! Asks about `sycl::event`s and waits for them, whoever made them.
 //!
-//! Every wait asks again and again, because dpctl's own wait ends the process where the work has
-//! failed. A wait asks without a pause at first. After that there is a pause before each question,
-//! and each pause is longer than the one before, up to a bound.
-
-use std::time::{Duration, Instant};
+//! Every wait asks again and again, by [`ask_until`](arrow_device::driver::ask_until), because
+//! dpctl's own wait ends the process where the work has failed.
 
 use arrow_device::{DeviceId, Result};
 
 use crate::error::{failed, unanswered};
 use crate::functions::{COMPLETE, FAILED, Functions, Object, UNKNOWN};
-
-/// How often a wait asks without a pause, before it begins to pause.
-const EAGER: u32 = 50;
-const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
-const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 
 /// What is known of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,30 +44,5 @@ pub(crate) unsafe fn ask(functions: &Functions, event: Object) -> Answer {
         FAILED => Answer::Failed,
         UNKNOWN => Answer::Unknown,
         _ => Answer::Pending,
-    }
-}
-
-/// Asks until the answer is yes or the time is over. Returns the last answer.
-pub(crate) fn ask_until(
-    timeout: Option<Duration>,
-    mut ask: impl FnMut() -> Result<bool>,
-) -> Result<bool> {
-    let start = Instant::now();
-    let (mut asked, mut pause) = (0, SHORTEST_PAUSE);
-    loop {
-        if ask()? {
-            return Ok(true);
-        }
-        let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
-        if left == Some(Duration::ZERO) {
-            return Ok(false);
-        }
-        if asked < EAGER {
-            asked += 1;
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(left.map_or(pause, |left| left.min(pause)));
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
     }
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use arrow_device::driver::Sharing;
 use arrow_device::driver::{
     Addressing, Allocation, Driver, EventNotice, EventNotices, Filled, HostAccess, Properties, Raw,
-    Region, Route, Runtime, Spot, SyncEvent, Waiting, not_reachable,
+    Region, Route, Runtime, Spot, SyncEvent, Waiting, ask_for_a_moment, not_reachable,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -39,8 +39,6 @@ const IN_HOST_MEMORY: u64 = 1 << 4;
 const REGION: u32 = 0x1220;
 const MAP_TO_READ: u64 = 1;
 const MAP_TO_FILL: u64 = 1 << 2;
-/// How often `is_idle` looks whether the driver has noticed that an empty queue is empty.
-const LOOKS: u32 = 200;
 
 pub(crate) struct OpenClDriver {
     pub(crate) api: &'static Api,
@@ -407,15 +405,11 @@ unsafe impl Driver for OpenClDriver {
         // SAFETY: UNS-22, which the caller keeps.
         let event = unsafe { self.barrier(queue, &[], true) }?;
         // SAFETY: UNS-22, which the caller keeps.
-        let mut answer = unsafe { self.flush(queue) }.map(|()| false);
-        for _ in 0..LOOKS {
-            if !matches!(answer, Ok(false)) {
-                break;
-            }
-            std::thread::yield_now();
+        let flushed = unsafe { self.flush(queue) };
+        let answer = flushed.and_then(|()| {
             // SAFETY: the event was just made.
-            answer = unsafe { self.api.is_over(event) };
-        }
+            ask_for_a_moment(|| unsafe { self.api.is_over(event) })
+        });
         // SAFETY: the reference is the one that the barrier gave.
         let _ = unsafe { (self.api.release_event)(event) };
         answer

@@ -1,10 +1,10 @@
 //! Asks about `cl_event`s and waits for them, whoever made them.
 
 use std::ffi::c_void;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_device::Result;
-use arrow_device::driver::EventNotice;
+use arrow_device::driver::{EventNotice, ask_until};
 
 use crate::api::{Api, Code, Handle};
 use crate::error::{check, failed};
@@ -13,9 +13,6 @@ use crate::error::{check, failed};
 const QUEUED: Code = 3;
 /// The code of a wait for work that has failed.
 const FAILED_IN_WAIT_LIST: Code = -14;
-/// How often a wait with a limit asks without a pause, before it begins to pause.
-const EAGER: u32 = 100;
-const PAUSE: Duration = Duration::from_micros(100);
 
 /// `CL_COMPLETE`. The callback of this status is called for failed work too.
 const COMPLETE: Code = 0;
@@ -130,18 +127,12 @@ impl Api {
             let status = unsafe { self.status_of(event) }?;
             return if status < 0 { Err(failed(status, "wait for an event")) } else { Ok(true) };
         };
-        let start = Instant::now();
-        let mut asked = 0;
-        loop {
+        ask_until(Some(timeout), || {
             // SAFETY: the event is alive, as the caller promises.
             match unsafe { self.pushed_status_of(event) }? {
-                0 => return Ok(true),
-                status if status < 0 => return Err(failed(status, "wait for an event")),
-                _ if start.elapsed() >= timeout => return Ok(false),
-                _ if asked < EAGER => std::thread::yield_now(),
-                _ => std::thread::sleep(PAUSE.min(timeout)),
+                status if status < 0 => Err(failed(status, "wait for an event")),
+                status => Ok(status == COMPLETE),
             }
-            asked += 1;
-        }
+        })
     }
 }

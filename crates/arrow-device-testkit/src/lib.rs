@@ -156,12 +156,12 @@
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
 //! | [`process`] | tests in processes of their own |
 //! | `system_calls` | counting what a thread asks the system for, on Linux |
-//! | [`golden`] | where the Arrow project's own reference files are |
+//! | [`golden`], [`peers`] | where the Arrow project's own reference files are, and other implementations that are installed |
 //! | [`trips`] | building what is sent somewhere, and looking at what came back |
 //! | [`oracle`], [`shape`] | the values of an array, read the naive way, and whether two arrays are equal |
 //! | [`targets`] | the functions that are fuzzed |
 //! | [`tensors`] | DLPack: producers with any field wrong, a consumer that checks, tensors of every type in every layout |
-//! | [`recipe`] | arrays of every type as bytes to be changed, which the library builds |
+//! | [`recipe`], [`samples`] | arrays of every type as bytes to be changed, which the library builds; a batch with a bit of everything |
 //!
 //! # What it trusts
 //!
@@ -201,6 +201,7 @@ pub mod kinds;
 pub mod ledger;
 pub mod manual;
 pub mod oracle;
+pub mod peers;
 pub mod plan;
 pub mod process;
 pub mod producer;
@@ -208,6 +209,7 @@ pub mod pushed;
 pub mod recipe;
 pub mod relay;
 pub mod required;
+pub mod samples;
 pub mod shape;
 #[cfg(target_os = "linux")]
 pub mod shared_memory;

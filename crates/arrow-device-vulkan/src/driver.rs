@@ -13,7 +13,7 @@ use std::time::Duration;
 use arrow_device::driver::Sharing;
 use arrow_device::driver::{
     Addressing, Allocation, Driver, Filled, HostAccess, Properties, Raw, Region, Route, Runtime,
-    Spot, SyncEvent, Waiting,
+    Spot, SyncEvent, Waiting, ask_for_a_moment,
 };
 use arrow_device::{DeviceId, ErrorKind, Event, Memory, Queue, Result};
 use ash::vk::{self, Handle};
@@ -23,9 +23,6 @@ use crate::handles::Owner;
 use crate::lane::Work;
 use crate::logical::Logical;
 use crate::memory_types::{MemoryType, advance};
-
-/// How often `is_idle` looks whether a queue has come to the signal that was just submitted.
-const LOOKS: u32 = 200;
 
 pub(crate) struct VulkanDriver {
     pub(crate) logical: Arc<Logical>,
@@ -208,13 +205,7 @@ unsafe impl Driver for VulkanDriver {
         let lane = self.logical.lane_of(queue_of(queue))?;
         // SAFETY: nothing is submitted but a signal.
         let point = unsafe { self.logical.submit(lane, Work::default(), &mut None) }?;
-        for _ in 0..LOOKS {
-            if self.logical.has_passed(point)? {
-                return Ok(true);
-            }
-            std::thread::yield_now();
-        }
-        Ok(false)
+        ask_for_a_moment(|| self.logical.has_passed(point))
     }
 
     fn make_event(&self) -> Result<Raw<Event>> {

@@ -6,19 +6,15 @@
 //! queue waits by a command. What must stay true: an event that this crate made is destroyed only
 //! after the commands that set it were executed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use arrow_device::driver::Waiting;
+use arrow_device::driver::{Waiting, ask_until};
 use arrow_device::{ErrorKind, Result};
 use ash::vk::{self, Handle};
 
 use crate::lane::{ALL_COMMANDS, Lane, Work, everything};
 use crate::logical::{Logical, lock};
 use crate::outstanding::DoomedEvent;
-
-/// How often a wait asks without a pause, before it begins to pause.
-const EAGER: u32 = 100;
-const PAUSE: Duration = Duration::from_micros(100);
 
 impl Logical {
     pub(crate) fn make_event(&self) -> Result<vk::Event> {
@@ -151,20 +147,8 @@ impl Logical {
         if let Some(Some(point)) = known {
             return self.wait_for(point, timeout);
         }
-        let start = Instant::now();
-        let mut asked = 0;
-        loop {
-            // SAFETY: the event is alive, as the caller promises.
-            if unsafe { self.is_set(event) }? {
-                return Ok(true);
-            }
-            match timeout {
-                Some(timeout) if start.elapsed() >= timeout => return Ok(false),
-                _ if asked < EAGER => std::thread::yield_now(),
-                _ => std::thread::sleep(timeout.map_or(PAUSE, |timeout| PAUSE.min(timeout))),
-            }
-            asked += 1;
-        }
+        // SAFETY: the event is alive, as the caller promises.
+        ask_until(timeout, || unsafe { self.is_set(event) })
     }
 
     /// # Safety

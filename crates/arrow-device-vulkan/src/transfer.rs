@@ -16,11 +16,10 @@
 //! written before anybody is told that the copy has passed. The first thread that learns that the
 //! copy has passed writes it.
 
-use std::borrow::Cow;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use arrow_device::driver::{Region, Route, Spot};
+use arrow_device::driver::{Region, Route, Spot, staged_groups};
 use arrow_device::{ErrorKind, Result};
 use ash::vk::{self, Handle};
 
@@ -46,21 +45,23 @@ impl Logical {
         regions: &[Region],
     ) -> Result<()> {
         self.require_life()?;
-        if let Route::FromHost | Route::ToHost = route {
-            for (number, group) in groups(regions).iter().enumerate() {
-                if number > 0 {
-                    // A staging buffer whose copies have passed by now is used again. A copy never
-                    // waits.
-                    self.finish_writes()?;
-                }
-                // SAFETY: UNS-21 and UNS-22, which the caller promises; the groups are parts of the
-                // regions.
-                unsafe { self.copy_group(lane, route, group) }?;
-            }
-            return Ok(());
+        let total = regions.iter().fold(0_u64, |sum, region| sum.saturating_add(region.len));
+        if total <= STAGED_AT_ONCE || !matches!(route, Route::FromHost | Route::ToHost) {
+            // SAFETY: UNS-21 and UNS-22, which the caller promises.
+            return unsafe { self.copy_group(lane, route, regions) };
         }
-        // SAFETY: UNS-21 and UNS-22, which the caller promises.
-        unsafe { self.copy_group(lane, route, regions) }
+        for (number, group) in staged_groups(regions, STAGED_AT_ONCE, PIECE).iter().enumerate() {
+            if number > 0 {
+                // A staging buffer whose copies have passed by now is used again. A copy never
+                // waits.
+                self.finish_writes()?;
+            }
+            let regions: Vec<Region> = group.regions.iter().map(|(part, _)| *part).collect();
+            // SAFETY: UNS-21 and UNS-22, which the caller promises; the groups are parts of the
+            // regions.
+            unsafe { self.copy_group(lane, route, &regions) }?;
+        }
+        Ok(())
     }
 
     /// Submits copies as one submission.
@@ -300,35 +301,6 @@ impl Piece {
         // caller promises.
         unsafe { self.host.copy_from_nonoverlapping(from, self.len as usize) };
     }
-}
-
-/// Divides the regions into groups of at most [`STAGED_AT_ONCE`] bytes each. A larger region is
-/// cut.
-fn groups(regions: &[Region]) -> Vec<Cow<'_, [Region]>> {
-    let total = regions.iter().fold(0_u64, |sum, region| sum.saturating_add(region.len));
-    if total <= STAGED_AT_ONCE {
-        return vec![Cow::Borrowed(regions)];
-    }
-    let (mut groups, mut group, mut room) = (Vec::new(), Vec::new(), STAGED_AT_ONCE);
-    for region in regions {
-        let mut at = 0;
-        while at < region.len {
-            let len = room.min(region.len - at);
-            let moved = |spot: Spot| Spot { offset: spot.offset + at, ..spot };
-            group.push(Region { from: moved(region.from), to: moved(region.to), len });
-            at += len;
-            // Pieces in a staging buffer begin at multiples of `PIECE`.
-            room = room.saturating_sub(len.next_multiple_of(PIECE));
-            if room == 0 {
-                groups.push(Cow::Owned(std::mem::take(&mut group)));
-                room = STAGED_AT_ONCE;
-            }
-        }
-    }
-    if !group.is_empty() {
-        groups.push(Cow::Owned(group));
-    }
-    groups
 }
 
 /// Adds a copy to the last batch, if that is one between the same two buffers, or to a new batch.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use arrow_device::driver::{
     Addressing, Allocation, Driver, Properties, Raw, Readiness, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting,
+    StagedGroup, SyncEvent, Waiting, staged_groups,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -324,26 +324,17 @@ fn chunks_of(
     sides: impl Fn(&Region) -> (Spot, Spot),
     limit: u64,
 ) -> Vec<Chunk> {
-    let mut chunks: Vec<Chunk> = Vec::new();
-    for region in regions {
-        let (device, host) = sides(region);
+    let copy = |(region, staged): (Region, u64)| {
+        let (device, host) = sides(&region);
         let host = host.base.as_ptr().cast::<u8>().wrapping_add(host.offset as usize);
-        let mut done = 0;
-        while done < region.len {
-            let used = chunks.last().map_or(limit, |chunk| chunk.used);
-            if used >= limit {
-                chunks.push(Chunk { used: 0, copies: Vec::new() });
-            }
-            let Some(chunk) = chunks.last_mut() else { break };
-            let len = (region.len - done).min(limit - chunk.used);
-            let Some(host) = NonNull::new(host.wrapping_add(done as usize)) else { break };
-            let (device, at) = (device.base.as_ptr(), device.offset + done);
-            chunk.copies.push(ChunkCopy { device, at, staged: chunk.used, host, len });
-            chunk.used += len.next_multiple_of(UNIT);
-            done += len;
-        }
-    }
-    chunks
+        let (device, at) = (device.base.as_ptr(), device.offset);
+        Some(ChunkCopy { device, at, staged, host: NonNull::new(host)?, len: region.len })
+    };
+    let chunk = |group: StagedGroup| Chunk {
+        used: group.len,
+        copies: group.regions.into_iter().filter_map(copy).collect(),
+    };
+    staged_groups(regions, limit, UNIT).into_iter().map(chunk).collect()
 }
 
 impl fmt::Debug for WebGpuDriver {
@@ -486,33 +477,5 @@ unsafe impl Driver for WebGpuDriver {
     unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {
         // Of the buffers of others, WebGPU tells nothing.
         self.logical.has_allocated(base.as_ptr()).then_some(true)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow_device::driver::Spot;
-
-    use super::*;
-
-    #[test]
-    fn a_list_of_reads_is_divided_without_gaps() {
-        let mut bytes = [0_u8; 40];
-        let host = Raw::from_ptr(bytes.as_mut_ptr().cast());
-        let region = |offset, len| Region {
-            from: Spot { base: Raw::from_bits(64), offset },
-            to: Spot { base: host, offset },
-            len,
-        };
-        let regions = [region(0, 5), region(8, 0), region(8, 21)];
-        let chunks = chunks_of(&regions, |region| (region.from, region.to), 16);
-        let used: Vec<u64> = chunks.iter().map(|chunk| chunk.used).collect();
-        assert_eq!(used, [16, 16]);
-        let places: Vec<_> = chunks
-            .iter()
-            .flat_map(|chunk| &chunk.copies)
-            .map(|copy| (copy.at, copy.staged, copy.len))
-            .collect();
-        assert_eq!(places, [(0, 0, 5), (8, 8, 8), (16, 0, 13)]);
     }
 }

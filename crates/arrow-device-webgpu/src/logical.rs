@@ -19,9 +19,9 @@ use std::collections::HashSet;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use arrow_device::driver::PerProcess;
+use arrow_device::driver::{PerProcess, ask_for_a_moment, ask_until};
 use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 use crate::api::{
@@ -38,11 +38,8 @@ use crate::uploads::Uploads;
 /// How many bytes of writes, and how many lists of them, wait for the next submission.
 const WAITING_BYTES: u64 = 32 << 20;
 const WAITING_LISTS: u64 = 4096;
-/// How often a wait asks before it sleeps in between, and how long it sleeps.
-const EAGER: u32 = 200;
-const PAUSE: Duration = Duration::from_micros(100);
 /// After how many questions a wait looks whether the device is lost.
-const LOSS_TURNS: u32 = 4096;
+const LOSS_TURNS: u32 = 2048;
 /// How often a scope that has not answered at once is asked again.
 const LOOKS: u32 = 20_000;
 
@@ -529,26 +526,14 @@ impl Logical {
 
     /// Waits until the point has passed or the time is over.
     pub(crate) fn wait(&self, point: &Point, timeout: Option<Duration>) -> Result<bool> {
-        let start = Instant::now();
-        let mut asked = 0;
-        loop {
-            if self.has_passed(point)? {
-                return Ok(true);
-            }
-            let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Ok(false);
-            }
-            if asked < EAGER {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(left.map_or(PAUSE, |left| PAUSE.min(left)));
-            }
-            asked += 1;
-            if asked % LOSS_TURNS == 0 && self.is_lost_in_silence() {
+        let mut asked = 0_u32;
+        ask_until(timeout, || {
+            asked = asked.wrapping_add(1);
+            if asked.is_multiple_of(LOSS_TURNS) && self.is_lost_in_silence() {
                 self.is_lost.store(true, Ordering::Release);
             }
-        }
+            self.has_passed(point)
+        })
     }
 
     /// Whether all that was submitted by now has passed.
@@ -561,14 +546,7 @@ impl Logical {
             return Ok(false);
         }
         let point = self.point();
-        let mut is_idle = self.has_passed(&point);
-        for _ in 0..EAGER {
-            if !matches!(is_idle, Ok(false)) {
-                break;
-            }
-            std::thread::yield_now();
-            is_idle = self.has_passed(&point);
-        }
+        let is_idle = ask_for_a_moment(|| self.has_passed(&point));
         lock(&self.state).idle = Some(point.marker);
         is_idle
     }

@@ -24,7 +24,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use arrow_device::driver::{LibraryUse, PerProcess};
+#[cfg(not(target_arch = "wasm32"))]
+use arrow_device::driver::ask_until;
+use arrow_device::driver::{LibraryUse, PerProcess, ask_for_a_moment};
 use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Result};
 use wgpu::{BufferUsages, ErrorFilter};
 
@@ -36,13 +38,9 @@ use crate::{Limits, Opening};
 /// What is in front of the number of a device: "wgpu". No address has these bits on processors with
 /// 64 bits, so that no number is the handle of a `WGPUDevice`.
 const TAG: i64 = 0x7767_7075 << 32;
-/// How often a wait asks before it sleeps in between, and how long it sleeps.
-const EAGER: u32 = 200;
-#[cfg(not(target_arch = "wasm32"))]
-const PAUSE: Duration = Duration::from_micros(100);
 /// After how many questions a wait looks whether the device is lost.
 #[cfg(not(target_arch = "wasm32"))]
-const LOSS_TURNS: u32 = 4096;
+const LOSS_TURNS: u32 = 2048;
 
 /// Guards the use of wgpu.
 static LIBRARY: LibraryUse = LibraryUse::new();
@@ -366,26 +364,14 @@ impl Logical {
     /// Waits until the point has passed or the time is over.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn wait(&self, point: &Point, timeout: Option<Duration>) -> Result<bool> {
-        let start = std::time::Instant::now();
-        let mut asked = 0;
-        loop {
-            if self.has_passed(point)? {
-                return Ok(true);
-            }
-            let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Ok(false);
-            }
-            if asked < EAGER {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(left.map_or(PAUSE, |left| PAUSE.min(left)));
-            }
-            asked += 1;
-            if asked % LOSS_TURNS == 0 {
+        let mut asked = 0_u32;
+        ask_until(timeout, || {
+            asked = asked.wrapping_add(1);
+            if asked.is_multiple_of(LOSS_TURNS) {
                 self.look_for_loss();
             }
-        }
+            self.has_passed(point)
+        })
     }
 
     /// In a browser nothing passes while somebody waits.
@@ -401,13 +387,7 @@ impl Logical {
     /// Whether all that was submitted by now has passed.
     pub(crate) fn is_idle(&self) -> Result<bool> {
         let point = self.point()?;
-        for _ in 0..EAGER {
-            if self.has_passed(&point)? {
-                return Ok(true);
-            }
-            std::thread::yield_now();
-        }
-        Ok(false)
+        ask_for_a_moment(|| self.has_passed(&point))
     }
 
     /// Lets wgpu find out what is done, and call back. This also runs callbacks of the application.

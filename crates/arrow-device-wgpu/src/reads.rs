@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use arrow_device::Memory;
-use arrow_device::driver::{Raw, Region};
+use arrow_device::driver::{Raw, Region, Spot, StagedGroup, staged_groups};
 
 use crate::driver::UNIT;
 
@@ -45,40 +45,28 @@ pub(crate) struct Piece {
 }
 
 /// What passes through one staging buffer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Load {
     /// How many bytes of the staging buffer are used: whole units.
     pub(crate) used: u64,
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// One side of a region: the device's place, and the host's.
-pub(crate) type Sides = fn(&Region) -> (arrow_device::driver::Spot, arrow_device::driver::Spot);
+/// Which side of a region is the device's place, and which is the host's.
+pub(crate) type Sides = fn(&Region) -> (Spot, Spot);
 
-/// Lays regions out one behind the other in staging buffers of at most `limit` bytes, which is a
-/// multiple of the unit. Every piece begins at a unit.
+/// Divides regions among staging buffers of at most `limit` bytes, which is a multiple of the unit.
 pub(crate) fn loads_of(regions: &[Region], sides: Sides, limit: u64) -> Vec<Load> {
-    let mut loads: Vec<Load> = Vec::new();
-    for region in regions {
-        let (there, here) = sides(region);
-        let start = here.base.as_ptr().cast::<u8>().wrapping_add(here.offset as usize);
-        let mut done = 0;
-        while done < region.len {
-            let mut load = loads.pop().unwrap_or_default();
-            if load.used >= limit {
-                loads.push(std::mem::take(&mut load));
-            }
-            let len = (region.len - done).min(limit - load.used);
-            if let Some(host) = NonNull::new(start.wrapping_add(done as usize)) {
-                let (base, offset) = (there.base, there.offset + done);
-                load.pieces.push(Piece { base, offset, staged: load.used, host, len });
-            }
-            load.used += len.next_multiple_of(UNIT);
-            done += len;
-            loads.push(load);
-        }
-    }
-    loads
+    let piece = |(region, staged): (Region, u64)| {
+        let (Spot { base, offset }, host) = sides(&region);
+        let host = host.base.as_ptr().cast::<u8>().wrapping_add(host.offset as usize);
+        Some(Piece { base, offset, staged, host: NonNull::new(host)?, len: region.len })
+    };
+    let load = |group: StagedGroup| Load {
+        used: group.len,
+        pieces: group.regions.into_iter().filter_map(piece).collect(),
+    };
+    staged_groups(regions, limit, UNIT).into_iter().map(load).collect()
 }
 
 /// What became of a mapping, which a callback tells.
@@ -183,30 +171,7 @@ fn empty(read: &Read) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use arrow_device::driver::Spot;
-
     use super::*;
-
-    #[test]
-    fn a_list_of_reads_is_divided_without_gaps() {
-        let mut bytes = [0_u8; 40];
-        let host = Raw::from_ptr(bytes.as_mut_ptr().cast());
-        let region = |offset, len| Region {
-            from: Spot { base: Raw::from_bits(64), offset },
-            to: Spot { base: host, offset },
-            len,
-        };
-        let sides: Sides = |region| (region.from, region.to);
-        let loads = loads_of(&[region(0, 5), region(8, 0), region(8, 21)], sides, 16);
-        let used: Vec<u64> = loads.iter().map(|load| load.used).collect();
-        assert_eq!(used, [16, 16]);
-        let places: Vec<_> = loads
-            .iter()
-            .flat_map(|load| &load.pieces)
-            .map(|piece| (piece.offset, piece.staged, piece.len))
-            .collect();
-        assert_eq!(places, [(0, 0, 5), (8, 8, 8), (16, 0, 13)]);
-    }
 
     #[test]
     fn a_staging_buffer_has_a_power_of_two_or_what_the_device_can() {

@@ -106,11 +106,12 @@
 //!
 //! | crate | what it adds |
 //! |---|---|
-//! | `arrow-device-opencl`, `arrow-device-vulkan`, `arrow-device-metal`, `arrow-device-cuda`, `arrow-device-rocm` | backends: devices of that kind, by a function `open`. The vendor's library is loaded at run time |
+//! | `arrow-device-cuda`, `arrow-device-rocm`, `arrow-device-opencl`, `arrow-device-vulkan`, `arrow-device-metal`, `arrow-device-oneapi`, `arrow-device-hexagon`, `arrow-device-vpi`, `arrow-device-webgpu`, `arrow-device-wgpu` | backends: devices of that kind. The vendor's library is loaded at run time; only `arrow-device-wgpu` is built on the crate `wgpu` |
 //! | `arrow-device-sim` | a device made of software, which finds in tests the mistakes that a GPU shows only by chance |
 //! | `arrow-device-arrow` | arrays, batches, readers and streams of arrow-rs |
 //! | `arrow-device-datafusion` | tables and plans of DataFusion over data on devices |
 //! | `arrow-device-ipc` | Arrow IPC, the stream and the file format |
+//! | `arrow-device-flight`, `arrow-device-dissociated` | Arrow Flight, and Arrow's Dissociated IPC protocol, to and from devices |
 //! | `arrow-device-share` | arrays and streams for other processes of the machine, without a copy |
 //! | `arrow-device-testkit`, `arrow-device-check` | tests for your own driver, producer or consumer |
 //!

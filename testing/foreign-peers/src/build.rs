@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+pub use arrow_device_testkit::peers::folder;
+use arrow_device_testkit::peers::packages;
+
 /// A compiler with its options, and the files it is given.
 #[derive(Debug)]
 pub struct Build {
@@ -129,17 +132,11 @@ pub fn version(of: &str) -> String {
     pin.expect("a pinned peer").trim().to_owned()
 }
 
-/// Where the peers are installed: `$ARROW_DEVICE_PEERS`, or what `cargo xtask test --setup` makes.
-pub fn folder() -> PathBuf {
-    env::var_os("ARROW_DEVICE_PEERS").map_or_else(|| here("../../target/peers"), PathBuf::from)
-}
-
 /// The package folder of an installed wheel.
 pub fn wheel(name: &str) -> Option<PathBuf> {
     let about = format!("{name}-{}.dist-info", version(name));
-    let pythons = fs::read_dir(folder().join("venv/lib")).ok()?;
-    let packages = pythons.flatten().map(|python| python.path().join("site-packages"));
-    packages.filter(|packages| packages.join(&about).is_dir()).map(|found| found.join(name)).next()
+    let mut packages = packages().into_iter();
+    packages.find(|packages| packages.join(&about).is_dir()).map(|found| found.join(name))
 }
 
 /// The folder of an unpacked source distribution.

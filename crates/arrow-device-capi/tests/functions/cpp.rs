@@ -1,11 +1,11 @@
 //! `arrow_device.hpp`: its classes in both forms, by every compiler, and Arrow C++.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use arrow_device_testkit::peers::packages;
 use arrow_device_testkit::process::runner;
 use arrow_device_testkit::required::skip;
 
@@ -125,10 +125,7 @@ fn the_program_in_the_page_compiles_as_it_stands_and_prints_what_the_page_says()
 /// pyarrow's folder, which has the headers and libraries of Arrow C++, among the peers that are
 /// installed.
 fn pyarrow() -> Option<PathBuf> {
-    let peers = env::var_os("ARROW_DEVICE_PEERS")
-        .map_or_else(|| Path::new(ROOT).join("../../target/peers"), PathBuf::from);
-    let found = fs::read_dir(peers.join("venv/lib")).into_iter().flatten().flatten();
-    let mut folders = found.map(|entry| entry.path().join("site-packages/pyarrow"));
+    let mut folders = packages().into_iter().map(|packages| packages.join("pyarrow"));
     folders.find(|folder| folder.join("include/arrow/c/bridge.h").exists())
 }
 

@@ -1,7 +1,6 @@
 //! `arrow-device serve` and `arrow-device fetch`, and `arrow-device copy` from and to servers, on
 //! loopback. pyarrow is on the other side where it is there.
 
-use std::env;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
@@ -10,9 +9,10 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use arrow_device_testkit::golden;
+pub(crate) use arrow_device_testkit::peers::python;
 
 use crate::support::files::{batch, read, write_file, write_parquet, write_stream};
-use crate::support::{Folder, arrow_device, complaint, output, skip, text};
+use crate::support::{Folder, arrow_device, complaint, output, text};
 
 /// A process that serves, which is ended with this value.
 pub(crate) struct Server {
@@ -102,21 +102,6 @@ pub(crate) fn signal_to(child: &Child, signal: i32) {
     assert_eq!(unsafe { libc::kill(child, signal) }, 0);
 }
 
-/// The Python that has pyarrow.
-pub(crate) fn python() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
-    let peers = env::var_os("ARROW_DEVICE_PEERS").map_or(here, PathBuf::from);
-    let python = peers.join("venv/bin/python");
-    if !python.exists() {
-        skip(
-            "pyarrow",
-            "the wheel of pyarrow is not there: `cargo xtask test --setup` installs it",
-        );
-        return None;
-    }
-    Some(python)
-}
-
 pub(crate) fn script(python: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(python);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/flight_peer.py");
@@ -159,14 +144,20 @@ fn arrow_rows(batches: &[arrow_array::RecordBatch]) -> Vec<arrow_array::RecordBa
     batches.iter().flat_map(|batch| (0..batch.num_rows()).map(|row| batch.slice(row, 1))).collect()
 }
 
-#[test]
-fn what_is_served_is_listed_and_fetched_as_it_was() {
-    let folder = Folder::new();
+/// One table of 1,051 rows in three formats, in files whose names are hard to write in a URL.
+fn three_files(folder: &Folder) -> [PathBuf; 3] {
     let batches = [batch(0, 1000), batch(1000, 1), batch(1001, 50)];
     let files = ["data.parquet", "a b.arrow", "donn\u{e9}es.arrows"].map(|name| folder.path(name));
     write_parquet(&files[0], &batches);
     write_file(&files[1], &batches);
     write_stream(&files[2], &batches);
+    files
+}
+
+#[test]
+fn what_is_served_is_listed_and_fetched_as_it_was() {
+    let folder = Folder::new();
+    let files = three_files(&folder);
     let given: Vec<&str> = files.iter().map(|path| text(path)).collect();
     for device in [&[][..], &["--device", "ext_dev"], &["--device", "cpu", "--json"]] {
         let server = Server::start(&[&given[..], device].concat());
@@ -232,11 +223,7 @@ fn golden_streams_come_back_from_a_server_as_they_were() {
 fn pyarrow_reads_what_is_served() {
     let Some(python) = python() else { return };
     let folder = Folder::new();
-    let batches = [batch(0, 1000), batch(1000, 1), batch(1001, 50)];
-    let files = ["data.parquet", "a b.arrow", "donn\u{e9}es.arrows"].map(|name| folder.path(name));
-    write_parquet(&files[0], &batches);
-    write_file(&files[1], &batches);
-    write_stream(&files[2], &batches);
+    let files = three_files(&folder);
     let given: Vec<&str> = files.iter().map(|path| text(path)).collect();
     for device in [&[][..], &["--device", "ext_dev"]] {
         let server = Server::start(&[&given[..], device].concat());

@@ -1,14 +1,13 @@
 //! pyarrow's Flight on the other side, as a server and as a client.
 
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use arrow_device::async_stream::ArraysExt as _;
 use arrow_device_flight::v60::{FlightMessages, exchange, get, put};
 use arrow_device_ipc::ReadOptions;
 use arrow_device_sim::Sim;
-use arrow_device_testkit::required::skip;
+use arrow_device_testkit::peers::python;
 use arrow_flight_60::flight_service_client::FlightServiceClient;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -17,21 +16,6 @@ use tonic::transport::Channel;
 
 use crate::server::{Running, Tables};
 use crate::support::{all, golden_tables, path, ticket};
-
-/// The Python that has pyarrow.
-fn python() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
-    let peers = env::var_os("ARROW_DEVICE_PEERS").map_or(here, PathBuf::from);
-    let python = peers.join("venv/bin/python");
-    if !python.exists() {
-        skip(
-            "pyarrow",
-            "the wheel of pyarrow is not there: `cargo xtask test --setup` installs it",
-        );
-        return None;
-    }
-    Some(python)
-}
 
 fn script(python: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(python);

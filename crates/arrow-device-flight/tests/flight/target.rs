@@ -21,8 +21,9 @@ mod incoming;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 
-use arrow_device::{Array, Batch, DataType, IndexType, Schema};
+use arrow_device::{Batch, Schema};
 use arrow_device_ipc::{Compression, Encoder, ReadOptions, WriteOptions};
+use arrow_device_testkit::samples::mixed_batch;
 use bytes::Bytes;
 
 use cut::Cutter;
@@ -43,37 +44,6 @@ struct Message {
     behind: usize,
 }
 
-fn texts(texts: &[Option<&str>]) -> Array {
-    Array::from_texts(DataType::Utf8, texts.to_vec()).unwrap()
-}
-
-/// A batch with a bit of everything. The values are those of the dictionary.
-fn batch(values: &[Option<&str>]) -> Batch {
-    let coded = Array::builder(DataType::dictionary(IndexType::Int8, DataType::Utf8))
-        .len(3)
-        .buffers([None, Some(vec![1_i8, 0, 1].into())])
-        .dictionary(texts(values))
-        .finish_ready()
-        .unwrap();
-    let lists = Array::builder(DataType::list(DataType::Int32))
-        .len(3)
-        .buffers([None, Some(vec![0_i32, 2, 2, 3].into())])
-        .children([Array::from_values(DataType::Int32, [Some(1), None, Some(3)]).unwrap()])
-        .finish_ready()
-        .unwrap();
-    let views =
-        Array::from_texts(DataType::Utf8View, [Some("a long text, not inline"), None, None]);
-    let numbers = Array::from_values(DataType::Int64, [Some(1_i64), None, Some(3)]).unwrap();
-    let columns = [
-        ("n", numbers),
-        ("t", texts(&[Some("first"), None, Some("")])),
-        ("d", coded),
-        ("l", lists),
-        ("v", views.unwrap()),
-    ];
-    Batch::from_columns(columns).unwrap()
-}
-
 /// The messages of a good sender, plain and packed.
 fn good_messages(packed: bool) -> &'static [Message] {
     static MESSAGES: OnceLock<[Vec<Message>; 2]> = OnceLock::new();
@@ -84,7 +54,7 @@ fn good_messages(packed: bool) -> &'static [Message] {
                 &[Some("low"), Some("high"), Some("more")],
                 &[Some("other"), None],
             ];
-            let batches = dictionaries.map(batch);
+            let batches = dictionaries.map(mixed_batch);
             let options = WriteOptions::new().alignment(8).compression(compression).deltas(true);
             let mut encoder = Encoder::new(&batches[0].schema().unwrap(), options).unwrap();
             let header = encoder.schema_message().unwrap();

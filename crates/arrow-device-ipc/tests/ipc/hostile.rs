@@ -2,43 +2,20 @@
 
 use std::io::Cursor;
 
-use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind, IndexType, Result};
+use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind, Result};
 use arrow_device_ipc::{
     Compression, FileReader, FileWriter, ReadOptions, StreamReader, WriteOptions,
 };
 use arrow_device_testkit::allocations::{Counting, peak};
+use arrow_device_testkit::samples::mixed_batch;
 
 use crate::support::written;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Two batches with a bit of everything.
 fn batches() -> Vec<Batch> {
-    let words = |words: &[Option<&str>]| Array::from_texts(DataType::Utf8, words.to_vec()).unwrap();
-    let values = words(&[Some("low"), Some("high")]);
-    let coded = Array::builder(DataType::dictionary(IndexType::Int8, DataType::Utf8))
-        .len(3)
-        .buffers([None, Some(vec![1_i8, 0, 1].into())])
-        .dictionary(values)
-        .finish_ready()
-        .unwrap();
-    let lists = Array::builder(DataType::list(DataType::Int32))
-        .len(3)
-        .buffers([None, Some(vec![0_i32, 2, 2, 3].into())])
-        .children([Array::from_values(DataType::Int32, [Some(1), None, Some(3)]).unwrap()])
-        .finish_ready()
-        .unwrap();
-    let views =
-        Array::from_texts(DataType::Utf8View, [Some("a long text, not inline"), None, None]);
-    let columns = [
-        ("n", Array::from_values(DataType::Int64, [Some(1_i64), None, Some(3)]).unwrap()),
-        ("w", words(&[Some("first"), None, Some("")])),
-        ("d", coded),
-        ("l", lists),
-        ("v", views.unwrap()),
-    ];
-    let batch = Batch::from_columns(columns).unwrap();
+    let batch = mixed_batch(&[Some("low"), Some("high")]);
     vec![batch.clone(), batch.slice(1, 2).unwrap()]
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use libloading::Library;
 
 use super::Attempt;
+use crate::peers;
 
 /// Any object of WebGPU.
 pub type WgpuHandle = *mut c_void;
@@ -26,7 +27,7 @@ pub fn library_file() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("ARROW_DEVICE_WEBGPU_LIBRARY") {
         return Some(named.into());
     }
-    let folder = peers().join("webgpu/wgpu/resources");
+    let folder = peers::folder().join("webgpu/wgpu/resources");
     let name = "libwgpu_native-release.so";
     Some(folder.join(name)).filter(|file| file.is_file())
 }
@@ -36,12 +37,7 @@ pub fn dawn_file() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("ARROW_DEVICE_DAWN_LIBRARY") {
         return Some(named.into());
     }
-    Some(peers().join("dawn/package/libwebgpu_wrapper.so")).filter(|file| file.is_file())
-}
-
-fn peers() -> PathBuf {
-    let near = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
-    std::env::var_os("ARROW_DEVICE_PEERS").map_or_else(near, PathBuf::from)
+    Some(peers::folder().join("dawn/package/libwebgpu_wrapper.so")).filter(|file| file.is_file())
 }
 
 /// A device of the application's, with its queue.

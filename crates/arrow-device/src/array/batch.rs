@@ -230,7 +230,7 @@ impl TryFrom<Array> for Batch {
     }
 }
 
-/// A batch is a struct array.
+/// The struct array of a batch, which is still exported as [a batch is](Batch::export).
 impl From<Batch> for Array {
     fn from(batch: Batch) -> Self {
         batch.rows

@@ -160,10 +160,7 @@ impl ArrayBuilder {
     /// does not tell which work comes before it. [`finish_on`](Self::finish_on) records one behind
     /// all.)
     pub unsafe fn finish_after(mut self, event: Event) -> Result<Array> {
-        let finished = self.finish(|events| {
-            let pending = events.pending().chain([Pending::Event(event.clone())]);
-            Ok(ReadyWhen::join(pending))
-        });
+        let finished = self.finish(|events| Ok(events.ready_after(&event)));
         if finished.is_err() {
             self.keep_parts(|| QueueUse::before(event));
         }
@@ -224,17 +221,16 @@ impl ArrayBuilder {
     }
 
     fn check_counts(&self, schema: &Schema) -> Result<()> {
-        let node = schema.root();
         let data_type = schema.data_type();
-        check_buffer_count(data_type, &node.layout, self.parts.buffers.len())?;
-        let children = node.children().len();
+        check_buffer_count(data_type, &schema.root().layout, self.parts.buffers.len())?;
+        let children = schema.children(0).len();
         if self.parts.children.len() != children {
             return Err(mismatch(format!(
                 "{data_type} has {children} children, not {}",
                 self.parts.children.len()
             )));
         }
-        if self.parts.dictionary.is_some() != node.dictionary().is_some() {
+        if self.parts.dictionary.is_some() != schema.dictionary(0).is_some() {
             let has =
                 if self.parts.dictionary.is_some() { "no dictionary" } else { "a dictionary" };
             return Err(mismatch(format!("{data_type} has {has}")));
@@ -287,8 +283,8 @@ impl ArrayBuilder {
     }
 
     fn check_children(&self, schema: &Schema) -> Result<()> {
-        let root = schema.root();
-        for (index, (number, child)) in root.children().zip(&self.parts.children).enumerate() {
+        let numbers = schema.children(0);
+        for (index, (number, child)) in numbers.zip(&self.parts.children).enumerate() {
             let place = NodePath::new([Step::Child(index)]);
             let expected = schema.node(number).field.data_type();
             if !expected.equals_ignoring_metadata(child.data_type()) {
@@ -305,7 +301,7 @@ impl ArrayBuilder {
             check_run_ends(self.window, run_ends)?;
             check_run_values(run_ends, values)?;
         }
-        if let (Some(number), Some(dictionary)) = (root.dictionary(), &self.parts.dictionary) {
+        if let (Some(number), Some(dictionary)) = (schema.dictionary(0), &self.parts.dictionary) {
             let expected = schema.node(number).field.data_type();
             if !expected.equals_ignoring_metadata(dictionary.data_type()) {
                 let message = format!("the type is {}, not {expected}", dictionary.data_type());

@@ -452,9 +452,9 @@ impl StructFault {
     /// read.
     #[cold]
     fn explain(self, schema: &Schema, number: u32, source: &ArrowArray) -> Error {
-        let node = schema.node(number);
+        let (below, children) = (schema.below(number), schema.children(number).len());
         let place = schema.place(number);
-        let data_type = node.field.data_type();
+        let data_type = schema.node(number).field.data_type();
         match self {
             Self::Node => {
                 // SAFETY: `keeps` looked at the same members in the same order.
@@ -462,17 +462,14 @@ impl StructFault {
                 Error::new(kind, message).at(place)
             }
             Self::Runs(fault) => {
-                let child = node.below().start + fault.child() as u32;
+                let child = below.first + fault.child() as u32;
                 Error::new(ErrorKind::Malformed, fault.message()).at(schema.place(child))
             }
             Self::Child(index) => {
-                let least = if index < node.children().len() {
-                    least(source, schema.rule(number))
-                } else {
-                    0
-                };
-                let child_number = node.below().start + index as u32;
-                let child: *const ArrowArray = if index < node.children().len() {
+                let is_child = index < children;
+                let least = if is_child { least(source, schema.rule(number)) } else { 0 };
+                let child_number = below.first + index as u32;
+                let child: *const ArrowArray = if is_child {
                     // SAFETY: the table was seen to be there and to have this entry.
                     unsafe { source.children.wrapping_add(index).read() }
                 } else {
@@ -515,7 +512,8 @@ unsafe fn explain(source: &ArrowArray, schema: &Schema, number: u32) -> (ErrorKi
     let ArrowArray { length, offset, null_count, n_buffers, n_children, .. } = *source;
     let (node, rule) = (schema.node(number), schema.rule(number));
     let data_type = node.field.data_type();
-    let (children, has_dictionary) = (node.children().len(), node.dictionary().is_some());
+    let children = schema.children(number).len();
+    let has_dictionary = schema.dictionary(number).is_some();
     let expected = i64::from(rule.buffers);
     let has_validity = node.layout.has_validity();
     if length < 0 {

@@ -20,7 +20,7 @@
 
 use crate::numbered::numbered;
 use std::ffi::c_void;
-use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::{self, NonNull};
 
 use super::export_nodes::{BatchRows, BuiltNodes, ImportedNodes, have_rows_of};
@@ -303,9 +303,19 @@ impl Array {
         let is_host = device.device_type == DeviceType::CPU;
         let device_id = if is_host { DeviceId::CPU.id } else { device.id };
         let device_type = device.device_type.0;
-        let DeviceArrayParts { array, rest } = DeviceArrayParts::of(out);
+        let out = out.as_mut_ptr();
+        // SAFETY: `out` has room for the struct, so also for its member, which need not be
+        // initialised. Nothing else refers to the member during `fill`.
+        let array = unsafe { &mut *(&raw mut (*out).array).cast::<MaybeUninit<ArrowArray>>() };
         let sync_event = self.fill(pending, share, array)?;
-        rest.write(Rest { device_id, device_type, sync_event, reserved: [0; 3] });
+        // SAFETY: `out` has room for the struct, so also for its member.
+        unsafe { (*out).device_id = device_id };
+        // SAFETY: `out` has room for the struct, so also for its member.
+        unsafe { (*out).device_type = device_type };
+        // SAFETY: `out` has room for the struct, so also for its member.
+        unsafe { (*out).sync_event = sync_event };
+        // SAFETY: `out` has room for the struct, so also for its member.
+        unsafe { (*out).reserved = [0; 3] };
         Ok(())
     }
 
@@ -434,44 +444,6 @@ impl Array {
     }
 }
 
-/// The struct of a device array, as its base struct and its other fields.
-#[repr(C)]
-struct DeviceArrayParts {
-    array: MaybeUninit<ArrowArray>,
-    rest: MaybeUninit<Rest>,
-}
-
-#[repr(C)]
-struct Rest {
-    device_id: i64,
-    device_type: i32,
-    sync_event: *mut c_void,
-    reserved: [i64; 3],
-}
-
-impl DeviceArrayParts {
-    #[inline(always)]
-    fn of(out: &mut MaybeUninit<ArrowDeviceArray>) -> &mut Self {
-        const {
-            let rest = offset_of!(DeviceArrayParts, rest);
-            assert!(size_of::<DeviceArrayParts>() == size_of::<ArrowDeviceArray>());
-            assert!(align_of::<DeviceArrayParts>() == align_of::<ArrowDeviceArray>());
-            assert!(offset_of!(ArrowDeviceArray, array) == 0);
-            assert!(offset_of!(ArrowDeviceArray, device_id) == rest + offset_of!(Rest, device_id));
-            assert!(
-                offset_of!(ArrowDeviceArray, device_type) == rest + offset_of!(Rest, device_type)
-            );
-            assert!(
-                offset_of!(ArrowDeviceArray, sync_event) == rest + offset_of!(Rest, sync_event)
-            );
-            assert!(offset_of!(ArrowDeviceArray, reserved) == rest + offset_of!(Rest, reserved));
-        }
-        // SAFETY: of one size, and every member is at one place and of one type in both. None needs
-        // to be initialised.
-        unsafe { &mut *out.as_mut_ptr().cast() }
-    }
-}
-
 /// The release callbacks of all structs that are exported here.
 struct ReleaseCallbacks {
     /// The callback of a leaf, whose `private_data` is a share of its tree.
@@ -558,7 +530,7 @@ impl Tree {
         let mut waiting = vec![root];
         while let Some(number) = waiting.pop() {
             size += 1;
-            waiting.extend(self.schema.node(number).below());
+            waiting.extend(self.schema.below(number).all());
         }
         size
     }

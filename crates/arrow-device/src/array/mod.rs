@@ -152,7 +152,7 @@ impl Array {
 
     /// How many children the type has.
     pub fn child_count(&self) -> usize {
-        self.schema_node().children().len()
+        self.tree.schema.children(self.node).len()
     }
 
     /// A child of the array, uncut: this array's offset and length do not apply to it. (For the

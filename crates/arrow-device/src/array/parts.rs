@@ -228,6 +228,12 @@ impl PartEvents<'_> {
         Ok(ReadyWhen::join(self.pending().chain(others).chain(after)))
     }
 
+    /// The array is ready after this event and after the parts. The event stands for all that may
+    /// still write the buffers.
+    pub(super) fn ready_after(&self, event: &Event) -> ReadyWhen {
+        ReadyWhen::join(self.pending().chain([Pending::Event(event.clone())]))
+    }
+
     /// The array is ready after an event that this queue records behind its own work, behind the
     /// events of the parts, and behind the queues that may still write the buffers.
     pub(super) fn ready_on(&self, queue: &Queue) -> Result<ReadyWhen> {

@@ -128,13 +128,13 @@ impl Below {
         let mut top = node;
         while top > 0 {
             let index = match &*self.numbers {
-                [] if schema.node(top).parent() == 0 => (top as usize).checked_sub(1),
+                [] if schema.node(top).parent == 0 => (top as usize).checked_sub(1),
                 [] => None,
                 numbers => numbers.binary_search(&top).ok(),
             };
             match index {
                 Some(index) => return self.arrays.get(index).map(|array| (top, array)),
-                None => top = schema.node(top).parent(),
+                None => top = schema.node(top).parent,
             }
         }
         None

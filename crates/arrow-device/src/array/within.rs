@@ -29,7 +29,7 @@ use super::node_checks::{
     check_run_ends, check_run_values, mismatch, refused, settled_null_count,
 };
 use super::parts::{ArrayParts, PartEvents, Settled};
-use super::readiness::{Pending, ReadyWhen};
+use super::readiness::ReadyWhen;
 use super::tree::{Below, Built, Tree};
 use super::{Array, Window};
 use crate::device::deferred::{self, QueueUse};
@@ -231,7 +231,7 @@ impl WithinBuilder {
         *numbered(nodes.get_mut(number as usize)) =
             ArrayNode { window, buffers, n_buffers, extents: first as u32 };
         check_against_parent(schema, nodes, number)?;
-        missing.extend(node.below().rev());
+        missing.extend(schema.below(number).all().rev());
         self.is_whole = true;
         Ok(())
     }
@@ -276,10 +276,7 @@ impl WithinBuilder {
     pub unsafe fn finish_after(self, event: Event) -> Result<Array> {
         let buffers = std::iter::once(&self.memory).chain(&self.more);
         let parts: (Vec<_>, _) = (buffers.cloned().collect(), self.dictionaries.clone());
-        let finished = self.finish(|events| {
-            let pending = events.pending().chain([Pending::Event(event.clone())]);
-            Ok(ReadyWhen::join(pending))
-        });
+        let finished = self.finish(|events| Ok(events.ready_after(&event)));
         // The array was refused, but the work before the event may still write the buffers.
         if finished.is_err() {
             deferred::defer(parts, vec![QueueUse::before(event)], true);
@@ -346,7 +343,7 @@ fn has_one_more(layout: &Layout, index: usize) -> bool {
 }
 
 fn is_dictionary(schema: &Schema, number: u32) -> bool {
-    number > 0 && schema.dictionary(schema.node(number).parent()) == Some(number)
+    number > 0 && schema.dictionary(schema.node(number).parent) == Some(number)
 }
 
 /// The sizes of the data buffers of views, in host memory, and what keeps them.
@@ -367,7 +364,7 @@ fn check_against_parent(schema: &Schema, nodes: &[ArrayNode], number: u32) -> Re
     if number == 0 {
         return Ok(());
     }
-    let above = schema.node(number).parent();
+    let above = schema.node(number).parent;
     let window = |number: u32| numbered(nodes.get(number as usize)).window;
     let (parent, own, rule) = (window(above), window(number), schema.rule(above));
     let index = number.saturating_sub(schema.children(above).start) as usize;

@@ -134,8 +134,8 @@ pub enum Ending {
 
 /// The future that fills a consumer's handler. [`AsyncProducer::drive`] makes it.
 ///
-/// The result of the future says how the stream ended. The error is the one of the source, or says
-/// what the consumer answered. In a child of `fork` the future ends with
+/// The result of the future says how the stream ended. An error is that of the source, or says
+/// which error the consumer returned from a call. In a child of `fork` the future ends with
 /// [`ErrorKind::Unsupported`], and calls nobody: the consumer belongs to the parent.
 ///
 /// Once the consumer has asked for its first array, the future reads one array ahead, so that the

@@ -17,8 +17,8 @@ use crate::{Error, ErrorKind, Result};
 /// Makes a stream of an iterator. [`Feeder::run`] calls the iterator, and [`Fed`] is the stream of
 /// its items.
 ///
-/// At most `in_flight` items wait between the two; 0 counts as 1. The feeder returns after the end
-/// of the iterator, after an error, or when the stream is dropped.
+/// At most `in_flight` items wait between the feeder and the stream. A number of 0 counts as 1. The
+/// feeder returns after the end of the iterator, after an error, or when the stream is dropped.
 ///
 /// In a child of `fork` the other end may be a thread of the parent. There the stream gives the
 /// items that were waiting at the fork, and then one error, [`ErrorKind::Unsupported`], instead of

@@ -4,20 +4,20 @@
 //! makes a *handler*, a C struct of callbacks, and gives it to the producer. The producer calls it
 //! with the schema, then with *tasks*, one for each array, and never with more of them than were
 //! asked for. A task gives its array when it is [extracted](Task::extract), on the thread that
-//! wants the array.
+//! extracts it.
 //!
-//! The module has both sides. They need no particular runtime. Neither side has a thread of its
-//! own, and neither blocks, but for a `release` that waits for a `request` or `cancel` that another
-//! thread has under way. (A [`Drive`] that is polled or dropped where it may call nobody is helped
-//! by a short-lived thread.)
+//! The module has both sides. Neither needs a particular runtime, and neither has a thread of its
+//! own. (One exception: a [`Drive`] that is polled or dropped inside a call of a consumer starts a
+//! short-lived thread, because it may call nobody there.) Neither side blocks, except that
+//! `release` waits for a `request` or `cancel` that another thread is in the middle of.
 //!
 //! | to | use |
 //! |---|---|
 //! | read a stream that somebody else produces | [`AsyncStream`], a [`Stream`](futures_core::Stream) of [`Task`]s; [`Arrays`] of arrays |
 //! | produce one from any [`Stream`](futures_core::Stream) of arrays | [`AsyncProducer`], which makes a future, [`Drive`] |
-//! | make an iterator such a stream, with a bound on what is in flight | [`feed`] |
+//! | make an asynchronous stream of an iterator, which runs ahead by a bounded number of items | [`feed`] |
 //! | copy or change the arrays of a stream on their way | [`ArraysExt`] |
-//! | read such a stream with a plain loop | [`Blocking`] |
+//! | read an asynchronous stream with a plain loop | [`Blocking`] |
 //!
 //! ```
 //! use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, feed};
@@ -48,13 +48,11 @@
 //! })?;
 //! # Ok::<(), arrow_device::Error>(())
 //! ```
-//!
-//! # Inside
-//!
-//! `protocol` decides who may call what and when, and knows nothing of C. `handler`, `stream` and
-//! `task` are the consumer's side of the C structs, `outgoing` and `drive` the producer's. Because
-//! of `tickets` and `slots`, a callback that comes too late finds nothing instead of freed memory.
-//! `feed` and `blocking` convert from iterators and to them.
+
+// `protocol` decides who may call what and when, and knows nothing of C. `handler`, `stream` and
+// `task` are the consumer's side of the C structs, `outgoing` and `drive` the producer's. Because
+// of `tickets` and `slots`, a callback that comes too late finds nothing instead of freed memory.
+// `feed` and `blocking` convert from iterators and to them.
 
 mod blocking;
 mod drive;

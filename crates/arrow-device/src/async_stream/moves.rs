@@ -13,8 +13,9 @@ use crate::copy::{AwaitedCopy, Options};
 use crate::stream::BeingRead;
 use crate::{Array, Queue, Result};
 
-/// More methods of streams of arrays: of [`Arrays`](super::Arrays), [`Fed`](super::Fed), or any
-/// other `Stream<Item = Result<Array>>` that is `Unpin`. (`Box::pin` makes a stream `Unpin`.)
+/// Methods for asynchronous streams of arrays: for [`Arrays`](super::Arrays), [`Fed`](super::Fed),
+/// and any other `Stream<Item = Result<Array>>` that is `Unpin`. (`Box::pin` makes a stream
+/// `Unpin`.)
 ///
 /// A read through more than 128 streams, each of which reads from the next, is
 /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded).
@@ -26,7 +27,7 @@ use crate::{Array, Queue, Result};
 /// let numbers = (0..5_i64).map(|number| Array::from_values(DataType::Int64, [Some(number)]));
 /// let (feeder, arrays) = feed(numbers, 2);
 /// let thread = std::thread::spawn(|| feeder.run());
-/// // On a GPU the queue is another.
+/// // For a copy to a GPU, name a queue of the GPU.
 /// let there = arrays.copy_to(&Queue::host()).prefetch(2);
 /// assert_eq!(Blocking::new(there.to_host()).count(), 5);
 /// # thread.join().unwrap();
@@ -63,7 +64,7 @@ pub trait ArraysExt: Stream<Item = Result<Array>> + Unpin + Sized {
     /// let numbers = (0..3_i64).map(|_| Array::of::<Int64>([Some(1); 8]));
     /// let (feeder, arrays) = feed(numbers, 2);
     /// let thread = std::thread::spawn(|| feeder.run());
-    /// // On a GPU the queue is another, and the function submits work to it.
+    /// // For arrays on a GPU, name its queue; the function then submits work to that queue.
     /// let there = arrays.copy_to(&Queue::host()).prefetch(2);
     /// let halves = there.map_arrays(|array| array.slice(0, 4));
     /// let lengths = Blocking::new(halves.to_host()).map(|array| array.map(|array| array.len()));
@@ -155,8 +156,8 @@ impl<S: Stream<Item = Result<Array>> + Unpin> MovingArrays<S> {
         Self { arrays: AskedArrays::new(arrays), to, ahead, under_way: VecDeque::new() }
     }
 
-    /// Has up to `ahead` arrays on their way while one is used. Besides the array that is returned,
-    /// there are at most `ahead` arrays, with their memory.
+    /// Keeps up to `ahead` arrays on their way while one is used. The memory of at most `ahead`
+    /// arrays is in use besides that of the array that was returned.
     #[must_use]
     pub fn prefetch(mut self, ahead: usize) -> Self {
         self.ahead = ahead;

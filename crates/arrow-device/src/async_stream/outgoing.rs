@@ -22,7 +22,7 @@ static TASKS: Slots<Sent> = Slots::new();
 ///
 /// let ready = Array::from_values(DataType::Int32, [Some(1), None])?;
 /// let _as_it_is = Outgoing::from(ready);
-/// // Decoded on the thread that wants it, when it wants it.
+/// // Made by the consumer's thread, when the consumer asks for it.
 /// let _later = Outgoing::later(|| Array::from_values(DataType::Int32, [Some(2)]))
 ///     .with_metadata(Metadata::from_pairs([("part", "2 of 2")])?);
 /// # Ok::<(), arrow_device::Error>(())

@@ -19,9 +19,10 @@ use crate::{Array, Error, ErrorKind, Metadata, Result, process};
 /// An asynchronous stream that another party produces: a [`Stream`] of [`Task`]s.
 ///
 /// [`new`](Self::new) makes a stream together with the handler that the producer is given. The
-/// producer is asked for as many tasks as the window says. It is asked for more whenever a quarter
-/// of these tasks was taken out, or, with a window of less than eight, for each task that was. So
-/// the producer is never more than a window ahead, and stands still where nobody polls.
+/// stream asks the producer for as many tasks as the window says. It asks for more whenever a
+/// quarter of the window has been taken out or, with a window of less than eight, for one more
+/// whenever one task has been. So the producer is never more than a window ahead, and stands still
+/// while nobody polls.
 ///
 /// After the last task comes the end, or one error. Then the stream is over. The stream also ends
 /// with an error if the producer releases the handler before the end, or breaks a rule of the
@@ -65,21 +66,21 @@ pub struct AsyncStream {
 }
 
 impl AsyncStream {
-    /// Makes a stream, and the handler through which a producer fills it. At most `window` tasks
-    /// are asked for ahead of those that were taken out; 0 counts as 1.
+    /// Makes a stream, and the handler through which a producer fills it. The stream asks for at
+    /// most `window` tasks more than have been taken out. A window of 0 counts as 1.
     pub fn new(window: usize) -> (Self, StreamHandler) {
         let shared = Arc::new(StreamState::new(window));
         let handler = StreamHandler::new(shared.clone());
         (Self { shared, inbox: Inbox::default(), window: window.max(1), over: false }, handler)
     }
 
-    /// What the producer says about the stream. `None` before it has.
+    /// What the producer says about the stream. `None` until the producer has said it.
     pub fn info(&self) -> Option<&StreamInfo> {
         self.shared.info.get().map(Arc::as_ref)
     }
 
-    /// Waits for the schema and the other properties of the stream. If there is an error, the
-    /// stream does not return it again.
+    /// Waits for the schema and the other properties of the stream. An error that this returns ends
+    /// the stream, which does not return it a second time.
     pub fn opened(&mut self) -> Opened<'_> {
         Opened { stream: self }
     }

@@ -16,8 +16,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::plan::Plan;
 use super::plan::piece::Piece;
+use super::plan::transfer::Transfer;
+use super::plan::walk::Walked;
+use super::plan::{Plan, Planned};
 use super::route::{CopyRoute, Pace};
 use crate::device::driver::Readiness;
 use crate::device::nesting;
@@ -41,8 +43,8 @@ impl<F: Fn(Job)> Executor for F {
     }
 }
 
-/// A copy that was started, and can be waited for on the host or awaited. Dropping it gives the
-/// result up, but does not stop the work.
+/// A copy that was started, and can be waited for on the host or awaited. Dropping a `Copying`
+/// gives the result up, but does not stop the work.
 #[must_use = "the result of the copy comes from here"]
 pub struct Copying(Arc<CopyState>);
 
@@ -124,22 +126,29 @@ impl Plan {
     pub fn start(self, executor: &dyn Executor) -> Copying {
         let shared = Arc::new(CopyState::new());
         let promise = CopyPromise(Some(shared.clone()));
-        if self.waits() {
-            executor.execute(Box::new(move || promise.keep(self.run())));
-        } else {
-            promise.keep(Self { pace: Pace::Started, ..self }.run());
+        match self.0 {
+            Planned::Shared(array, _) => promise.keep(Ok(array)),
+            Planned::Moves(transfer, walked) if transfer.waits(&walked) => {
+                executor.execute(Box::new(move || promise.keep(transfer.run(walked))));
+            }
+            Planned::Moves(transfer, walked) => {
+                promise.keep(Transfer { pace: Pace::Started, ..transfer }.run(walked));
+            }
         }
         Copying(shared)
     }
+}
 
-    /// Whether running the plan waits for a device, or is a copy that the host makes.
-    fn waits(&self) -> bool {
+impl Transfer {
+    /// Whether the copy waits for a device, or is made by the host.
+    fn waits(&self, walked: &Walked) -> bool {
         let goes_by_the_host = |piece: &Piece| piece.has_source() && self.comes_by_the_host(piece);
         let waits_on_the_way = match self.route {
-            CopyRoute::Shared => return false,
             CopyRoute::Staged | CopyRoute::ToHost | CopyRoute::Gather => true,
-            CopyRoute::FromHost => self.waits_for_chunks(),
-            CopyRoute::Within | CopyRoute::Peer(_) => self.pieces().iter().any(goes_by_the_host),
+            CopyRoute::FromHost => self.waits_for_chunks(walked),
+            CopyRoute::Within | CopyRoute::Peer(_) => {
+                walked.pieces.list().iter().any(goes_by_the_host)
+            }
         };
         waits_on_the_way || self.queue.device().properties().readiness == Readiness::HostWait
     }

@@ -91,7 +91,7 @@ impl Array {
     /// use arrow_device::{Array, DataType, Device, Queue};
     ///
     /// let numbers = Array::from_values(DataType::Int8, [Some(1_i8), None])?;
-    /// // On a GPU the queue is another; to the host nothing has to move.
+    /// // For a copy to a GPU, name a queue of the GPU. To the host, nothing has to move here.
     /// assert!(numbers.copy_to(&Queue::host())?.is_same(&numbers));
     /// # Ok::<(), arrow_device::Error>(())
     /// ```

@@ -48,8 +48,9 @@ impl Options {
     /// Sets whether every buffer gets an allocation of its own, so that a column keeps its own
     /// memory and no other. Costs an allocation for each buffer.
     ///
-    /// On a device whose memory is named by handles, and whose handles know no parts, every buffer
-    /// always has its own.
+    /// On a device whose memory is named by handles, and that has no [handles for
+    /// parts](crate::driver::Properties::parts), every buffer has an allocation of its own in any
+    /// case.
     pub fn separate(mut self, separate: bool) -> Self {
         self.separate = separate;
         self
@@ -63,8 +64,8 @@ impl Options {
         self
     }
 
-    /// Sets whether an array that is on the destination already is copied too. This lets go of a
-    /// large array of which only a small slice is used.
+    /// Sets whether an array that is on the destination already is copied too. A small slice of a
+    /// large array then keeps a copy of its own elements, and no longer the large array.
     pub fn always(mut self, always: bool) -> Self {
         self.always = always;
         self
@@ -86,9 +87,9 @@ impl Options {
         self
     }
 
-    /// Sets the size in bytes of the chunks of host memory that a staged copy uses, two of them in
-    /// turn. The default is 4 MiB. A chunk never has less than 64 bytes or a [unit] of the device
-    /// that it goes to.
+    /// Sets the size in bytes of a chunk of a copy that goes through host memory chunk by chunk,
+    /// with two chunks of memory in turn. The default is 4 MiB. A chunk never has less than 64
+    /// bytes or a [unit] of the device that it goes to.
     ///
     /// [unit]: crate::driver::Properties::copy_unit
     pub fn chunk(mut self, bytes: u64) -> Self {

@@ -31,8 +31,9 @@ use crate::{Array, Batch, Error, ErrorKind, Queue, Result};
 /// of the copy and says what wakes that future.
 ///
 /// A poll usually asks about one event, and may be called as often as the program likes. Each level
-/// of nesting of strings and lists takes one turn, which reads the lengths of what travels. The
-/// bytes take one more turn, or one for each chunk where they move in chunks.
+/// of nesting of strings and lists takes one round trip to the device, which reads the lengths of
+/// what travels. The bytes take one more round trip, or one for each chunk where they move in
+/// chunks.
 ///
 /// # What is different
 ///
@@ -134,12 +135,12 @@ impl PolledCopy {
         }
     }
 
-    /// A future of the copy, which `again` has polled again.
+    /// Makes a future of the copy. `again` arranges that the future is polled again.
     ///
-    /// Whenever the copy cannot go on yet, the future calls `again` with its waker. `again`
-    /// arranges for the waker to be woken: by the next frame, after some time, or by a callback of
-    /// the runtime that says that work is done. A waker that is woken at once makes the executor
-    /// ask without a pause. A waker that is dropped unwoken leaves the future asleep.
+    /// Whenever the copy cannot go on yet, the future calls `again` with its waker. `again` has the
+    /// waker woken: in the next frame, after some time, or by a callback in which the runtime says
+    /// that work is done. A waker that is woken at once makes the executor ask without a pause. A
+    /// waker that is dropped unwoken leaves the future asleep.
     ///
     /// ```
     /// use std::task::Waker;

@@ -40,7 +40,7 @@ use crate::{Array, BufferKind, Error, ErrorKind, Extent, Queue, Result};
 /// use arrow_device::copy::BufferReader;
 /// # fn main() -> arrow_device::Result<()> {
 /// # let array = arrow_device::Array::from_values(arrow_device::DataType::Int8, [Some(1_i8)])?;
-/// // A buffer of an array, a megabyte at a time. On a GPU nothing is different.
+/// // A buffer of an array, a megabyte at a time. An array on a GPU is read by the same lines.
 /// let reader = BufferReader::new(&array)?;
 /// let buffer = reader.buffer(&array, 1)?;
 /// for start in (0..buffer.len()).step_by(1 << 20) {
@@ -103,8 +103,8 @@ impl BufferReader {
 
     /// A buffer of an array. Its length is what the elements up to the end of the array need. The
     /// buffer is empty where the array has none with this number. A data buffer of views is as long
-    /// as its producer says. The buffer behind the data buffers, which has these sizes and is host
-    /// memory, is empty here.
+    /// as its producer says. The last buffer of an array of views, which has the sizes of the data
+    /// buffers and lies in host memory, counts as empty.
     ///
     /// Where only the last offset tells the length of the bytes behind offsets, as in an array of
     /// another library, this reads the last offset and waits for it.
@@ -210,8 +210,9 @@ impl BufferReader {
         Ok(Reading { len: total, on_its_way: Some(on_its_way) })
     }
 
-    /// Counts how many bits of a range of a buffer are set, through windows of so many bytes of
-    /// host memory. One window is counted while the device fills the next one.
+    /// Counts the set bits in a range of the bits of a buffer. The bytes pass through host memory,
+    /// `window` bytes at a time: the bits of one window are counted while the device fills the next
+    /// one.
     ///
     /// # Errors
     /// Those of [`read`](Self::read).

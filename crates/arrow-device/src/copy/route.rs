@@ -45,7 +45,6 @@ pub struct Hop {
 /// The way of a whole copy.
 #[derive(Clone, Debug)]
 pub(super) enum CopyRoute {
-    Shared,
     /// From the host to the host.
     Gather,
     FromHost,
@@ -75,33 +74,34 @@ pub(super) enum Pace {
     Polled,
 }
 
-/// Chooses the way, and how the source is read on it.
+/// Chooses the way, and how the source is read on it. `None` where the array is shared, so that
+/// nothing moves.
 pub(super) fn choose(
     array: &Array,
     queue: &Queue,
     options: &Options,
     pace: Pace,
-) -> Result<(CopyRoute, CopySource)> {
+) -> Result<Option<(CopyRoute, CopySource)>> {
     array.tree().check_process()?;
     let (from, to) = (array.device(), queue.device().id());
     let is_host = |id: DeviceId| id.device_type == DeviceType::CPU;
     let is_same = array.tree().is_with(queue);
     let is_there = is_same || (is_host(from) && is_host(to));
     if is_there && !options.always {
-        return Ok((CopyRoute::Shared, CopySource::Host));
+        return Ok(None);
     }
     if is_host(from) {
         if pace == Pace::Waits {
             wait(array)?;
         }
         let route = if is_host(to) { CopyRoute::Gather } else { CopyRoute::FromHost };
-        return Ok((route, CopySource::Host));
+        return Ok(Some((route, CopySource::Host)));
     }
     if is_same && !is_host(to) {
         require_no_wait(queue, pace)?;
         let properties = queue.device().properties();
         let lane = Lane::new(array, Some(queue.clone()), properties.copy_unit);
-        return Ok((CopyRoute::Within, CopySource::Lane(lane)));
+        return Ok(Some((CopyRoute::Within, CopySource::Lane(lane))));
     }
     // Another runtime's device may be open by the id that this device reaches, hence the question.
     if !is_host(to) && from != to && array.tree().require_reach(queue).is_ok() {
@@ -114,7 +114,7 @@ pub(super) fn choose(
             }
             require_no_wait(queue, pace)?;
             let lane = Lane::new(array, options.through.clone(), unit);
-            return Ok((CopyRoute::Peer(peer), CopySource::Lane(lane)));
+            return Ok(Some((CopyRoute::Peer(peer), CopySource::Lane(lane))));
         }
     }
     // The host is in the middle, or is one of the two ends.
@@ -131,11 +131,12 @@ pub(super) fn choose(
         if is_mapped && maps_in_place(array, &device) {
             wait(array)?;
             let route = if is_host(to) { CopyRoute::Gather } else { CopyRoute::FromHost };
-            return Ok((route, CopySource::Mapped(device)));
+            return Ok(Some((route, CopySource::Mapped(device))));
         }
     }
     let route = if is_host(to) { CopyRoute::ToHost } else { CopyRoute::Staged };
-    Ok((route, CopySource::Lane(Lane::new(array, options.through.clone(), unit))))
+    let lane = Lane::new(array, options.through.clone(), unit);
+    Ok(Some((route, CopySource::Lane(lane))))
 }
 
 /// An error for a polled copy on a device whose copies all wait. A copy through host memory is not

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Bytes of one device at one moment: see [`Device::held`](crate::Device::held).
+/// How many bytes of a device this process holds at one moment, and for whom: see
+/// [`Device::held`](crate::Device::held).
 ///
 /// ```
 /// use arrow_device::Device;
@@ -23,11 +24,13 @@ pub struct Held {
     pub allocated: u64,
     /// Host memory that is kept to move data to and from the device.
     pub staging: u64,
-    /// The bytes that imported arrays are known to need, from import to release. Counted from the
-    /// first [`count_exchanges`](crate::Device::count_exchanges) on.
+    /// The bytes that the elements of imported arrays need, as far as that is known without asking
+    /// a device. An array counts from its import to its release, if it was imported after the first
+    /// call of [`count_exchanges`](crate::Device::count_exchanges).
     pub imported: u64,
-    /// The bytes that exported arrays are known to need, from export to the consumer's release.
-    /// Counted from the first [`count_exchanges`](crate::Device::count_exchanges) on.
+    /// The bytes that the elements of exported arrays need, as far as that is known without asking
+    /// a device. An array counts from its export until the consumer releases it, if it was exported
+    /// after the first call of [`count_exchanges`](crate::Device::count_exchanges).
     pub exported: u64,
 }
 

@@ -78,8 +78,8 @@ impl fmt::Display for Extent {
 
 /// Immutable bytes on a device, and a share of whatever owns them.
 ///
-/// Cheap to clone. To learn where the bytes are, name the queue that will use them
-/// ([`on`](Buffer::on)).
+/// Cloning increments a reference count. To learn where the bytes are, name the queue that will use
+/// them ([`on`](Buffer::on)).
 ///
 /// ```
 /// use arrow_device::{Buffer, DeviceId, Extent};
@@ -217,9 +217,9 @@ impl Buffer {
     /// Declares that work on this queue may still write the bytes. Whoever uses the buffer, or an
     /// array of the buffer, waits for what has been submitted to the queue by then.
     ///
-    /// For memory of [`foreign`](Self::foreign) that is still being filled. A [`Memory`] knows its
-    /// queues itself. When the buffer is not needed any more, its owner is kept until the queue has
-    /// passed what was submitted by then.
+    /// Call this for memory of [`foreign`](Self::foreign) that is still being filled; a [`Memory`]
+    /// knows its queues itself. When the buffer is not needed any more, its owner is kept until the
+    /// queue has passed what was submitted by then.
     pub fn written_on(mut self, queue: &Queue) -> Self {
         // Work on the host's queue is over when the call returns. A queue that is known already
         // keeps the bytes already.

@@ -129,6 +129,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 pub use super::answers::{may_not_wait, not_reachable};
+pub use super::asking::{ask_for_a_moment, ask_until};
 pub use super::properties::{
     Addressing, DefaultQueues, EventNotices, HostAccess, Properties, Readiness, WaitingCopies,
 };
@@ -139,6 +140,7 @@ pub use super::sharing::{
     Descriptor, MemoryHandle, OpenedBuffer, OpenedMemory, SharedPlace, SharedUse, Sharing,
     SharingDomain,
 };
+pub use super::staged::{StagedGroup, staged_groups};
 pub use super::turns::{Turn, Turns};
 pub use super::waiter::EventNotice;
 pub use super::watch::{PlaceOwner, Watched, WatchedPlace};
@@ -471,7 +473,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()>;
 
     /// Whether the queue has finished all its work. Never waits. A runtime that finds this out by
-    /// submitting work of its own may say no for a moment longer than is true.
+    /// submitting work of its own may say no for a moment longer than is true
+    /// ([`ask_for_a_moment`]).
     ///
     /// # Safety
     /// UNS-22.
@@ -518,7 +521,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool>;
 
     /// Waits on the host until the event has passed, or until the time is over. Returns whether the
-    /// event has passed. Without a time limit, a no counts as [`ErrorKind::NotReady`].
+    /// event has passed. Without a time limit, a no counts as [`ErrorKind::NotReady`]. A driver
+    /// whose runtime has no such wait asks, by [`ask_until`].
     ///
     /// # Errors
     /// [`ErrorKind::NotReady`] where the driver [may not wait](self#drivers-that-may-not-wait) and

@@ -13,7 +13,8 @@ use crate::{Error, ErrorKind, Result};
 /// A point in a queue's order. The event has passed when all work that was submitted before it has
 /// finished.
 ///
-/// Made by [`Queue::record`](super::Queue::record). Cheap to clone; destroyed with the last clone.
+/// [`Queue::record`](super::Queue::record) makes one. Cloning increments a reference count. The
+/// event is destroyed with the last clone.
 #[derive(Clone)]
 pub struct Event(Arc<EventInner>);
 

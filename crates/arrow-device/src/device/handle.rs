@@ -16,8 +16,8 @@ use crate::{DeviceId, DeviceType, Result, convention};
 
 /// An opened device.
 ///
-/// Cheap to clone. Queues, events and memory keep their device open. The device is closed after the
-/// last of them.
+/// Cloning increments a reference count. Queues, events and memory keep their device open. The
+/// device is closed after the last of them.
 ///
 /// ```
 /// use arrow_device::Device;
@@ -326,13 +326,13 @@ impl Device {
         self.opened.account.held()
     }
 
-    /// From now on counts what is imported from this device and exported there, for
-    /// [`held`](Self::held).
+    /// Starts to count the bytes of arrays that are imported from this device and exported on it,
+    /// for [`held`](Self::held).
     ///
-    /// From then on every import and export of the process looks up its device, which takes some
-    /// tens of nanoseconds. Imports and exports of this device also walk over their nodes. Before
-    /// the first call of this, nobody pays for the counts. Lengths that only the device has, such
-    /// as those of text, are not counted.
+    /// After the first call, each import and export of the process looks up its device, which takes
+    /// some tens of nanoseconds. Imports and exports of this device also walk over their nodes.
+    /// Before the first call, the counts cost nothing. Lengths that only the device has, such as
+    /// those of text, are not counted.
     pub fn count_exchanges(&self) {
         self.account().count_exchanges();
     }

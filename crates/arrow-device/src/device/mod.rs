@@ -9,6 +9,7 @@ pub(crate) mod account;
 mod allocator;
 mod answers;
 mod arrival;
+mod asking;
 mod awaited;
 mod buffer;
 pub mod deferred;
@@ -31,6 +32,7 @@ mod registry;
 #[cfg(target_os = "linux")]
 mod sealed;
 mod sharing;
+mod staged;
 pub(crate) mod staging;
 mod turns;
 mod unit_reads;

@@ -16,8 +16,8 @@ use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 /// An ordered lane of work on a device: a CUDA stream, an OpenCL command queue, the host's own
 /// program order.
 ///
-/// Cheap to clone. The queue is closed with the last clone, unless it was adopted. Submitted work
-/// still finishes.
+/// Cloning increments a reference count. The queue is closed with the last clone, unless it was
+/// adopted. Work that was submitted before still finishes.
 #[derive(Clone)]
 pub struct Queue(Arc<QueueInner>);
 

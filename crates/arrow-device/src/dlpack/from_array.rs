@@ -283,3 +283,58 @@ impl Tensor {
         (self.base(), self.start())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Buffer, DataType};
+
+    /// Where the elements are, and all that is known of them.
+    fn described(tensor: Tensor) -> String {
+        let place = tensor.on(&Queue::host()).unwrap();
+        let (address, extent) = (place.location().address(), place.extent());
+        drop(place);
+        let mut parts = String::new();
+        let described = tensor.changed(|of| {
+            parts = format!("{} {:?} {:?} {:?}", of.start, of.width, of.dims, of.origin);
+        });
+        let (dtype, padded) = (described.dtype(), described.is_padded());
+        format!("{address:?} {extent:?} {dtype} {padded} {parts}")
+    }
+
+    #[test]
+    fn a_tensor_of_plain_numbers_is_the_one_that_the_plan_makes() {
+        use DataType::{Boolean, Date32, Float16, Float32, Float64, Int8, Int16, Int32, Int64};
+        use DataType::{UInt8, UInt16, UInt32, UInt64};
+        let numbers = [
+            Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float16, Float32, Float64,
+            Boolean, Date32,
+        ];
+        let policies = [CopyPolicy::Never, CopyPolicy::IfNeeded, CopyPolicy::Always];
+        let nulls = [None, Some(Some(0)), Some(Some(1)), Some(None)];
+        let mut compared = 0;
+        for data_type in &numbers {
+            for (len, offset) in [(0, 0), (0, 3), (1, 0), (5, 0), (5, 2)] {
+                for (nulls, policy) in nulls.iter().flat_map(|one| policies.map(|two| (one, two))) {
+                    let values = Buffer::from(vec![1_i64; 8]);
+                    let bitmap = nulls.map(|_| Buffer::from(vec![0b1111_1110_u8]));
+                    let builder = Array::builder(data_type.clone()).offset(offset).len(len);
+                    let builder = builder.buffers([bitmap, Some(values)]);
+                    let array = match nulls.flatten() {
+                        Some(count) if count > len => continue,
+                        Some(count) => builder.null_count(count).finish_ready().unwrap(),
+                        None => builder.finish_ready().unwrap(),
+                    };
+                    let conversion = Conversion::new().copying(policy);
+                    let Some(plain) = array.plain(&conversion) else { continue };
+                    let (planned, validity) = array.convert(&conversion, false).unwrap();
+                    assert!(validity.is_none());
+                    let case = format!("{data_type}, {offset}+{len}, {nulls:?}, {policy:?}");
+                    assert_eq!(described(plain), described(planned), "{case}");
+                    compared += 1;
+                }
+            }
+        }
+        assert!(compared > 100, "{compared}");
+    }
+}

@@ -27,7 +27,7 @@
 //! let handed_over: Managed<DLManagedTensorVersioned> =
 //!     made.export(Order::Host, CopyPolicy::Never)?;
 //!
-//! // The consumer. All that the struct says is checked; what cannot be is an error, and deleted.
+//! // The consumer. All that the struct says is checked. A wrong struct is deleted, and an error.
 //! let tensor = unsafe { Tensor::import(handed_over.into_raw(), Order::Host) }?;
 //! assert_eq!((tensor.shape(), tensor.dtype()), (&[2, 3][..], Dtype::INT64));
 //! let rows = tensor.to_array(&Conversion::new())?;
@@ -77,7 +77,7 @@
 //!
 //! # What other libraries do
 //!
-//! | they | so here |
+//! | what others do | what this library does |
 //! |---|---|
 //! | torch gives dimensions of one element any stride | such a stride is ignored |
 //! | jax, TensorFlow and MLX take and give the older form only | both forms are imported; [`Tensor::export_for`] gives the older one to those who do not ask for more, with a copy of read-only memory |

@@ -360,7 +360,7 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// A tensor, for work on one queue. The view tells where the elements are.
+/// A tensor as work on one queue uses it: the view tells where the elements are.
 ///
 /// Dropping the view declares that all work that uses the place has been submitted, as with
 /// [`View`].

@@ -69,3 +69,10 @@ pub(crate) struct ChildNumbers {
     /// Whether nothing is below any of the children.
     pub(crate) are_leaves: bool,
 }
+
+impl ChildNumbers {
+    /// The numbers of the children. The dictionary comes last.
+    pub(crate) fn all(self) -> Range<u32> {
+        self.first..self.first + self.count
+    }
+}

@@ -35,7 +35,7 @@ impl Packed {
             let Ok(field) = source.field(check, record, &nodes) else {
                 unreachable!("an imported schema is checked")
             };
-            nodes.push(SchemaNode::checked(field, record.parent, check));
+            nodes.push(SchemaNode::new(field, record.parent));
         }
         nodes.reverse();
         nodes.into()

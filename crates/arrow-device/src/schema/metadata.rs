@@ -76,7 +76,8 @@ impl Metadata {
         Self::decode_shared(&encoded.into(), 0).map(|(metadata, _)| metadata)
     }
 
-    /// Reads the encoding at the beginning of `bytes`. Returns how many bytes it takes, too.
+    /// Reads the encoding of the C interface at the beginning of `bytes`. Returns the metadata, and
+    /// how many bytes its encoding takes.
     pub fn decode(bytes: &[u8]) -> Result<(Self, usize)> {
         let len = encoded_len(|at| length_at(bytes, at))?;
         let encoded = bytes.get(..len).ok_or_else(|| ends_early(bytes.len()))?;

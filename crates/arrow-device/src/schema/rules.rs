@@ -6,7 +6,7 @@
 use super::check::{Check, Nullability};
 use super::node::SchemaNode;
 use super::{BufferKind, DataType, Layout};
-use crate::numbered::numbered;
+use crate::numbered::all_numbered;
 
 /// What the C struct of a node has to keep to because of its type. Nodes of one type usually share
 /// a rule, so that the checks of a wide table stay small.
@@ -126,18 +126,31 @@ impl Check {
             rules.push(rule);
             rules.len() as u32 - 1
         };
-        let has_nothing_below =
-            |number: u32| numbered(nodes.get(number as usize)).below().is_empty();
-        let check = |node: &SchemaNode| Self {
-            rule: number_of(Rule::new(node.field.data_type(), &node.layout)),
-            first_child: node.below().start,
-            children: node.children().len() as u32,
-            nulls: Nullability::of(node.field.data_type(), &node.layout),
-            has_dictionary: node.dictionary().is_some(),
-            is_leaf: node.below().is_empty(),
-            has_only_leaves: node.below().all(has_nothing_below),
+        let mut next = 1;
+        let check = |node: &SchemaNode| {
+            let data_type = node.field.data_type();
+            let has_dictionary = data_type.dictionary_values().is_some();
+            let check = Self {
+                rule: number_of(Rule::new(data_type, &node.layout)),
+                first_child: next,
+                children: data_type.children().count() as u32,
+                has_dictionary,
+                ..Self::leaf(Nullability::of(data_type, &node.layout))
+            };
+            next = check.below().all().end;
+            Self { is_leaf: check.below().all().is_empty(), ..check }
         };
-        (nodes.iter().map(check).collect(), rules)
+        let mut checks: Vec<Self> = nodes.iter().map(check).collect();
+        // The children of a node come behind the node.
+        let (mut rest, mut passed) = (&mut *checks, 0);
+        while let Some((check, behind)) = rest.split_first_mut() {
+            passed += 1;
+            let below = check.below().all();
+            let below = below.start as usize - passed..below.end as usize - passed;
+            check.has_only_leaves = all_numbered(behind, below).iter().all(|child| child.is_leaf);
+            rest = behind;
+        }
+        (checks, rules)
     }
 }
 

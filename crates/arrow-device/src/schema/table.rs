@@ -91,21 +91,10 @@ impl Schema {
         while let Some(node) = nodes.get(number) {
             let field = node.field.clone();
             let below = field.data_type().children().chain(field.data_type().dictionary_values());
-            let first_child = nodes.len();
             nodes.extend(below.map(|child| SchemaNode::new(child.clone(), number as u32)));
             if nodes.len() > MAX_NODES {
                 let message = format!("a schema has more than {MAX_NODES} fields");
                 return Err(Error::new(ErrorKind::LimitExceeded, message));
-            }
-            let has_dictionary = field.data_type().dictionary_values().is_some();
-            let children = (nodes.len() - first_child) as u32;
-            if let Some(node) = nodes.get_mut(number) {
-                *node = SchemaNode {
-                    first_child: first_child as u32,
-                    children,
-                    has_dictionary,
-                    ..SchemaNode::new(field, node.parent)
-                };
             }
             number += 1;
             if number == level_end && nodes.len() > level_end {
@@ -239,11 +228,11 @@ impl Schema {
     pub(crate) fn steps_between(&self, top: u32, mut node: u32) -> Vec<Step> {
         let mut steps = Vec::new();
         while node > top {
-            let parent = self.node(self.node(node).parent);
-            let is_dictionary = parent.dictionary() == Some(node);
-            let child = node.saturating_sub(parent.first_child) as usize;
+            let parent = self.node(node).parent;
+            let is_dictionary = self.dictionary(parent) == Some(node);
+            let child = node.saturating_sub(self.below(parent).first) as usize;
             steps.push(if is_dictionary { Step::Dictionary } else { Step::Child(child) });
-            node = self.node(node).parent;
+            node = parent;
         }
         steps.reverse();
         steps

@@ -67,8 +67,8 @@ use crate::{Array, Batch, DeviceType, Error, ErrorKind, Result};
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
 ///
-/// A stream that was exported and imported again reads from the stream that it was before. At most
-/// 128 streams may read from one another. Beyond that the answer is an error of the kind
+/// A stream that is exported and then imported again reads from the exported stream. At most 128
+/// streams may read from one another. Beyond that the answer is an error of the kind
 /// [`LimitExceeded`](ErrorKind::LimitExceeded).
 pub struct ArrayStream {
     schema: Schema,
@@ -193,7 +193,7 @@ impl ArrayStream {
         Self { schema, device_type, source, is_at_end: false, fitting: None }
     }
 
-    /// The schema of every array. Known from the start.
+    /// The schema of every array, which is known before the first array.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }

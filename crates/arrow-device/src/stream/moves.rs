@@ -55,7 +55,7 @@ impl ArrayStream {
     /// use arrow_device::{Array, ArrayStream, DataType, Queue};
     ///
     /// let numbers = (0..3_i64).map(|number| Array::from_values(DataType::Int64, [Some(number)]));
-    /// // On a GPU the queue is another.
+    /// // For a copy to a GPU, name a queue of the GPU.
     /// let there = ArrayStream::from_first(numbers)?.copy_to(&Queue::host()).prefetch(2);
     /// assert_eq!(there.to_host().count(), 3);
     /// # Ok::<(), arrow_device::Error>(())

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use arrow_device_testkit::peers;
 use arrow_device_testkit::required::skip;
 
 /// What a parameter is to the calling convention.
@@ -62,13 +63,8 @@ fn the_functions_in_rust_are_those_of_the_lists() {
 
 /// The folders with a `cuda.h`.
 fn cuda_headers() -> Vec<PathBuf> {
-    let peers = std::env::var_os("ARROW_DEVICE_PEERS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"),
-        PathBuf::from,
-    );
-    let Ok(pythons) = fs::read_dir(peers.join("venv/lib")) else { return Vec::new() };
-    let packages = pythons.flatten().map(|python| python.path().join("site-packages/nvidia"));
-    let places = packages.flat_map(|nvidia| {
+    let places = peers::packages().into_iter().flat_map(|packages| {
+        let nvidia = packages.join("nvidia");
         ["cuda_runtime", "cu13"].map(|package| nvidia.join(package).join("include"))
     });
     places.filter(|place| place.join("cuda.h").exists()).collect()

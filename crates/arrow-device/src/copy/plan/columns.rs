@@ -166,3 +166,123 @@ fn buffers_behind_bitmap<const COUNT: usize>(node: &ArrayNode) -> Option<[Raw<Me
     let are_there = buffers.iter().all(|buffer| !buffer.is_null());
     are_there.then(|| buffers.map(|buffer| Raw::from_ptr(buffer.cast_mut())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::cut::Note;
+    use super::super::walk::{Terms, Walked, walk};
+    use super::*;
+    use crate::{Array, Batch, Buffer, DataType, Result};
+
+    /// Numbers without an order, the same in each run.
+    struct Choices(u64);
+
+    impl Choices {
+        fn below(&mut self, bound: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (self.0 >> 33) % bound
+        }
+    }
+
+    fn walked(array: &Array) -> Result<Walked> {
+        let source = &CopySource::Host;
+        let (trims, is_direct, unit, alignment) = (true, false, 1, 64);
+        let terms = Terms { array, source, trims, is_direct, unit, alignment, sizes: &[] };
+        // SAFETY: W1: the host reads the array, whose memory is host memory and ready.
+        unsafe { walk(terms) }
+    }
+
+    /// What travels of a node and what was cut off, in words.
+    fn settled(walked: &Walked, node: usize) -> String {
+        let item = &walked.items[node];
+        let slots = item.first_slot as usize..(item.first_slot + item.n_buffers) as usize;
+        let pieces = walked.slots[slots].iter().map(|slot| {
+            let piece = walked.pieces.list().get(*slot as usize);
+            piece.map(|piece| (piece.from, piece.len, &piece.change))
+        });
+        let Window { offset, length, null_count } = item.window;
+        let notes = walked.notes.iter().filter(|note| note.node() as usize == node);
+        let (pieces, cuts): (Vec<_>, Vec<_>) = (pieces.collect(), notes.map(Note::cut).collect());
+        format!("{offset}+{length}, {null_count} nulls, {pieces:?}, {cuts:?}")
+    }
+
+    /// A column of some type, with or without a bitmap. Every 16th column of texts has an offset
+    /// that runs backwards or leads outside.
+    fn column(choices: &mut Choices, rows: usize) -> Array {
+        let offset = choices.below(3) as usize;
+        let count = offset + rows;
+        let texts = |choices: &mut Choices| {
+            let mut end = choices.below(3);
+            let mut offsets = vec![end];
+            for _ in 0..count {
+                end += choices.below(4);
+                offsets.push(end);
+            }
+            if choices.below(16) == 0 {
+                let wrong = [u64::from(u32::MAX >> 2), 0][choices.below(2) as usize];
+                offsets[choices.below(count as u64) as usize + 1] = wrong;
+            }
+            let bytes = Buffer::from(vec![b'x'; end as usize + 1]);
+            (offsets, bytes)
+        };
+        let numbers = || Buffer::from(vec![7_i64; 2 * count]);
+        let (data_type, mut buffers) = match choices.below(7) {
+            0 => (DataType::Int8, vec![Some(numbers())]),
+            1 => (DataType::Float64, vec![Some(numbers())]),
+            2 => (DataType::FixedSizeBinary(3), vec![Some(numbers())]),
+            3 => (DataType::Decimal128 { precision: 9, scale: 2 }, vec![Some(numbers())]),
+            4 => (DataType::Boolean, vec![Some(numbers())]),
+            5 => {
+                let (offsets, bytes) = texts(choices);
+                let offsets: Vec<i32> = offsets.into_iter().map(|end| end as i32).collect();
+                (DataType::Utf8, vec![Some(offsets.into()), Some(bytes)])
+            }
+            _ => {
+                let (offsets, bytes) = texts(choices);
+                let offsets: Vec<i64> = offsets.into_iter().map(|end| end as i64).collect();
+                (DataType::LargeBinary, vec![Some(offsets.into()), Some(bytes)])
+            }
+        };
+        let bitmap = Buffer::from(vec![u8::MAX; count.div_ceil(8)]);
+        let null_count = if choices.below(4) == 0 { Some(choices.below(2) as usize) } else { None };
+        buffers.insert(0, null_count.map(|_| bitmap));
+        let builder = Array::builder(data_type).offset(offset).len(rows).buffers(buffers);
+        match null_count {
+            Some(count) => builder.null_count(count).finish_ready().unwrap(),
+            None => builder.finish_ready().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_column_of_a_batch_is_settled_as_it_is_alone() {
+        let mut choices = Choices(1);
+        let (mut same, mut wrong) = (0, 0);
+        for _ in 0..if cfg!(miri) { 20 } else { 3000 } {
+            let rows = 1 + choices.below(20) as usize;
+            let columns = [(); 3].map(|()| column(&mut choices, rows));
+            let first = choices.below(rows as u64) as usize;
+            let length = 1 + choices.below((rows - first) as u64) as usize;
+            let named = ["a", "b", "c"].into_iter().zip(columns.clone());
+            let batch = Batch::from_columns(named).unwrap().slice(first, length).unwrap();
+            // A root is never settled by the fast path.
+            let alone = columns.map(|column| walked(&column.slice(first, length).unwrap()));
+            let Ok(together) = walked(batch.as_array()) else {
+                assert!(alone.iter().any(Result::is_err), "{first}+{length} of {batch:?}");
+                wrong += 1;
+                continue;
+            };
+            let mut learned = (0, 0);
+            for (index, alone) in alone.into_iter().enumerate() {
+                let alone = alone.unwrap_or_else(|error| panic!("column {index}: {error}"));
+                let (found, expected) = (settled(&together, index + 1), settled(&alone, 0));
+                assert_eq!(found, expected, "column {index}, {first}+{length} of {batch:?}");
+                learned.0 += alone.learned.reads;
+                learned.1 += alone.learned.bytes;
+                same += 1;
+            }
+            assert_eq!((together.learned.reads, together.learned.bytes), learned);
+        }
+        let least = if cfg!(miri) { (0, 0) } else { (1000, 10) };
+        assert!(same >= least.0 && wrong >= least.1, "{same} are the same, {wrong} are wrong");
+    }
+}

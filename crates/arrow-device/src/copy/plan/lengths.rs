@@ -300,6 +300,6 @@ fn bits_of_one(schema: &Schema, number: u32) -> u64 {
     if each == 0 {
         return own;
     }
-    let below: u64 = node.children().map(|child| bits_of_one(schema, child)).sum();
+    let below: u64 = schema.children(number).map(|child| bits_of_one(schema, child)).sum();
     own.saturating_add(below.saturating_mul(each))
 }

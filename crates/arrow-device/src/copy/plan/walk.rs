@@ -35,7 +35,6 @@ use super::piece::{Change, ZEROS};
 use crate::array::{ArrayNode, Storage, Tree, Window};
 use crate::copy::source::{CopySource, Span};
 use crate::device::driver::{Raw, Spot};
-use crate::ffi::node::ChildNumbers;
 use crate::numbered::{all_numbered, numbered};
 use crate::schema::{self, Schema};
 use crate::{Array, BufferKind, DataType, Error, ErrorKind, Result, UnionMode};
@@ -211,8 +210,8 @@ impl<'a> Walk<'a> {
                 // result.
                 let mut next = 0;
                 while let Some(above) = items.get(next) {
-                    let ChildNumbers { first, count, .. } = tree.schema.below(above.source);
-                    items.extend((first..first + count).map(item));
+                    let below = tree.schema.below(above.source);
+                    items.extend(below.all().map(item));
                     next += 1;
                 }
             }
@@ -303,7 +302,8 @@ impl<'a> Walk<'a> {
                 unsafe { self.set_children(number, each.into()) }
             }
             DataType::Dictionary { .. } => {
-                below.dictionary().map_or(Ok(()), |values| self.set_whole(values as usize))
+                let values = self.schema.dictionary(number as u32);
+                values.map_or(Ok(()), |values| self.set_whole(values as usize))
             }
             DataType::List(_) | DataType::LargeList(_) | DataType::Map { .. }
                 if !self.terms.trims =>
@@ -416,7 +416,7 @@ impl<'a> Walk<'a> {
 
     /// The numbers of the children.
     pub(in crate::copy) fn children(&self, number: usize) -> Range<usize> {
-        let children = self.kind(number).children();
+        let children = self.schema.children(number as u32);
         children.start as usize..children.end as usize
     }
 
@@ -527,13 +527,11 @@ impl<'a> Walk<'a> {
     /// Settles what is below a node without elements: nothing is referred to. A buffer of offsets
     /// keeps one offset. The format needs none without elements, but shipped consumers refuse that.
     fn nothing_below(&mut self, number: usize) -> Result<()> {
-        let node = self.kind(number);
-        let below = node.below();
-        if node.layout.buffers().get(1).is_some_and(|kind| kind.has_one_more()) {
+        if self.kind(number).layout.buffers().get(1).is_some_and(|kind| kind.has_one_more()) {
             let nowhere = Spot { base: Raw::NULL, offset: 0 };
             self.add(number, 1, Span { spot: nowhere, len: ZEROS.len() as u64 }, Change::Zeros);
         }
-        for child in below {
+        for child in self.schema.below(number as u32).all() {
             match self.terms.trims {
                 true => self.set_live(child as usize, 0..0)?,
                 false => self.set_whole(child as usize)?,

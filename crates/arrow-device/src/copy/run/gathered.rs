@@ -10,13 +10,13 @@
 
 use super::staged::{self, ChunkMemory};
 use super::target::Target;
-use crate::copy::plan::Plan;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
 use crate::copy::plan::piece::Piece;
+use crate::copy::plan::transfer::Transfer;
 use crate::copy::plan::walk::Walked;
 use crate::copy::route::Pace;
-use crate::copy::source::{CopySource, Span, copy_bytes, host_len};
-use crate::copy::step::{self, no_way};
+use crate::copy::source::{CopySource, Span, copy_bytes};
+use crate::copy::step;
 use crate::device::driver::Spot;
 use crate::{Event, Result};
 
@@ -26,41 +26,33 @@ pub(in crate::copy) const SMALLEST: u64 = 64 << 10;
 
 /// Copies all pieces and returns the event behind them. When this returns, the source was read, but
 /// the last chunks may still be on their way to the device.
-pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
+pub(in crate::copy) fn run(
+    transfer: &Transfer,
+    walked: &Walked,
+    target: &Target,
+) -> Result<Option<Event>> {
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    let chunk = plan.gathered_chunk();
-    let mut memory = ChunkMemory::new(plan.queue.device(), chunk, total, SMALLEST);
-    if plan.pace == Pace::Started {
+    let chunk = transfer.gathered_chunk();
+    let mut memory = ChunkMemory::new(transfer.queue.device(), chunk, total, SMALLEST);
+    if transfer.pace == Pace::Started {
         memory = memory.without_bound();
     }
     for (start, end) in chunks(total, chunk) {
         let mut block = memory.next()?;
         let parts = parts(pieces, start, end);
-        gather(&plan.source, &parts, staged::bytes_of(&mut block, end - start))?;
-        memory.send(staged::write(plan, &parts, (start, end), target, block)?);
+        gather(&transfer.source, &parts, staged::bytes_of(&mut block, end - start))?;
+        memory.send(staged::write(transfer, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
 }
 
-/// Fills a chunk, and overwrites bytes of an earlier copy between the parts.
+/// Fills a chunk with the bytes of its parts.
 pub(in crate::copy) fn gather(
     source: &CopySource,
     parts: &[ChunkPart<'_>],
     bytes: &mut [u8],
 ) -> Result<()> {
-    let mut end = 0;
-    for part in parts {
-        let (start, len) = (host_len(part.to), host_len(part.len));
-        if let Some(gap) = bytes.get_mut(end..start) {
-            gap.fill(0);
-        }
-        end = start + len;
-        fill(source, part.piece, part.at, bytes.get_mut(start..end).ok_or_else(no_way)?)?;
-    }
-    if let Some(gap) = bytes.get_mut(end..) {
-        gap.fill(0);
-    }
-    Ok(())
+    staged::fill_chunk(parts, bytes, |part, own| fill(source, part.piece, part.at, own))
 }
 
 /// Fills `to` with bytes of a piece, from `at` on.

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use super::target::{Target, Unallocated};
 use crate::clock::Instant;
-use crate::copy::plan::Plan;
+use crate::copy::plan::transfer::Transfer;
 use crate::copy::plan::walk::Walked;
 use crate::copy::step;
 use crate::device::MemoryOnReturn;
@@ -39,15 +39,15 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// help, as long as an allocation would. `next_poll` makes a future that completes at the next
 /// poll.
 pub(super) async fn allocated<P: Future<Output = Result<()>>>(
-    plan: &mut Plan,
+    transfer: &mut Transfer,
     walked: &Walked,
     next_poll: impl Fn() -> P,
 ) -> Result<Target> {
-    let (queue, len) = (plan.queue.clone(), walked.pieces.total());
+    let (queue, len) = (transfer.queue.clone(), walked.pieces.total());
     let mut wait: Option<MemoryWait> = None;
     let mut had_hope = false;
     loop {
-        let Unallocated { error, taken } = match plan.allocate_at_once(walked) {
+        let Unallocated { error, taken } = match transfer.allocate_at_once(walked) {
             Ok(target) => return Ok(target),
             Err(failed) => failed,
         };

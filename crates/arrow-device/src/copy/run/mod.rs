@@ -25,8 +25,9 @@ mod target;
 use self::target::{Target, Unallocated};
 use super::plan::chunks::{ChunkPart, chunks, parts};
 use super::plan::piece::{Change, Piece};
+use super::plan::transfer::Transfer;
 use super::plan::walk::Walked;
-use super::plan::{DOWNLOADED_AT_ONCE, Plan};
+use super::plan::{DOWNLOADED_AT_ONCE, Plan, Planned};
 use super::route::{CopyRoute, Pace};
 use super::source::{CopySource, ShownBytes, Span, at_address, copy_bytes, host_address, host_len};
 use super::step::{self, no_way};
@@ -50,8 +51,17 @@ impl Plan {
     /// # Errors
     /// As for [`Array::copy_to`]. Whatever was allocated is freed again, after the queues have
     /// passed what was submitted.
-    pub fn run(mut self) -> Result<Array> {
-        let Some(walked) = self.walked.take() else { return Ok(self.array) };
+    pub fn run(self) -> Result<Array> {
+        match self.0 {
+            Planned::Shared(array, _) => Ok(array),
+            Planned::Moves(transfer, walked) => transfer.run(walked),
+        }
+    }
+}
+
+impl Transfer {
+    /// [`Plan::run`] of a plan that moves something. Nothing is kept when this returns.
+    pub(in crate::copy) fn run(self, walked: Walked) -> Result<Array> {
         let done = self.carry_out(&walked);
         done.map_err(|error| error.on_device_if_none(self.queue.device().id()))
     }
@@ -71,7 +81,7 @@ impl Plan {
             return unsafe { result::build(self, walked, target, ReadyWhen::Now) };
         }
         let readiness = match &self.route {
-            CopyRoute::Shared | CopyRoute::Gather => {
+            CopyRoute::Gather => {
                 // SAFETY: the plan chose this way because the host reads the source and the target
                 // is host memory.
                 unsafe { gather::into_target(&self.source, pieces, &mut target) }?;

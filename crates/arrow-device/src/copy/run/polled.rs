@@ -22,8 +22,9 @@ use crate::copy::options::Options;
 use crate::copy::plan::chunks::{chunks, parts};
 use crate::copy::plan::piece::Piece;
 use crate::copy::plan::stopped::StoppedWalk;
+use crate::copy::plan::transfer::Transfer;
 use crate::copy::plan::walk::{self, KnownSizes, Walked};
-use crate::copy::plan::{DOWNLOADED_AT_ONCE, Plan, named};
+use crate::copy::plan::{DOWNLOADED_AT_ONCE, named};
 use crate::copy::route::{CopyRoute, Pace};
 use crate::copy::source::{CopySource, Span};
 use crate::copy::step::{self, no_way};
@@ -39,9 +40,9 @@ use crate::{Array, Event, Queue, Result};
 pub(in crate::copy) async fn copy(array: Array, queue: Queue, options: Options) -> Result<Array> {
     let (from, to) = (array.device(), queue.device().id());
     let planned = planned(&array, &queue, &options).await;
-    let (plan, walked) = planned.map_err(|error| named(error).on_device_if_none(from))?;
-    let Some(walked) = walked else { return Ok(array) };
-    carried_out(plan, walked).await.map_err(|error| error.on_device_if_none(to))
+    let planned = planned.map_err(|error| named(error).on_device_if_none(from))?;
+    let Some((transfer, walked)) = planned else { return Ok(array) };
+    carried_out(transfer, walked).await.map_err(|error| error.on_device_if_none(to))
 }
 
 /// Completes with the memory in flight when its queue has passed it.
@@ -64,69 +65,68 @@ async fn ordered(array: &Array, queue: &Queue) -> Result<()> {
     awaited::ordered(array, queue).await.map_err(|error| error.at_step(step::ORDER))
 }
 
-/// Makes the plan. The second part says what travels, and is `None` where nothing does.
+/// Makes the plan. `None` where the array is shared, so that nothing moves.
 async fn planned(
     array: &Array,
     queue: &Queue,
     options: &Options,
-) -> Result<(Plan, Option<Walked>)> {
-    let mut plan = Plan::draft(array, queue, options, Pace::Polled)?;
-    if matches!(plan.route, CopyRoute::Shared) {
-        return Ok((plan, None));
-    }
-    if plan.source.is_on_host() {
+) -> Result<Option<(Transfer, Walked)>> {
+    let Some(mut transfer) = Transfer::choose(array, queue, options, Pace::Polled)? else {
+        return Ok(None);
+    };
+    if transfer.source.is_on_host() {
         let is_ready = awaited::ready(array).await;
         is_ready.map_err(|error| error.at_step(step::WAIT_FOR_SOURCE))?;
         // SAFETY: W1: `choose` chose the source for this array, which is ready by now.
-        let walked = unsafe { walk::walk(plan.terms(&[])) }?;
-        return Ok((plan, Some(walked)));
+        let walked = unsafe { walk::walk(transfer.terms(&[])) }?;
+        return Ok(Some((transfer, walked)));
     }
-    let sizes = sizes(&mut plan).await?;
+    let sizes = sizes(&mut transfer).await?;
     // SAFETY: W1: `choose` chose the source for this array, and the host reads nothing of it.
-    let mut walk = unsafe { StoppedWalk::begin(plan.terms(&sizes)) }?;
+    let mut walk = unsafe { StoppedWalk::begin(transfer.terms(&sizes)) }?;
     loop {
         let spans = walk.asks_for();
         if spans.is_empty() {
-            return Ok((plan, Some(walk.end()?)));
+            return Ok(Some((transfer, walk.end()?)));
         }
         // SAFETY: the spans lie inside the buffers of the array (UNS-4, or the builder's check).
-        let bytes = unsafe { read(&mut plan, &spans, step::LEARN) }.await?;
+        let bytes = unsafe { read(&mut transfer, &spans, step::LEARN) }.await?;
         // SAFETY: W1: `choose` chose the source for this array, and the host reads nothing of it;
         // the terms are those of the same plan.
-        walk = unsafe { walk.answer(plan.terms(&sizes), &bytes) }?;
+        walk = unsafe { walk.answer(transfer.terms(&sizes), &bytes) }?;
     }
 }
 
 /// Reads the sizes of data buffers of views that the producer left in its device's memory.
-async fn sizes(plan: &mut Plan) -> Result<Vec<KnownSizes>> {
-    if !plan.array.may_have_sizes_on_device() {
+async fn sizes(transfer: &mut Transfer) -> Result<Vec<KnownSizes>> {
+    if !transfer.array.may_have_sizes_on_device() {
         return Ok(Vec::new());
     }
-    let queue = lane(plan).await?;
-    let found = plan.array.sizes_on_device(&queue)?;
+    let queue = lane(transfer).await?;
+    let found = transfer.array.sizes_on_device(&queue)?;
     let span = |sizes: &SizesOnDevice| Span { spot: sizes.spot, len: 8 * sizes.count as u64 };
     let spans: Vec<Span> = found.iter().map(span).collect();
     if spans.is_empty() {
         return Ok(Vec::new());
     }
     // SAFETY: UNS-3: the buffer of sizes has an `int64` for each variadic buffer.
-    let bytes = unsafe { read(plan, &spans, step::LEARN) }.await?;
+    let bytes = unsafe { read(transfer, &spans, step::LEARN) }.await?;
     let mut rest = bytes.chunks_exact(8);
     let known = |sizes: &SizesOnDevice| {
         let own = rest.by_ref().take(sizes.count).enumerate();
         let size =
-            |(number, bytes)| plan.array.checked_size(number, read_i64(bytes, 0).unwrap_or(-1));
+            |(number, bytes)| transfer.array.checked_size(number, read_i64(bytes, 0).unwrap_or(-1));
         Ok(KnownSizes { source: sizes.node, sizes: own.map(size).collect::<Result<_>>()? })
     };
     found.iter().map(known).collect()
 }
 
 /// The queue that reads the source, ordered behind the data.
-async fn lane(plan: &mut Plan) -> Result<Queue> {
-    let CopySource::Lane(lane) = &mut plan.source else { return Err(no_way()) };
+async fn lane(transfer: &mut Transfer) -> Result<Queue> {
+    let CopySource::Lane(lane) = &mut transfer.source else { return Err(no_way()) };
     let queue = lane.open()?.clone();
-    ordered(&plan.array, &queue).await?;
-    let CopySource::Lane(lane) = &plan.source else { return Err(no_way()) };
+    ordered(&transfer.array, &queue).await?;
+    let CopySource::Lane(lane) = &transfer.source else { return Err(no_way()) };
     // The lane keeps the data from now on. The order was made before.
     lane.queue().cloned()
 }
@@ -135,61 +135,65 @@ async fn lane(plan: &mut Plan) -> Result<Queue> {
 ///
 /// # Safety
 /// The spans lie inside the source.
-async unsafe fn read(plan: &mut Plan, spans: &[Span], step: &'static str) -> Result<Vec<u8>> {
-    lane(plan).await?;
+async unsafe fn read(
+    transfer: &mut Transfer,
+    spans: &[Span],
+    step: &'static str,
+) -> Result<Vec<u8>> {
+    lane(transfer).await?;
     // SAFETY: the spans lie inside the source, as the caller promises, which the plan keeps.
-    let submitted = unsafe { plan.source.submit_read(spans) };
+    let submitted = unsafe { transfer.source.submit_read(spans) };
     let read = submitted.map_err(|error| error.at_step(step))?;
     arrived(read).await.map_err(|error| error.at_step(step))
 }
 
-async fn carried_out(mut plan: Plan, walked: Walked) -> Result<Array> {
+async fn carried_out(mut transfer: Transfer, walked: Walked) -> Result<Array> {
     told!(
-        route = ?plan.route,
+        route = ?transfer.route,
         bytes = walked.pieces.total(),
-        from = %plan.array.device(),
-        to = %plan.queue.device().id(),
+        from = %transfer.array.device(),
+        to = %transfer.queue.device().id(),
         "copy"
     );
-    let mut target = allocated(&mut plan, &walked, awaited::next_poll).await?;
+    let mut target = allocated(&mut transfer, &walked, awaited::next_poll).await?;
     let pieces = walked.pieces.list();
     if pieces.is_empty() {
         // SAFETY: there are no pieces.
-        return unsafe { result::build(&plan, &walked, target, ReadyWhen::Now) };
+        return unsafe { result::build(&transfer, &walked, target, ReadyWhen::Now) };
     }
-    let readiness = match plan.route.clone() {
-        CopyRoute::Shared | CopyRoute::Gather => {
+    let readiness = match transfer.route.clone() {
+        CopyRoute::Gather => {
             // SAFETY: the host reads the source, which is ready; the target is host memory.
-            unsafe { gather::into_target(&plan.source, pieces, &mut target) }?;
+            unsafe { gather::into_target(&transfer.source, pieces, &mut target) }?;
             ReadyWhen::Now
         }
         CopyRoute::ToHost => {
-            target = to_host(&mut plan, pieces, target).await?;
+            target = to_host(&mut transfer, pieces, target).await?;
             ReadyWhen::Now
         }
         CopyRoute::FromHost => {
-            let is_gathered = plan.is_gathered() || may_wait(&plan.queue);
+            let is_gathered = transfer.is_gathered() || may_wait(&transfer.queue);
             let last = match is_gathered {
-                true => gathered_chunks(&mut plan, &walked, &target).await?,
+                true => gathered_chunks(&mut transfer, &walked, &target).await?,
                 false => {
-                    plan.upload(&walked, &target)?;
+                    transfer.upload(&walked, &target)?;
                     None
                 }
             };
-            finished(&plan.queue, last).await?
+            finished(&transfer.queue, last).await?
         }
         route @ (CopyRoute::Within | CopyRoute::Peer(_)) => {
-            directly(&mut plan, &route, pieces, &target).await?;
-            finished(&plan.queue, None).await?
+            directly(&mut transfer, &route, pieces, &target).await?;
+            finished(&transfer.queue, None).await?
         }
         CopyRoute::Staged => {
-            let last = staged_chunks(&mut plan, &walked, &target).await?;
-            finished(&plan.queue, last).await?
+            let last = staged_chunks(&mut transfer, &walked, &target).await?;
+            finished(&transfer.queue, last).await?
         }
     };
     // SAFETY: each way above wrote or submitted all pieces, and gave the event behind them, or what
     // was submitted has passed.
-    unsafe { result::build(&plan, &walked, target, readiness) }
+    unsafe { result::build(&transfer, &walked, target, readiness) }
 }
 
 /// When the result is ready. Called after all work was submitted. `last` is an event behind all
@@ -207,11 +211,11 @@ async fn finished(queue: &Queue, last: Option<Event>) -> Result<ReadyWhen> {
     Ok(ReadyWhen::After(Pending::Event(last)))
 }
 
-async fn to_host(plan: &mut Plan, pieces: &[Piece], mut target: Target) -> Result<Target> {
-    let queue = lane(plan).await?;
+async fn to_host(transfer: &mut Transfer, pieces: &[Piece], mut target: Target) -> Result<Target> {
+    let queue = lane(transfer).await?;
     let total = pieces.last().map_or(0, Piece::end);
     let at_once = match may_wait(&queue) {
-        true => plan.options.chunk,
+        true => transfer.options.chunk,
         false => DOWNLOADED_AT_ONCE,
     };
     for stretch in chunks(total, at_once) {
@@ -226,29 +230,29 @@ async fn to_host(plan: &mut Plan, pieces: &[Piece], mut target: Target) -> Resul
 }
 
 async fn directly(
-    plan: &mut Plan,
+    transfer: &mut Transfer,
     route: &CopyRoute,
     pieces: &[Piece],
     target: &Target,
 ) -> Result<()> {
-    let spans = plan.detour_spans(pieces);
+    let spans = transfer.detour_spans(pieces);
     let fetched = match spans.is_empty() {
         true => Vec::new(),
         // SAFETY: checked when the copy was planned: the spans are those of pieces of the source.
-        false => unsafe { read(plan, &spans, step::FETCH) }.await?,
+        false => unsafe { read(transfer, &spans, step::FETCH) }.await?,
     };
-    let (array, queue) = (plan.array.clone(), plan.queue.clone());
+    let (array, queue) = (transfer.array.clone(), transfer.queue.clone());
     ordered(&array, &queue).await?;
     match route {
         CopyRoute::Peer(peer) => {
             // Keeps the source until the queue has passed the copy.
             let view = array.on(&queue).map_err(|error| error.at_step(step::ORDER))?;
             let route = driver::Route::FromPeer(&**peer.driver());
-            let submitted = plan.directly_with(fetched, pieces, target, route);
+            let submitted = transfer.directly_with(fetched, pieces, target, route);
             drop(view);
             submitted
         }
-        _ => plan.directly_with(fetched, pieces, target, driver::Route::Within),
+        _ => transfer.directly_with(fetched, pieces, target, driver::Route::Within),
     }
 }
 
@@ -284,27 +288,31 @@ async fn next_block(memory: &mut ChunkMemory<'_>) -> Result<StagingBlock> {
 
 /// [`gathered::run`], polled.
 async fn gathered_chunks(
-    plan: &mut Plan,
+    transfer: &mut Transfer,
     walked: &Walked,
     target: &Target,
 ) -> Result<Option<Event>> {
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    let (queue, chunk) = (plan.queue.clone(), plan.gathered_chunk());
+    let (queue, chunk) = (transfer.queue.clone(), transfer.gathered_chunk());
     let mut memory = ChunkMemory::new(queue.device(), chunk, total, gathered::SMALLEST);
     for (start, end) in chunks(total, chunk) {
         let mut block = next_block(&mut memory).await?;
         let parts = parts(pieces, start, end);
-        gathered::gather(&plan.source, &parts, staged::bytes_of(&mut block, end - start))?;
-        memory.send(staged::write(plan, &parts, (start, end), target, block)?);
+        gathered::gather(&transfer.source, &parts, staged::bytes_of(&mut block, end - start))?;
+        memory.send(staged::write(transfer, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
 }
 
 /// [`staged::run`], polled.
-async fn staged_chunks(plan: &mut Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
-    let from = lane(plan).await?;
+async fn staged_chunks(
+    transfer: &mut Transfer,
+    walked: &Walked,
+    target: &Target,
+) -> Result<Option<Event>> {
+    let from = lane(transfer).await?;
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    let (queue, chunk) = (plan.queue.clone(), plan.options.chunk);
+    let (queue, chunk) = (transfer.queue.clone(), transfer.options.chunk);
     let mut memory = ChunkMemory::new(queue.device(), chunk, total, staged::SMALLEST);
     for (start, end) in chunks(total, chunk) {
         let block = next_block(&mut memory).await?;
@@ -317,8 +325,8 @@ async fn staged_chunks(plan: &mut Plan, walked: &Walked, target: &Target) -> Res
         let on_its_way = unsafe { OnItsWay::submit(&from, block, regions, reads_to) };
         let on_its_way = on_its_way.map_err(|error| error.at_step(step::READ))?;
         let mut block = arrived(on_its_way).await.map_err(|error| error.at_step(step::READ))?;
-        staged::change(&parts, staged::bytes_of(&mut block, end - start));
-        memory.send(staged::write(plan, &parts, (start, end), target, block)?);
+        staged::change(&parts, staged::bytes_of(&mut block, end - start))?;
+        memory.send(staged::write(transfer, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
 }

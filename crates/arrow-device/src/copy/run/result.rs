@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::target::{PackedParts, Target};
 use crate::array::{ArrayNode, Below, BufferPointer, Built, Nodes, ReadyWhen, Tables, Tree};
-use crate::copy::plan::Plan;
+use crate::copy::plan::transfer::Transfer;
 use crate::copy::plan::walk::{Item, Walked};
 use crate::copy::step;
 use crate::device::BytesOwner;
@@ -19,7 +19,7 @@ use crate::{Array, Buffer, Error, Extent, Result};
 /// # Safety
 /// All pieces are in the target when the readiness says so.
 pub(in crate::copy) unsafe fn build(
-    plan: &Plan,
+    transfer: &Transfer,
     walked: &Walked,
     target: Target,
     readiness: ReadyWhen,
@@ -29,19 +29,19 @@ pub(in crate::copy) unsafe fn build(
         // SAFETY: all pieces are written by the time that the array is ready, as the caller
         // promises.
         true => unsafe { target.into_parts(pieces) }
-            .and_then(|parts| one_tree(plan, walked, parts, readiness)),
+            .and_then(|parts| one_tree(transfer, walked, parts, readiness)),
         false => {
             // SAFETY: all pieces are written by the time that the array is ready, as the caller
             // promises.
             let buffers = unsafe { target.into_buffers(pieces) };
-            tree_of_trees(plan, walked, &buffers, &readiness)
+            tree_of_trees(transfer, walked, &buffers, &readiness)
         }
     };
     built.map_err(|error: Error| error.at_step(step::BUILD))
 }
 
 fn one_tree(
-    plan: &Plan,
+    transfer: &Transfer,
     walked: &Walked,
     parts: Option<PackedParts>,
     readiness: ReadyWhen,
@@ -83,27 +83,27 @@ fn one_tree(
         came_without_event: false,
         tables,
     };
-    let device = plan.queue.device().id();
+    let device = transfer.queue.device().id();
     let tree = Tree::built(walked.schema.clone(), device, readiness, built);
     Ok(Array::from_tree(Shared::new(tree)?))
 }
 
 /// Every node as an array of its own, children before their parents.
 fn tree_of_trees(
-    plan: &Plan,
+    transfer: &Transfer,
     walked: &Walked,
     buffers: &[Buffer],
     readiness: &ReadyWhen,
 ) -> Result<Array> {
-    let device = plan.queue.device().id();
+    let device = transfer.queue.device().id();
     let event = readiness.pending().iter().find_map(crate::array::Pending::event).cloned();
     let mut done: Vec<Option<Array>> = vec![None; walked.items.len()];
     for (number, item) in walked.items.iter().enumerate().rev() {
         let node = walked.schema.node(number as u32);
         // The arrays below were built before. Each has one parent.
         let mut take = |below: u32| numbered(done.get_mut(below as usize).and_then(Option::take));
-        let children: Vec<Array> = node.children().map(&mut take).collect();
-        let dictionary = node.dictionary().map(take);
+        let children: Vec<Array> = walked.schema.children(number as u32).map(&mut take).collect();
+        let dictionary = walked.schema.dictionary(number as u32).map(take);
         let variadic = usize::from(node.layout.is_variadic());
         let slots = all_numbered(&walked.slots, slots_of(walked, number));
         let own = slots.iter().take(slots.len().saturating_sub(variadic));

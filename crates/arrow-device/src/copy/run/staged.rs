@@ -14,9 +14,10 @@
 
 use super::in_flight::InFlight;
 use super::target::Target;
+use crate::copy::plan::CHUNKS_IN_FLIGHT;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
+use crate::copy::plan::transfer::Transfer;
 use crate::copy::plan::walk::Walked;
-use crate::copy::plan::{CHUNKS_IN_FLIGHT, Plan};
 use crate::copy::source::{CopySource, at_address, host_len};
 use crate::copy::step::{self, no_way};
 use crate::device::driver::{Region, Route, Spot};
@@ -30,8 +31,8 @@ pub(in crate::copy) const SMALLEST: u64 = 4096;
 pub(in crate::copy) type SentChunk = InFlight<StagingBlock>;
 
 /// The host memory for the chunks of one copy, which is used in turn.
-pub(in crate::copy) struct ChunkMemory<'plan> {
-    device: &'plan Device,
+pub(in crate::copy) struct ChunkMemory<'transfer> {
+    device: &'transfer Device,
     /// How many bytes a chunk has at most.
     room: u64,
     /// The chunks that are on their way, oldest first.
@@ -40,11 +41,11 @@ pub(in crate::copy) struct ChunkMemory<'plan> {
     is_bounded: bool,
 }
 
-impl<'plan> ChunkMemory<'plan> {
+impl<'transfer> ChunkMemory<'transfer> {
     /// Memory for the chunks of a copy of `total` bytes to the device. The size of a chunk is
     /// rounded up and at least `smallest`, so that copies of similar sizes reuse the same memory.
     pub(in crate::copy) fn new(
-        device: &'plan Device,
+        device: &'transfer Device,
         chunk: u64,
         total: u64,
         smallest: u64,
@@ -121,17 +122,21 @@ impl<'plan> ChunkMemory<'plan> {
 
 /// Copies all pieces, and returns the event behind the last chunk. The last chunks may still be on
 /// their way to the destination when this returns.
-pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
-    let CopySource::Lane(lane) = &plan.source else { return Err(no_way()) };
-    let (from, to) = (lane.queue()?, &plan.queue);
+pub(in crate::copy) fn run(
+    transfer: &Transfer,
+    walked: &Walked,
+    target: &Target,
+) -> Result<Option<Event>> {
+    let CopySource::Lane(lane) = &transfer.source else { return Err(no_way()) };
+    let (from, to) = (lane.queue()?, &transfer.queue);
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    let mut memory = ChunkMemory::new(to.device(), plan.options.chunk, total, SMALLEST);
-    for (start, end) in chunks(total, plan.options.chunk) {
+    let mut memory = ChunkMemory::new(to.device(), transfer.options.chunk, total, SMALLEST);
+    for (start, end) in chunks(total, transfer.options.chunk) {
         let block = memory.next()?;
         let parts = parts(pieces, start, end);
         let mut block = read(from, &parts, block)?;
-        change(&parts, bytes_of(&mut block, end - start));
-        memory.send(write(plan, &parts, (start, end), target, block)?);
+        change(&parts, bytes_of(&mut block, end - start))?;
+        memory.send(write(transfer, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
 }
@@ -173,8 +178,21 @@ pub(in crate::copy) fn bytes_of(block: &mut StagingBlock, len: u64) -> &mut [u8]
     unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(len)) }
 }
 
-/// Completes the pieces, and overwrites bytes of an earlier copy between the parts.
-pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
+/// Completes the pieces of a chunk.
+pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) -> Result<()> {
+    fill_chunk(parts, bytes, |part, own| {
+        part.piece.change.apply(own, part.at);
+        Ok(())
+    })
+}
+
+/// Calls `fill` with each part of a chunk and the bytes of the part. Clears the gaps between the
+/// parts, where bytes of an earlier copy may be.
+pub(in crate::copy) fn fill_chunk(
+    parts: &[ChunkPart<'_>],
+    bytes: &mut [u8],
+    fill: impl Fn(&ChunkPart<'_>, &mut [u8]) -> Result<()>,
+) -> Result<()> {
     let mut end = 0;
     for part in parts {
         let (start, len) = (host_len(part.to), host_len(part.len));
@@ -182,18 +200,17 @@ pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
             gap.fill(0);
         }
         end = start + len;
-        if let Some(own) = bytes.get_mut(start..end) {
-            part.piece.change.apply(own, part.at);
-        }
+        fill(part, bytes.get_mut(start..end).ok_or_else(no_way)?)?;
     }
     if let Some(gap) = bytes.get_mut(end..) {
         gap.fill(0);
     }
+    Ok(())
 }
 
 /// Submits a chunk to the destination.
 pub(in crate::copy) fn write(
-    plan: &Plan,
+    transfer: &Transfer,
     parts: &[ChunkPart<'_>],
     (start, end): (u64, u64),
     target: &Target,
@@ -211,6 +228,6 @@ pub(in crate::copy) fn write(
     }
     // SAFETY: the block holds the chunk and is kept until the queue has passed, below; the target
     // was allocated for these pieces, on this queue.
-    let submitted = unsafe { plan.submit(Route::FromHost, &regions) };
-    InFlight::behind(&plan.queue, block, submitted).map_err(|error| error.at_step(step::WRITE))
+    let submitted = unsafe { transfer.submit(Route::FromHost, &regions) };
+    InFlight::behind(&transfer.queue, block, submitted).map_err(|error| error.at_step(step::WRITE))
 }

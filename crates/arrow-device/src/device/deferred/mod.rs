@@ -304,7 +304,8 @@ pub fn release_finished() -> usize {
     holdings.release_passed(holdings.waiting.all())
 }
 
-/// Waits until everything has been released, by whatever thread, and at most this long.
+/// Waits until everything has been released, by this thread or by others, but no longer than
+/// `timeout`.
 ///
 /// Call it before a device is closed by hand, or before a library is unloaded whose memory a queue
 /// may still use. What another thread holds back in the meantime is waited for as well. Do not call
@@ -373,8 +374,8 @@ pub fn wait_until_released(timeout: Duration) -> Result<()> {
 pub struct HeldBack {
     /// Things that a queue still uses, as far as is known.
     pub in_use: usize,
-    /// Things that a thread has in hand at the moment: it releases them, or asks a driver whether
-    /// they may be released, or asks whose memory a device reaches.
+    /// Things that a thread is busy with at the moment: the thread releases them, asks a driver
+    /// whether they may be released, or asks whose memory a device reaches.
     pub being_released: usize,
     /// Things that this process will never release, because releasing them would not be safe or
     /// went wrong: their destructor panicked, or they were used by a queue of the parent process.
