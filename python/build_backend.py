@@ -17,6 +17,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 
 MATURIN = "maturin>=1.9,<2"
@@ -79,13 +80,22 @@ def add_module(target, wheel):
     complete.replace(wheel)
 
 
+def _manifest():
+    """The manifest of the package for cargo. The package of sources has another one in its root, which names crates that only
+    a checkout has."""
+    folder = pathlib.Path(__file__).parent
+    described = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    return folder / described["tool"]["maturin"].get("manifest-path", "Cargo.toml")
+
+
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     import maturin
 
     name = maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
     # There are no simulators by Unix sockets on Windows.
     if sys.platform != "win32":
-        metadata = [os.environ.get("CARGO", "cargo"), "metadata", "--format-version=1", "--no-deps", "--offline"]
+        cargo = [os.environ.get("CARGO", "cargo"), "metadata", f"--manifest-path={_manifest()}"]
+        metadata = [*cargo, "--format-version=1", "--no-deps", "--offline"]
         target = json.loads(subprocess.check_output(metadata))["target_directory"]
         add_module(target, pathlib.Path(wheel_directory) / name)
     return name

@@ -37,7 +37,8 @@ class ArrowDeviceConan(ConanFile):
 
     def export_sources(self):
         # All members of the workspace: cargo reads the manifest of each one before it builds any.
-        for pattern in ("Cargo.*", "LICENSE", ".cargo/*", "crates/*", "examples/*", "testing/*", "benchmarks/*", "xtask/*"):
+        members = ("crates/*", "examples/*", "testing/*", "js/module/*", "benchmarks/*", "xtask/*")
+        for pattern in ("Cargo.*", "LICENSE", ".cargo/*", *members):
             copy(self, pattern, src=self._checkout, dst=self.export_sources_folder, excludes=["*.arrow", "*/target/*"])
 
     def validate(self):

@@ -94,6 +94,27 @@ def test_a_wheel_has_what_a_simulator_loads_beside_the_library(backend, monkeypa
         assert archive.namelist()[-1].endswith("RECORD")
 
 
+def test_cargo_is_asked_about_the_manifest_that_maturin_builds(backend, monkeypatch, tmp_path):
+    assert backend._manifest() == BACKEND.with_name("Cargo.toml")
+    # In the package of sources, the root has the manifest of a workspace that is not whole.
+    monkeypatch.setattr(backend, "__file__", str(tmp_path / "build_backend.py"))
+    description = tmp_path / "pyproject.toml"
+    description.write_text('[tool.maturin]\nmanifest-path = "python/Cargo.toml"\n')
+    assert backend._manifest() == tmp_path / "python/Cargo.toml"
+    deps, wheel = built(tmp_path)
+    (deps / backend.MODULE).write_bytes(b"the module")
+    maturin = types.ModuleType("maturin")
+    maturin.build_wheel = lambda folder, settings, metadata: wheel.name
+    monkeypatch.setitem(sys.modules, "maturin", maturin)
+    cargo = tmp_path / "cargo"
+    says = f"""echo '{{"target_directory": "{tmp_path / "target"}"}}'"""
+    cargo.write_text(f"#!/bin/sh\n[ \"$2\" = '--manifest-path={tmp_path}/python/Cargo.toml' ] && {says}\n")
+    cargo.chmod(0o755)
+    monkeypatch.setenv("CARGO", str(cargo))
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert backend.build_wheel(str(tmp_path)) == wheel.name
+
+
 def test_two_wheels_of_the_same_files_are_the_same_bytes(backend, tmp_path):
     wheels = []
     for name in ("one", "two"):

@@ -1,15 +1,15 @@
 //! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask miri`, `cargo
 //! xtask python`, `cargo xtask peers`, `cargo xtask platforms`, `cargo xtask requirements`, `cargo
-//! xtask lint`, `cargo xtask bench`, `cargo xtask book`, `cargo xtask browser`, `cargo xtask
-//! gpu-bundle`.
+//! xtask lint`, `cargo xtask bench`, `cargo xtask book`, `cargo xtask browser`, `cargo xtask dist`,
+//! `cargo xtask gpu-bundle`.
 //!
 //! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets,
 //! [`miri`] those under Miri, [`browser`] those in a browser, [`python`] those of the Python
 //! package, [`platforms`] those on other targets, [`setup`] finds and installs the tools they use,
 //! [`peers`] those that are other implementations of Arrow, [`released`] checks what released
 //! packages make of the interface, [`requirements`] and [`lint`] look at the tree, [`bench`]
-//! measures, [`bundle`] packs what runs on a machine with a GPU, [`book`] builds the book, and
-//! [`shell`] runs the commands of all of them.
+//! measures, [`bundle`] packs what runs on a machine with a GPU, [`book`] builds the book, [`dist`]
+//! makes and proves the packages, and [`shell`] runs the commands of all of them.
 
 mod bench;
 mod book;
@@ -85,14 +85,18 @@ cargo xtask book [pages]
     Build the book, with the references of the interfaces in Rust, C and Python, into target/book: a folder of pages
     that need no network. With `pages`, without what rustdoc writes. Needs mdbook.
 
-cargo xtask dist [rust | c | python | npm]
+cargo xtask dist [rust | c | python | checker | npm]
     Make all that is released into target/dist, with checksums, and prove the packages from nothing but that folder;
-    with a word, the crates, the library for C, the packages for Python (with the checker), or the package for JavaScript
-    alone.
+    with a word, the crates, the library for C, the packages for Python (with the checker), the checker's wheels, or the
+    package for JavaScript alone.
 
 cargo xtask dist compare
     Compare the public interface of the crates with that of the last release, by cargo-semver-checks, which is
     built for that.
+
+cargo xtask dist manifests
+    Check that the crates compile with the oldest versions of other crates that their manifests allow, and with each
+    feature and each two features. This is a part of `cargo xtask dist rust`, and takes most of its time.
 
 cargo xtask bench [--quick] [--only WORKLOAD]
     Time all workloads beside the other implementations, which are fetched first, and say which aims are reached.
@@ -139,7 +143,9 @@ fn main() -> ExitCode {
         ["book", "pages"] => book::build(book::Extent::Pages),
         ["dist"] => dist::dist(dist::Packages::All),
         ["dist", "compare"] => dist::compare(),
+        ["dist", "manifests"] => dist::manifests(),
         ["dist", "c"] => dist::dist(dist::Packages::C),
+        ["dist", "checker"] => dist::dist(dist::Packages::Checker),
         ["dist", "npm"] => dist::dist(dist::Packages::Npm),
         ["dist", "python"] => dist::dist(dist::Packages::Python),
         ["dist", "rust"] => dist::dist(dist::Packages::Rust),

@@ -261,3 +261,25 @@ pub(super) fn prove_recipe(source: &Path, work: &Path) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recipe_exports_each_member_of_the_workspace() {
+        let recipe = shell::read("packaging/conan/conanfile.py").unwrap();
+        let manifest = shell::read("Cargo.toml").unwrap();
+        let patterns: Vec<&str> = recipe.split('"').filter_map(|of| of.strip_suffix('*')).collect();
+        let lines = manifest.lines().map(str::trim);
+        let members = lines.filter_map(|line| line.strip_prefix('"')?.strip_suffix("\","));
+        let members: Vec<&str> = members.filter(|of| shell::root().join(of).is_dir()).collect();
+        assert!(members.contains(&"js/module") && members.contains(&"xtask"), "{members:?}");
+        let is_left_out = |member: &&&str| {
+            let folder = format!("{member}/");
+            !patterns.iter().any(|pattern| folder.starts_with(pattern))
+        };
+        let left_out: Vec<_> = members.iter().filter(is_left_out).collect();
+        assert!(left_out.is_empty(), "the recipe does not export {left_out:?}");
+    }
+}

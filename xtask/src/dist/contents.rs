@@ -44,6 +44,7 @@ pub(super) fn make(
         Packages::All => &[LIBRARY, WHEEL, CHECKER],
         Packages::C => &[LIBRARY],
         Packages::Python => &[WHEEL, CHECKER],
+        Packages::Checker => &[CHECKER],
         Packages::Rust | Packages::Npm => &[],
     };
     if artefacts.is_empty() {

@@ -41,6 +41,8 @@ pub(crate) enum Packages {
     C,
     /// The wheels and the sources of the Python package, and the wheels of the checker.
     Python,
+    /// The wheels of the checker alone.
+    Checker,
     /// The package for JavaScript.
     Npm,
 }
@@ -69,6 +71,8 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     if matches!(packages, Packages::All | Packages::Python) {
         python::make(&source, &work, &folder)?;
         python::prove(&work, &folder)?;
+    }
+    if matches!(packages, Packages::All | Packages::Python | Packages::Checker) {
         checker::make(&source, &work, &folder)?;
         checker::prove(&work, &folder)?;
     }
@@ -88,6 +92,11 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
 /// Compares the public interface of the crates with that of the last release.
 pub(crate) fn compare() -> Result<(), String> {
     compared::prove(&shell::root(), &shell::root().join(WORK))
+}
+
+/// Checks the crates with any of their features, and with the oldest versions of other crates.
+pub(crate) fn manifests() -> Result<(), String> {
+    manifests::prove(&shell::root().join(WORK))
 }
 
 /// Makes a folder anew.

@@ -34,9 +34,11 @@ pub(super) const SYSTEMS: &[System] = &[
 /// What builds the wheels; pinned, so that two runs make the same bytes.
 const TOOLS: &str = "xtask/dist-requirements.txt";
 
-/// Pythons without a lock. A wheel for them is for one version, and is made where the interpreter
-/// is.
-const FREE_THREADED: [&str; 2] = ["python3.13t", "python3.14t"];
+/// What the name of a wheel for every Python has.
+const EVERY_PYTHON: &str = "abi3";
+/// Pythons without a lock, and what the name of a wheel for each has. Such a wheel is for one
+/// version, and is made where the interpreter is.
+const FREE_THREADED: [(&str, &str); 2] = [("python3.13t", "cp313t"), ("python3.14t", "cp314t")];
 /// The name of the package.
 const NAME: &str = "arrow-device";
 
@@ -65,35 +67,47 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
         [("PATH", tools.path.as_str()), ("CARGO_TARGET_DIR", target.as_str()), MATURIN_IS_BEHIND];
     let manifest = format!("--manifest-path={}", source.join("python/Cargo.toml").display());
     let out = folder.display().to_string();
+    let built = |system: &System, which: &[&str], of: &str| {
+        let build = [&maturin, "build", "--release", "--locked", "--quiet", "--zig", &manifest];
+        let what = ["--target", system.target, "--compatibility", system.tag, "--out", &out];
+        shell::run(&[&build[..], &what, which].concat(), &variables)?;
+        let wheel = wheel_of(folder, system, of)?;
+        add_module(source, &Path::new(&target).join(system.target), &wheel)?;
+        look_through(&wheel, work)
+    };
     for system in SYSTEMS {
         shell::run(&["rustup", "target", "add", system.target], &[])?;
-        let build = [&maturin, "build", "--release", "--locked", "--quiet", "--zig", &manifest];
-        let which = ["--target", system.target, "--compatibility", system.tag, "--out", &out];
-        shell::run(&[&build[..], &which].concat(), &variables)?;
-        let processor = system.target.split('-').next().unwrap_or_default();
-        let tag = format!("{}_{processor}", system.tag);
-        let wheel = wheels(folder)?.into_iter().find(|file| file.to_string_lossy().contains(&tag));
-        let wheel = wheel.ok_or_else(|| format!("there is no wheel for {tag}"))?;
-        add_module(source, &Path::new(&target).join(system.target), &wheel)?;
+        built(system, &[], EVERY_PYTHON)?;
     }
     shell::run(&[&maturin, "sdist", &manifest, "--out", &out], &variables)?;
     let wheels = wheels(folder)?;
     if wheels.len() != SYSTEMS.len() {
         return Err(format!("there are {} wheels for {} systems", wheels.len(), SYSTEMS.len()));
     }
-    wheels.iter().try_for_each(|wheel| look_through(wheel, work))?;
     let here = SYSTEMS.iter().find(|system| system.is_here);
-    for python in FREE_THREADED {
+    for (python, tag) in FREE_THREADED {
         let (Some(here), Some(_)) = (here, shell::output_of(&[python, "--version"])) else {
             println!("left out: a wheel for {python}, which is not there");
             continue;
         };
-        let build = [&maturin, "build", "--release", "--locked", "--quiet", "--zig", &manifest];
-        let which = ["--target", here.target, "--compatibility", here.tag, "--out", &out];
-        let what = ["--interpreter", python, "--no-default-features"];
-        shell::run(&[&build[..], &which, &what].concat(), &variables)?;
+        built(here, &["--interpreter", python, "--no-default-features"], tag)?;
     }
     Ok(())
+}
+
+/// The wheel for a system and a kind of Python, of which there is one.
+fn wheel_of(folder: &Path, system: &System, of: &str) -> Result<PathBuf, String> {
+    let wheels = super::files_ending(folder, "whl")?;
+    let found = wheels.into_iter().find(|file| is_wheel_for(file, system, of));
+    found.ok_or_else(|| format!("there is no wheel {of} for {}", system.target))
+}
+
+/// Whether a file's name says that it is the package's wheel for a system and a kind of Python.
+fn is_wheel_for(file: &Path, system: &System, of: &str) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let processor = system.target.split('-').next().unwrap_or_default();
+    let platform = format!("{}_{processor}", system.tag);
+    is_of(file, NAME) && name.contains(&format!("-{of}-")) && name.contains(&platform)
 }
 
 /// Puts what a Verilog simulator loads into a wheel, which was built in this folder of cargo's.
@@ -136,7 +150,6 @@ fn look_through(wheel: &Path, work: &Path) -> Result<(), String> {
     let list = shell::output_of(&["python3", "-m", "zipfile", "--list", &path]);
     let list = list.ok_or_else(|| format!("{path} cannot be listed"))?;
     let wanted = [
-        "arrow_device/_native.abi3.so",
         "arrow_device/libarrow_device_vpi_module.so",
         "arrow_device/py.typed",
         "arrow_device/_native.pyi",
@@ -145,6 +158,7 @@ fn look_through(wheel: &Path, work: &Path) -> Result<(), String> {
     let missing = wanted.iter().filter(|file| !list.contains(**file));
     let problems: Vec<_> = missing.map(|file| format!("{path} has no {file}")).collect();
     shell::none_of(&problems)?;
+    let library = library_of(&list).ok_or_else(|| format!("{path} has no library"))?;
     if !path.contains("manylinux") {
         return Ok(());
     }
@@ -152,7 +166,14 @@ fn look_through(wheel: &Path, work: &Path) -> Result<(), String> {
     super::empty(&unpacked)?;
     let to = unpacked.display().to_string();
     shell::run(&["python3", "-m", "zipfile", "--extract", &path, &to], &[])?;
-    super::checker::look_at_symbols(&unpacked.join("arrow_device/_native.abi3.so"))
+    super::checker::look_at_symbols(&unpacked.join(library))
+}
+
+/// The compiled module of the package in a list of a wheel's files. Its name says for which Pythons
+/// the module is.
+fn library_of(list: &str) -> Option<&str> {
+    let mut files = list.lines().filter_map(|line| line.split_whitespace().next());
+    files.find(|file| file.starts_with("arrow_device/_native.") && file.ends_with(".so"))
 }
 
 /// Uses the wheel of this machine, and the package of sources as pip builds it.
@@ -233,5 +254,30 @@ mod tests {
         assert!(is_of(file, "arrow-device-check") && !is_of(file, NAME));
         let file = Path::new("/a/arrow_device-0.1.0.tar.gz");
         assert!(is_of(file, NAME) && !is_of(file, "arrow-device-check"));
+    }
+
+    #[test]
+    fn a_wheel_without_a_lock_is_told_from_the_one_for_every_python() {
+        let name = |of: &str, platforms: &str| {
+            PathBuf::from(format!("/a/arrow_device-0.1.0-{of}-{platforms}.whl"))
+        };
+        let old = "manylinux_2_17_x86_64.manylinux2014_x86_64";
+        let [x86, aarch64, musl, ..] = SYSTEMS else { panic!("there are four systems") };
+        let (every, free) = (name("cp311-abi3", old), name("cp313-cp313t", old));
+        assert!(is_wheel_for(&every, x86, EVERY_PYTHON) && is_wheel_for(&free, x86, "cp313t"));
+        assert!(!is_wheel_for(&free, x86, EVERY_PYTHON) && !is_wheel_for(&every, x86, "cp313t"));
+        assert!(!is_wheel_for(&free, aarch64, "cp313t") && !is_wheel_for(&free, musl, "cp313t"));
+        let of_musl = name("cp311-abi3", "musllinux_1_2_x86_64");
+        assert!(is_wheel_for(&of_musl, musl, EVERY_PYTHON));
+        assert!(!is_wheel_for(&of_musl, x86, EVERY_PYTHON));
+    }
+
+    #[test]
+    fn the_library_of_a_wheel_is_no_description_of_its_types() {
+        let list = "File Name   Modified   Size\narrow_device/_native.pyi  1980 5\n\
+                    arrow_device/_native.cpython-313t-x86_64-linux-gnu.so  1980 7\n";
+        let library = "arrow_device/_native.cpython-313t-x86_64-linux-gnu.so";
+        assert_eq!(library_of(list), Some(library));
+        assert_eq!(library_of("arrow_device/_native.pyi  1980 5\n"), None);
     }
 }
