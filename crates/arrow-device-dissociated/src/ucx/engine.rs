@@ -13,7 +13,9 @@
 //! Small messages are received ahead, up to a limit. A long one is received once somebody has said
 //! how long it may be, one at a time, so that a length that is only claimed costs no memory. Where
 //! nothing can be received and nothing is sent, the thread makes no progress: then UCX reads
-//! nothing from the other side, which has to wait.
+//! nothing from the other side, which has to wait. Where the small messages have reached their
+//! limit, the thread makes no progress for what is sent either, by which UCX would read more of
+//! them.
 //!
 //! What must stay true: the bytes of a request stay where they are until the request is over; and
 //! what UCX calls finds its [`Mailbox`] as long as the worker lives.
@@ -85,6 +87,8 @@ pub(super) struct Engine {
     receiving: Option<Receiving>,
     /// Something has come that there is no room for.
     is_stalled: bool,
+    /// There is no room for small messages.
+    is_full: bool,
     failed: Option<Status>,
     shared: Arc<Shared>,
 }
@@ -106,6 +110,7 @@ impl Engine {
             sending,
             receiving: None,
             is_stalled: false,
+            is_full: false,
             failed: None,
             shared,
         };
@@ -177,7 +182,7 @@ impl Engine {
 
     /// Whether UCX makes no progress, so that the other side has to wait.
     fn is_gated(&self) -> bool {
-        self.is_stalled && self.sending.is_empty() && self.receiving.is_none()
+        self.is_stalled && (self.is_full || self.sending.is_empty()) && self.receiving.is_none()
     }
 
     fn progress(&mut self) -> bool {
@@ -297,7 +302,7 @@ impl Engine {
             }
             moved = true;
         }
-        self.is_stalled = false;
+        (self.is_stalled, self.is_full) = (false, false);
         while self.receiving.is_none() {
             let Some(len) = self.next_len() else {
                 if self.failed.is_some() {
@@ -305,10 +310,12 @@ impl Engine {
                 }
                 return moved;
             };
-            match self.shared.room_for(len) {
+            let room = self.shared.room_for(len);
+            self.is_full = matches!(room, Room::Full);
+            match room {
                 Room::Some if self.begin() => {}
                 // Without memory for a message, the message stays where it is.
-                Room::Some | Room::Later => {
+                Room::Some | Room::Later | Room::Full => {
                     self.is_stalled = true;
                     return moved;
                 }
