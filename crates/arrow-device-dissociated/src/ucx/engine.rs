@@ -156,11 +156,11 @@ impl Engine {
     pub(super) fn run(mut self) {
         let mut end = None;
         loop {
-            if !api::is_usable() {
+            let Ok(in_use) = api::enter() else {
                 // The process ends, and UCX with it.
                 std::mem::forget(self);
                 return;
-            }
+            };
             let mut moved = self.submit();
             if !self.is_gated() {
                 moved |= self.progress();
@@ -174,7 +174,8 @@ impl Engine {
                     break;
                 }
             }
-            if !moved {
+            if !moved && self.may_sleep() {
+                drop(in_use);
                 self.sleep();
             }
         }
@@ -431,25 +432,26 @@ impl Engine {
         unsafe { (self.worker.api().am_release)(self.worker.handle(), descriptor) };
     }
 
-    /// Sleeps until something is to be done.
-    fn sleep(&mut self) {
-        let is_gated = self.is_gated();
-        if !is_gated {
+    /// Whether nothing is to be done. UCX's descriptor, and that of others, tell from then on.
+    fn may_sleep(&self) -> bool {
+        if !self.is_gated() {
             // SAFETY: the worker lives, and is used by this thread alone.
             let status = unsafe { (self.worker.api().worker_arm)(self.worker.handle()) };
             if status == api::BUSY {
-                return;
+                return false;
             }
         }
-        if !self.shared.falls_asleep() {
-            return;
-        }
+        self.shared.falls_asleep()
+    }
+
+    /// Sleeps until something is to be done. Calls nothing of UCX.
+    fn sleep(&self) {
         let nap = Timespec::try_from(NAP).ok();
         let wake = PollFd::new(self.shared.wakes(), PollFlags::IN);
         // SAFETY: the descriptor is the worker's, and stays open as long as the worker lives.
         let of_ucx = unsafe { BorrowedFd::borrow_raw(self.worker.descriptor()) };
         let mut polled = [wake, PollFd::from_borrowed_fd(of_ucx, PollFlags::IN)];
-        let count = if is_gated { 1 } else { 2 };
+        let count = if self.is_gated() { 1 } else { 2 };
         // A failed wait, such as one that a signal ended, is one that was short.
         let _ = rustix::event::poll(polled.get_mut(..count).unwrap_or_default(), nap.as_ref());
         self.shared.wakes_up();
@@ -473,6 +475,13 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        let Ok(_in_use) = api::enter() else {
+            // The process ends, and UCX with it. UCX may still use the bytes.
+            std::mem::forget(std::mem::take(&mut self.sending));
+            std::mem::forget(self.receiving.take());
+            std::mem::forget(std::mem::take(&mut self.mailbox));
+            return;
+        };
         let api = self.worker.api();
         if !self.endpoint.is_null() {
             if self.failed.is_none() {
