@@ -116,3 +116,8 @@ pub use ucx::{UcxListener, UcxOptions, UcxTransport, ucx_version};
 #[cfg(target_os = "linux")]
 pub use unix::UnixTransport;
 pub use wire::{BodyKind, BodyTag};
+
+/// The programs of the page about the protocol.
+#[cfg(all(doctest, target_os = "linux"))]
+#[doc = include_str!("../../../docs/dissociated.md")]
+struct Page;

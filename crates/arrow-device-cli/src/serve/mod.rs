@@ -5,6 +5,8 @@
 //! the batches lie there, and are copied from there for each call.
 
 #[cfg(feature = "flight")]
+mod connections;
+#[cfg(feature = "flight")]
 mod flights;
 #[cfg(feature = "flight")]
 mod inbox;

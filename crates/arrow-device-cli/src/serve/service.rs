@@ -282,7 +282,7 @@ impl FlightService for Service {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use arrow_flight_60::flight_service_client::FlightServiceClient;
     use arrow_flight_60::flight_service_server::FlightServiceServer;
     use tonic::Code;
@@ -291,7 +291,12 @@ mod tests {
 
     use super::*;
 
-    fn service(permits: usize, limits: Limits) -> Service {
+    /// A service without flights that moves data for so many calls at once.
+    pub(in super::super) fn service(permits: usize) -> Service {
+        service_with(permits, Limits::default())
+    }
+
+    fn service_with(permits: usize, limits: Limits) -> Service {
         let inbox = Inbox::open(&std::env::temp_dir()).unwrap();
         Service {
             flights: Arc::default(),
@@ -302,7 +307,7 @@ mod tests {
         }
     }
 
-    fn run<T>(future: impl Future<Output = T>) -> T {
+    pub(in super::super) fn run<T>(future: impl Future<Output = T>) -> T {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         runtime.worker_threads(1).enable_all().build().unwrap().block_on(future)
     }
@@ -312,14 +317,14 @@ mod tests {
 
     #[test]
     fn a_call_that_finds_no_room_is_refused_in_the_end() {
-        let service = service(0, Limits { waiting: SHORT, silence: LONG });
+        let service = service_with(0, Limits { waiting: SHORT, silence: LONG });
         let refused = run(service.permit()).unwrap_err();
         assert_eq!(refused.code(), Code::ResourceExhausted);
     }
 
     #[test]
     fn a_client_that_puts_nothing_gives_its_place_back() {
-        let service = service(1, Limits { waiting: LONG, silence: SHORT });
+        let service = service_with(1, Limits { waiting: LONG, silence: SHORT });
         let permits = service.permits.clone();
         let refused = run(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -18,6 +18,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Status};
 
+use super::connections;
 use super::flights::{Flight, Flights};
 use super::inbox::Inbox;
 use super::service::{AT_ONCE, Limits, Service};
@@ -31,8 +32,10 @@ use crate::{signals, units};
 const PATIENCE: Duration = Duration::from_millis(50);
 /// How often a connection that says nothing is asked whether its other side is there.
 const ALIVE: Duration = Duration::from_secs(30);
-/// How long the other side may take to answer that.
+/// How long the other side may take to answer that, and to agree on TLS.
 const ANSWER: Duration = Duration::from_secs(20);
+/// How long nothing may come on a connection: longer than an answer takes to come.
+const SILENCE: Duration = Duration::from_secs(60);
 /// How long flights that have come may take to become files at the end.
 const KEEPING: Duration = Duration::from_secs(10);
 
@@ -149,14 +152,15 @@ fn serve(
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let incoming = incoming.with_keepalive(Some(ALIVE));
+        let incoming = connections::all(incoming.with_keepalive(Some(ALIVE)), SILENCE);
         // Without this a client that was suspended keeps the server from ending: it never says that
         // its connection may close.
         let mut server = Server::builder()
             .http2_keepalive_interval(Some(ALIVE))
             .http2_keepalive_timeout(Some(ANSWER));
         if let Some(identity) = settings.identity {
-            server = server.tls_config(ServerTlsConfig::new().identity(identity))?;
+            let tls = ServerTlsConfig::new().identity(identity).timeout(ANSWER);
+            server = server.tls_config(tls)?;
         }
         let until = async {
             while !stopped.load(Ordering::Relaxed) {

@@ -7,6 +7,8 @@
 
 use std::ffi::{CStr, OsString, c_char, c_int, c_uint, c_ulong, c_void};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use std::time::Duration;
 
 use arrow_device::driver::LibraryUse;
 use arrow_device::{Error, ErrorKind, Result};
@@ -420,9 +422,52 @@ pub(super) fn is_end(status: Status) -> bool {
 
 static LIBRARY: LibraryUse = LibraryUse::new();
 
-/// Whether UCX can be called: not after the end of the process has begun.
-pub(super) fn is_usable() -> bool {
-    LIBRARY.enter().is_ok()
+/// How many threads call UCX.
+static CALLING: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of the process that has loaded UCX.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// The leave to call UCX. The end of the process waits for whoever has it, because at the end UCX
+/// takes apart what all its functions use.
+#[derive(Debug)]
+pub(super) struct InUse(());
+
+/// Returns the leave to call UCX, which is held as long as UCX is called and no longer. An error
+/// after the end of the process has begun, and in a child of `fork`.
+pub(super) fn enter() -> Result<InUse> {
+    CALLING.fetch_add(1, Ordering::SeqCst);
+    // Either this sees that the end has begun, or the end sees that UCX is called.
+    fence(Ordering::SeqCst);
+    let in_use = InUse(());
+    LIBRARY.enter()?;
+    Ok(in_use)
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        CALLING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Called when the process ends, after calls were forbidden: waits until nobody calls UCX. The wait
+/// is bounded, because UCX may never return.
+extern "C" fn ending() {
+    const LOOKS: u32 = 20_000;
+    const PAUSE: Duration = Duration::from_micros(100);
+    fence(Ordering::SeqCst);
+    // In a child of `fork` there are no threads of the parent.
+    let is_parent = PROCESS.load(Ordering::Relaxed) == std::process::id();
+    let mut looks = if is_parent { LOOKS } else { 0 };
+    while looks > 0 && CALLING.load(Ordering::SeqCst) > 0 {
+        std::thread::sleep(PAUSE);
+        looks -= 1;
+    }
+}
+
+unsafe extern "C" {
+    /// The C library's function.
+    fn atexit(handler: extern "C" fn()) -> c_int;
 }
 
 /// Returns the functions. The first call loads them. In a child of `fork` whose parent has called
@@ -434,6 +479,12 @@ pub(super) fn load() -> Result<&'static Api> {
     LIBRARY.enter().map_err(|error| error.during(OPERATION))?;
     let first = || {
         let api = open()?;
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
+        // SAFETY: the handler uses statics alone, and can be called at any time. Where it cannot be
+        // registered there is no memory left, and the end does not wait.
+        let _ = unsafe { atexit(ending) };
+        // Handlers run in the opposite order: the one that forbids calls before the one that waits,
+        // and both before those that UCX has registered.
         LIBRARY.loaded();
         Ok(api)
     };
@@ -470,9 +521,34 @@ mod tests {
     use std::mem::{offset_of, size_of};
     use std::process::{Command, Stdio};
 
+    use arrow_device_testkit::process::{Child, is_child};
     use arrow_device_testkit::required::skip;
 
     use super::*;
+
+    #[test]
+    fn the_end_of_the_process_waits_until_nobody_calls_ucx() {
+        let child = Child::of_this_test();
+        if let Err(error) = load() {
+            return skip("ucx", &error.to_string());
+        }
+        if !is_child() {
+            let ended = child.run().expect_success();
+            assert!(ended.stderr.contains("UCX was called until now"), "{}", ended.stderr);
+            return;
+        }
+        let in_use = enter().unwrap();
+        std::thread::spawn(move || {
+            while enter().is_ok() {
+                std::thread::yield_now();
+            }
+            // The end has begun.
+            std::thread::sleep(Duration::from_millis(20));
+            let _ = writeln!(std::io::stderr(), "UCX was called until now");
+            drop(in_use);
+        });
+        std::process::exit(0);
+    }
 
     /// The claims of a C compiler about UCX's headers that a layout has to be true for.
     fn claims() -> String {

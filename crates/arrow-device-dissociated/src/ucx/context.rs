@@ -67,8 +67,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: all workers and memory of the context hold it, and are gone.
-        unsafe { (self.api.cleanup)(self.handle) };
+        if let Ok(_in_use) = api::enter() {
+            // SAFETY: all workers and memory of the context hold it, and are gone.
+            unsafe { (self.api.cleanup)(self.handle) };
+        }
     }
 }
 
@@ -120,10 +122,12 @@ impl Worker {
         std::mem::forget(self.context.clone());
     }
 
-    /// Destroys the worker. It is not used afterwards.
+    /// Destroys the worker. It is not used afterwards. At the end of the process UCX keeps it.
     pub(super) fn destroy(&mut self) {
         let handle = std::mem::replace(&mut self.handle, ptr::null_mut());
-        if !handle.is_null() {
+        if !handle.is_null()
+            && let Ok(_in_use) = api::enter()
+        {
             // SAFETY: the worker was made and not destroyed, and nobody else uses it: whoever calls
             // this has it alone.
             unsafe { (self.context.api.worker_destroy)(handle) };

@@ -13,7 +13,9 @@
 //! Small messages are received ahead, up to a limit. A long one is received once somebody has said
 //! how long it may be, one at a time, so that a length that is only claimed costs no memory. Where
 //! nothing can be received and nothing is sent, the thread makes no progress: then UCX reads
-//! nothing from the other side, which has to wait.
+//! nothing from the other side, which has to wait. Where the small messages have reached their
+//! limit, the thread makes no progress for what is sent either, by which UCX would read more of
+//! them.
 //!
 //! What must stay true: the bytes of a request stay where they are until the request is over; and
 //! what UCX calls finds its [`Mailbox`] as long as the worker lives.
@@ -85,6 +87,8 @@ pub(super) struct Engine {
     receiving: Option<Receiving>,
     /// Something has come that there is no room for.
     is_stalled: bool,
+    /// There is no room for small messages.
+    is_full: bool,
     failed: Option<Status>,
     shared: Arc<Shared>,
 }
@@ -106,6 +110,7 @@ impl Engine {
             sending,
             receiving: None,
             is_stalled: false,
+            is_full: false,
             failed: None,
             shared,
         };
@@ -151,11 +156,11 @@ impl Engine {
     pub(super) fn run(mut self) {
         let mut end = None;
         loop {
-            if !api::is_usable() {
+            let Ok(in_use) = api::enter() else {
                 // The process ends, and UCX with it.
                 std::mem::forget(self);
                 return;
-            }
+            };
             let mut moved = self.submit();
             if !self.is_gated() {
                 moved |= self.progress();
@@ -169,7 +174,8 @@ impl Engine {
                     break;
                 }
             }
-            if !moved {
+            if !moved && self.may_sleep() {
+                drop(in_use);
                 self.sleep();
             }
         }
@@ -177,7 +183,7 @@ impl Engine {
 
     /// Whether UCX makes no progress, so that the other side has to wait.
     fn is_gated(&self) -> bool {
-        self.is_stalled && self.sending.is_empty() && self.receiving.is_none()
+        self.is_stalled && (self.is_full || self.sending.is_empty()) && self.receiving.is_none()
     }
 
     fn progress(&mut self) -> bool {
@@ -297,7 +303,7 @@ impl Engine {
             }
             moved = true;
         }
-        self.is_stalled = false;
+        (self.is_stalled, self.is_full) = (false, false);
         while self.receiving.is_none() {
             let Some(len) = self.next_len() else {
                 if self.failed.is_some() {
@@ -305,10 +311,12 @@ impl Engine {
                 }
                 return moved;
             };
-            match self.shared.room_for(len) {
+            let room = self.shared.room_for(len);
+            self.is_full = matches!(room, Room::Full);
+            match room {
                 Room::Some if self.begin() => {}
                 // Without memory for a message, the message stays where it is.
-                Room::Some | Room::Later => {
+                Room::Some | Room::Later | Room::Full => {
                     self.is_stalled = true;
                     return moved;
                 }
@@ -424,25 +432,26 @@ impl Engine {
         unsafe { (self.worker.api().am_release)(self.worker.handle(), descriptor) };
     }
 
-    /// Sleeps until something is to be done.
-    fn sleep(&mut self) {
-        let is_gated = self.is_gated();
-        if !is_gated {
+    /// Whether nothing is to be done. UCX's descriptor, and that of others, tell from then on.
+    fn may_sleep(&self) -> bool {
+        if !self.is_gated() {
             // SAFETY: the worker lives, and is used by this thread alone.
             let status = unsafe { (self.worker.api().worker_arm)(self.worker.handle()) };
             if status == api::BUSY {
-                return;
+                return false;
             }
         }
-        if !self.shared.falls_asleep() {
-            return;
-        }
+        self.shared.falls_asleep()
+    }
+
+    /// Sleeps until something is to be done. Calls nothing of UCX.
+    fn sleep(&self) {
         let nap = Timespec::try_from(NAP).ok();
         let wake = PollFd::new(self.shared.wakes(), PollFlags::IN);
         // SAFETY: the descriptor is the worker's, and stays open as long as the worker lives.
         let of_ucx = unsafe { BorrowedFd::borrow_raw(self.worker.descriptor()) };
         let mut polled = [wake, PollFd::from_borrowed_fd(of_ucx, PollFlags::IN)];
-        let count = if is_gated { 1 } else { 2 };
+        let count = if self.is_gated() { 1 } else { 2 };
         // A failed wait, such as one that a signal ended, is one that was short.
         let _ = rustix::event::poll(polled.get_mut(..count).unwrap_or_default(), nap.as_ref());
         self.shared.wakes_up();
@@ -466,6 +475,13 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        let Ok(_in_use) = api::enter() else {
+            // The process ends, and UCX with it. UCX may still use the bytes.
+            std::mem::forget(std::mem::take(&mut self.sending));
+            std::mem::forget(self.receiving.take());
+            std::mem::forget(std::mem::take(&mut self.mailbox));
+            return;
+        };
         let api = self.worker.api();
         if !self.endpoint.is_null() {
             if self.failed.is_none() {

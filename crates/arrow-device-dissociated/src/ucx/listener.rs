@@ -66,8 +66,9 @@ impl UcxListener {
     /// # Safety
     /// UNS-39: whoever can connect to the address speaks UCX's own protocol as UCX does.
     pub unsafe fn bind(address: &str, options: &UcxOptions) -> Result<Self> {
-        let context = options.open()?;
         let raw = RawAddress::of(address::resolve(address)?);
+        let _in_use = api::enter()?;
+        let context = options.open()?;
         let mut inner = Inner {
             worker: Worker::new(&context)?,
             handle: ptr::null_mut(),
@@ -116,6 +117,8 @@ impl UcxListener {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let (api, worker) = (self.context.api(), inner.worker.handle());
         loop {
+            // This thread may go on while the process ends, and UCX with it.
+            let in_use = api::enter()?;
             // SAFETY: the worker lives, and is used under the lock alone.
             let events = unsafe { (api.worker_progress)(worker) };
             if !inner.waiting().is_empty() {
@@ -136,6 +139,7 @@ impl UcxListener {
             if events > 0 || unsafe { (api.worker_arm)(worker) } == api::BUSY {
                 continue;
             }
+            drop(in_use);
             let left = left.and_then(|left| Timespec::try_from(left).ok());
             // SAFETY: the descriptor is the worker's, and stays open as long as the worker lives.
             let of_ucx = unsafe { BorrowedFd::borrow_raw(inner.worker.descriptor()) };
@@ -168,7 +172,9 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if !self.handle.is_null() {
+        if !self.handle.is_null()
+            && let Ok(_in_use) = api::enter()
+        {
             self.refuse(0);
             // SAFETY: the listener was made and not destroyed, and is not used afterwards.
             unsafe { (self.worker.api().listener_destroy)(self.handle) };

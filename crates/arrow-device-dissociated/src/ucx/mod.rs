@@ -114,6 +114,7 @@ impl UcxTransport {
     /// UNS-39: whoever answers at the address speaks UCX's own protocol as UCX does.
     pub unsafe fn connect(location: &Location, options: &UcxOptions) -> Result<Self> {
         let address = address::resolve(address::of_location(&location.address)?)?;
+        let _in_use = api::enter()?;
         let (context, raw) = (options.open()?, RawAddress::of(address));
         let mut engine = Engine::new(&context)?;
         engine.connect(raw.as_ucx())?;

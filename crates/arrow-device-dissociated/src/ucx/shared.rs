@@ -43,8 +43,11 @@ pub(super) enum Ended {
 /// Whether there is room for a message.
 pub(super) enum Room {
     Some,
-    /// Once somebody has received what came before.
+    /// Once somebody has received the long message that came before, or has said how long one may
+    /// be.
     Later,
+    /// Once somebody has received small messages that came before.
+    Full,
     /// It is longer than this.
     Never(u64),
 }
@@ -258,7 +261,7 @@ impl Shared {
         if len <= SMALL {
             let (most_count, most_bytes) = MOST_RECEIVED;
             let has_room = state.inbox.len() < most_count && state.small_bytes + len <= most_bytes;
-            return if has_room { Room::Some } else { Room::Later };
+            return if has_room { Room::Some } else { Room::Full };
         }
         match state.most {
             Some(most) if len as u64 > most => Room::Never(most),

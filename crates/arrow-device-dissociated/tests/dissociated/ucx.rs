@@ -1,5 +1,6 @@
 //! Streams over UCX: in one process and in two, over TCP and over shared memory.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_device::{Batch, Device, ErrorKind};
@@ -21,6 +22,9 @@ use crate::support::{batch, read_golden, require_same, serving, some_batches, st
 
 /// Tells the second process how bytes travel.
 const WAY: &str = "ARROW_DEVICE_DISSOCIATED_TEST_WAY";
+
+/// After so long a wait a peer has no room.
+const STUCK: Duration = Duration::from_secs(1);
 
 /// TCP, and all that UCX finds and chooses by itself.
 const WAYS: [&str; 2] = ["tcp", "all"];
@@ -370,6 +374,36 @@ fn a_peer_over_ucx_that_does_not_read_is_waited_for_no_longer_than_allowed() {
 }
 
 #[test]
+fn what_a_side_over_ucx_sends_lets_its_peer_send_no_more_than_there_is_room_for() {
+    with_ucx(|| {
+        let (one, other) = pair("tcp");
+        // This side sends, and receives nothing. Its peer receives slowly, and sends without end.
+        let long = Message::tagged(1, vec![0; 1 << 20]);
+        let short = Message::tagged(2, vec![0; 4000]);
+        let most = (64 << 20) / short.bytes.len();
+        let goes_on = AtomicBool::new(true);
+        let sent = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while goes_on.load(Ordering::Relaxed) && one.send(&long, Some(STUCK)).is_ok() {}
+            });
+            scope.spawn(|| {
+                while matches!(other.receive(1 << 20, Some(STUCK)), Ok(Received::Message(_))) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let sent = (0..most).take_while(|_| other.send(&short, Some(STUCK)).is_ok()).count();
+            goes_on.store(false, Ordering::Relaxed);
+            sent
+        });
+        assert!(sent < most, "{sent} messages were taken, and nobody has received one");
+        // All that was sent comes.
+        for _ in 0..sent {
+            assert!(matches!(one.receive(4000, None).unwrap(), Received::Message(_)));
+        }
+    });
+}
+
+#[test]
 fn messages_over_ucx_that_were_lost_make_every_later_flush_an_error() {
     with_ucx(|| {
         for way in WAYS {
@@ -434,7 +468,7 @@ fn a_client_over_ucx_stays_where_the_server_has_no_descriptor_for_it() {
             there.send(&Message::tagged(1, vec![1]), None).unwrap();
         }
         // Most clients have connected, and a call that takes in one of them takes in the others.
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_secs(1));
         let (mut accepted, mut is_short) = (Vec::new(), false);
         while accepted.len() + 1 < crowd.len() && !is_short {
             accepted.push(listener.accept(None).unwrap());
