@@ -8,6 +8,7 @@ mod files;
 mod generated;
 mod golden;
 mod hostile;
+mod kept;
 mod shared;
 mod support;
 mod target;
