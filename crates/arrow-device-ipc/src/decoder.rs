@@ -91,14 +91,17 @@ impl Columns {
             };
             all.get(*number).ok_or_else(missing)
         };
+        let most = options.max_dictionaries;
         let (schema, dictionaries) = match &wanted {
-            None => (schema_from::batch_schema(&all, metadata)?, Dictionaries::of(&all, &all)?),
+            None => {
+                (schema_from::batch_schema(&all, metadata)?, Dictionaries::of(&all, &all, most)?)
+            }
             Some(wanted) => {
                 let columns = wanted.iter().map(known).collect::<Result<Vec<_>>>()?;
                 // The schema of the batches looks at the columns that are asked for.
                 all.iter().try_for_each(|column| column.schema().map(drop))?;
                 let schema = schema_from::batch_schema(columns.iter().copied(), metadata)?;
-                (schema, Dictionaries::of(&all, columns)?)
+                (schema, Dictionaries::of(&all, columns, most)?)
             }
         };
         let mut are_wanted = vec![wanted.is_none(); all.len()];
@@ -237,23 +240,37 @@ impl Columns {
         let (Some(dictionary), Some(batch)) = (dictionary, batch) else {
             return Err(malformed("the values of a dictionary are not there"));
         };
-        let id = dictionary.id();
-        self.dictionaries.put_together_below(id)?;
+        let (id, is_delta) = (dictionary.id(), dictionary.isDelta());
+        let below = self.dictionaries.put_together_below(id)?;
+        let kept = body.kept_bytes();
+        let room = self.dictionaries.admit(id, kept, is_delta)?;
         let Some(values) = self.dictionaries.wanted(id)? else { return Ok(()) };
         let mut walk = Walk::new(batch, message.version())?;
         if let Body::Apart { buffers, .. } = body {
             walk.check_buffer_count(buffers.len())?;
         }
-        let (codec, left) = (Codec::of(batch)?, options.max_unpacked);
-        let mut bytes = Bytes { body, codec, left, dictionaries: &self.dictionaries };
-        let named = |error| within(error, &format!("dictionary {id}"));
+        let (codec, most) = (Codec::of(batch)?, options.max_unpacked.min(room));
+        let mut bytes = Bytes { body, codec, left: most, dictionaries: &self.dictionaries };
+        let named = |error: Error| {
+            let is_full = error.kind() == ErrorKind::LimitExceeded && room < options.max_unpacked;
+            let room = format!(", where all dictionaries may have {room} bytes more");
+            within(error, &format!("dictionary {id}{}", if is_full { &*room } else { "" }))
+        };
         let array = walk.array(values, &mut bytes).map_err(named)?;
         walk.finish().map_err(named)?;
+        let unpacked = most - bytes.left;
         if options.validates {
             array.validate().map_err(named)?;
         }
-        self.dictionaries.put(id, array, dictionary.isDelta());
+        self.dictionaries.put(id, array, is_delta, (kept.saturating_add(unpacked), below));
         Ok(())
+    }
+
+    /// Checks that there is room for the values of a dictionary, before `len` bytes are read that
+    /// have them.
+    pub(crate) fn admit_dictionary(&mut self, message: &fb::Message<'_>, len: u64) -> Result<()> {
+        let Some(dictionary) = message.header_as_dictionary_batch() else { return Ok(()) };
+        self.dictionaries.admit(dictionary.id(), len, dictionary.isDelta()).map(drop)
     }
 }
 

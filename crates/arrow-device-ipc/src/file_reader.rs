@@ -415,6 +415,7 @@ impl OpenFile {
         let header = self.header(block)?;
         let message = verified(&header)?;
         let len = self.body_len(block, &message)?;
+        self.columns.admit_dictionary(&message, len)?;
         let start = block.offset + block.header;
         let body = self.bytes.part(start, len);
         let body = Body::Whole(body.map_err(|error| self.placed(error, &message, start))?);

@@ -14,18 +14,21 @@ pub struct ReadOptions {
     pub(crate) max_header: u64,
     pub(crate) max_message: u64,
     pub(crate) max_unpacked: u64,
+    pub(crate) max_dictionaries: u64,
     pub(crate) validates: bool,
 }
 
 impl ReadOptions {
-    /// The defaults: all columns, headers of up to 256 MiB, bodies of any length that is there, and
-    /// compressed bodies that claim to be up to 16 GiB. Data is not validated.
+    /// The defaults: all columns, headers of up to 256 MiB, bodies of any length that is there,
+    /// compressed bodies that claim to be up to 16 GiB, and dictionaries of up to 16 GiB together.
+    /// Data is not validated.
     pub fn new() -> Self {
         Self {
             columns: None,
             max_header: 256 << 20,
             max_message: u64::MAX,
             max_unpacked: 16 << 30,
+            max_dictionaries: 16 << 30,
             validates: false,
         }
     }
@@ -52,6 +55,18 @@ impl ReadOptions {
     /// are unpacked.
     pub fn max_unpacked(mut self, bytes: u64) -> Self {
         self.max_unpacked = bytes;
+        self
+    }
+
+    /// Sets the most bytes that the dictionaries of a stream or of a file may have together.
+    ///
+    /// A reader keeps the values of a dictionary until other values replace them, and a dictionary
+    /// may grow with each message. The bodies of the messages whose values are kept count, what
+    /// was unpacked from them, and 256 bytes for each array of values. Once the parts of a
+    /// dictionary that grows were put together, the result counts in their place. Dictionaries of
+    /// columns that are not asked for are not kept, and do not count.
+    pub fn max_dictionaries(mut self, bytes: u64) -> Self {
+        self.max_dictionaries = bytes;
         self
     }
 

@@ -34,6 +34,17 @@ impl Body {
         }
     }
 
+    /// Returns how many bytes stay in memory as long as an array of this body is there.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        match self {
+            Self::Whole(_) | Self::Parts { .. } => self.len(),
+            Self::Apart { buffers, .. } => {
+                let lengths = buffers.iter().flatten().map(|buffer| buffer.extent().at_least());
+                lengths.fold(0, u64::saturating_add)
+            }
+        }
+    }
+
     /// Returns the device that has the buffers, where that need not be the host.
     pub(crate) fn device(&self) -> Option<DeviceId> {
         match self {

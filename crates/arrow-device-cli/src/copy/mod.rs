@@ -48,8 +48,8 @@ Examples:
 A file is written beside its place under another name, and moved there when it is complete and every batch has
 come out of the devices as it went in. An older file of that name stays until then, and the new one has its mode
 and its owner; links are followed. A pipe, a device and `-` take the batches as they come. A server of Flight gets
-all batches or an error; `arrow-device fetch --help` says more of servers. A file whose name looks like an address
-is named with its folder, as in ./file:x.arrow.";
+all batches or an error; `arrow-device fetch --help` says more of servers. A path may begin with file:, which is
+left out; a file whose own name looks like an address is named with its folder, as in ./file:x.arrow.";
 
 pub(crate) fn command() -> Command {
     let file =
@@ -62,7 +62,7 @@ pub(crate) fn command() -> Command {
             ))
         .arg(
             file("OUTPUT").required(true).help(
-                "Its name says the format: .parquet, .arrow or .arrows (stream); `-` is the standard output, as a stream",
+                "A file, .parquet, .arrow or .arrows; `-`, the standard output, as a stream; or flight://HOST:PORT/NAME",
             ),
         )
         .arg(

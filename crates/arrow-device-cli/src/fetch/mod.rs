@@ -16,16 +16,16 @@ use crate::{copy, flight};
 
 const EXAMPLES: &str = "\
 Examples:
-  arrow-device fetch flight://127.0.0.1:8815                                   which flights the server has
-  arrow-device fetch flight://127.0.0.1:8815 data.parquet                      one of them, to see what comes
+  arrow-device fetch flight://127.0.0.1:8815                                   lists the flights of the server
+  arrow-device fetch flight://127.0.0.1:8815 data.parquet                      fetches one, and only says what came
   arrow-device fetch flight://127.0.0.1:8815/data.parquet -o data.arrow        into a file
   arrow-device fetch flight://127.0.0.1:8815 data.parquet --device opencl:0 -o data.arrow
   arrow-device fetch flight+tls://db.example:8815 --tls-ca ca.pem --token-file ./token
 
-In an address, %20 is a space in the name of a flight; behind it the name is written as it is. grpc://, grpc+tcp:// and
-grpc+tls:// are understood as well. The batches are copied onto the device as they come, back to the host, and compared
-by a checksum; then they are written. A file is complete or not there, as with `arrow-device copy`. What comes from the
-server is checked, byte for byte.";
+The name of a flight is a part of the address, where %20 is a space, or an argument of its own, which is taken as it
+is. grpc://, grpc+tcp:// and grpc+tls:// are understood as well. All that comes from the server is checked. With
+--device, the batches are copied onto the device as they come, and back to the host, where a checksum has to be the
+same. With -o they are written then; a file is complete or not there, as with `arrow-device copy`.";
 
 pub(crate) fn command() -> Command {
     Command::new("fetch")

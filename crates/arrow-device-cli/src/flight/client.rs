@@ -31,8 +31,9 @@ const ALIVE: Duration = Duration::from_secs(30);
 const MOST_FLIGHTS: usize = 100_000;
 /// Names of more bytes than this are no list either.
 const MOST_OF_NAMES: usize = 64 << 20;
-/// How many times the largest message the buffers of one message may have, once they are unpacked.
-pub(crate) const UNPACKED: u64 = 4;
+/// How many times the largest message the buffers of one message may have, once they are unpacked,
+/// and all dictionaries together.
+const UNPACKED: u64 = 4;
 
 /// What a server has to be told, and what is taken from it.
 #[derive(Clone, Default)]
@@ -71,6 +72,13 @@ impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Access").field("max_message", &self.max_message).finish_non_exhaustive()
     }
+}
+
+/// How what comes from the other side is read, in messages of at most so many bytes: all of it is
+/// checked, because everything else takes it as it is.
+pub(crate) fn checked(max_message: usize) -> ReadOptions {
+    let most = UNPACKED * max_message as u64;
+    ReadOptions::new().validate(true).max_unpacked(most).max_dictionaries(most)
 }
 
 /// A server that answered.
@@ -128,10 +136,8 @@ impl Connection {
         FlightServiceClient::new(self.channel()).max_decoding_message_size(self.max_message)
     }
 
-    /// How what comes is read: all of it is checked, because everything else takes it as it is.
     pub(super) fn options(&self) -> ReadOptions {
-        let unpacked = UNPACKED * self.max_message as u64;
-        ReadOptions::new().validate(true).max_unpacked(unpacked)
+        checked(self.max_message)
     }
 
     /// The call, with the token.

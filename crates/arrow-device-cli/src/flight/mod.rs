@@ -16,7 +16,7 @@ mod token;
 #[cfg(feature = "flight")]
 pub(crate) use address::{Address, percent_encoded};
 #[cfg(feature = "flight")]
-pub(crate) use client::{Access, Connection, UNPACKED};
+pub(crate) use client::{Access, Connection, checked};
 #[cfg(feature = "flight")]
 pub(crate) use received::open;
 #[cfg(feature = "flight")]
@@ -60,7 +60,7 @@ pub(crate) fn token_file() -> Arg {
         .long("token-file")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
-        .help("The token that is sent as `Bearer`, in a file; or in ARROW_DEVICE_FLIGHT_TOKEN")
+        .help("A file with the token that each call needs; or it is in ARROW_DEVICE_FLIGHT_TOKEN")
 }
 
 /// The option that says how large a message may be that is received.
@@ -70,7 +70,7 @@ pub(crate) fn max_message() -> Arg {
         .value_name("MIB")
         .default_value("64")
         .value_parser(value_parser!(u32).range(1..=2047))
-        .help("Refuse a received message of more than so many MiB")
+        .help("The most MiB of a message that comes; dictionaries have four times that")
 }
 
 /// The options of a client.

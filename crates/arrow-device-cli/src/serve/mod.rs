@@ -5,13 +5,17 @@
 //! the batches lie there, and are copied from there for each call.
 
 #[cfg(feature = "flight")]
-mod connections;
+mod audible;
+#[cfg(feature = "flight")]
+mod connection;
 #[cfg(feature = "flight")]
 mod flights;
 #[cfg(feature = "flight")]
 mod inbox;
 #[cfg(feature = "flight")]
 mod service;
+#[cfg(feature = "flight")]
+mod taken;
 #[cfg(feature = "flight")]
 mod work;
 
@@ -27,12 +31,13 @@ const EXAMPLES: &str = "\
 Examples:
   arrow-device serve data.parquet more.arrow                          at flight://127.0.0.1:8815
   arrow-device serve data.parquet --device vulkan:0                   out of the memory of a device
-  arrow-device serve *.arrow --listen 127.0.0.1:0 --put-to ./inbox    at a free port, which also takes flights
+  arrow-device serve *.arrow --listen 127.0.0.1:0 --put-to ./inbox    at a free port; takes flights, too
   arrow-device serve data.arrow --listen 0.0.0.0:8815 --token-file ./token --tls-cert cert.pem --tls-key key.pem
 
 Each file is a flight with the name of the file, for ListFlights, GetFlightInfo, GetSchema and DoGet; nothing else of
-the machine can be asked for. At most 64 calls move data at once, and others wait. Ctrl-C ends the server once the
-calls that have begun are done; a second one ends it at once. Other machines reach it only with --listen, and whoever
+the machine can be asked for. At most 64 calls move data at once, and others wait; --idle-timeout ends the call of a
+client that stands still. Ctrl-C ends the server once the calls that have begun are done; a second one ends it at
+once. Other machines reach it only with --listen, and whoever
 reaches it reads all of it unless there is a token. Clients: `arrow-device fetch`, pyarrow.flight, and any other of
 Arrow Flight.";
 
@@ -81,6 +86,14 @@ pub(crate) fn command() -> Command {
                 .help("The key of the certificate, in PEM"),
         )
         .arg(flight::max_message())
+        .arg(
+            Arg::new("idle-timeout")
+                .long("idle-timeout")
+                .value_name("SECONDS")
+                .default_value("300")
+                .value_parser(value_parser!(u32).range(1..))
+                .help("End a call whose client takes nothing, or puts nothing, for so long"),
+        )
         .arg(
             Arg::new("json")
                 .long("json")

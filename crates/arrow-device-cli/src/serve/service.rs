@@ -54,9 +54,9 @@ pub(super) struct Limits {
     silence: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self { waiting: Duration::from_secs(60), silence: Duration::from_secs(300) }
+impl Limits {
+    pub(super) fn new(silence: Duration) -> Self {
+        Self { waiting: Duration::from_secs(60), silence }
     }
 }
 
@@ -307,13 +307,22 @@ pub(super) mod tests {
         }
     }
 
-    pub(in super::super) fn run<T>(future: impl Future<Output = T>) -> T {
+    /// A service with this many places, and one flight, `f`, that is in memory.
+    pub(in crate::serve) fn service_of(permits: usize, batch: Batch) -> Service {
+        let service = service(permits, Limits { waiting: LONG, silence: LONG });
+        let (schema, held) = (batch.schema().unwrap(), Some(vec![batch.into()]));
+        let flight = Flight { name: "f".to_owned(), path: "f".into(), schema, held };
+        service.flights.add(flight).unwrap();
+        service
+    }
+
+    pub(in crate::serve) fn run<T>(future: impl Future<Output = T>) -> T {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         runtime.worker_threads(1).enable_all().build().unwrap().block_on(future)
     }
 
-    const SHORT: Duration = Duration::from_millis(1);
-    const LONG: Duration = Duration::from_secs(600);
+    pub(in crate::serve) const SHORT: Duration = Duration::from_millis(1);
+    pub(in crate::serve) const LONG: Duration = Duration::from_secs(600);
 
     #[test]
     fn a_call_that_finds_no_room_is_refused_in_the_end() {

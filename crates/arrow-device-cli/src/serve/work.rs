@@ -1,30 +1,35 @@
 //! The server itself.
 
+use std::future::poll_fn;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
-use arrow_device_ipc::ReadOptions;
 use arrow_flight_60::flight_service_server::FlightServiceServer;
 use clap::ArgMatches;
 use tokio::runtime::Builder;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
+use tokio_stream::StreamExt as _;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Status};
 
-use super::connections;
+use super::audible;
+use super::connection::Connection;
 use super::flights::{Flight, Flights};
 use super::inbox::Inbox;
 use super::service::{AT_ONCE, Limits, Service};
+use super::taken::Taken;
 use crate::backends::{self, Name, Opened};
 use crate::failure::{Failure, Outcome};
-use crate::flight::{self, UNPACKED, percent_encoded};
+use crate::flight::{self, percent_encoded};
 use crate::json::Json;
 use crate::{signals, units};
 
@@ -45,6 +50,8 @@ struct Settings {
     identity: Option<Identity>,
     max_message: usize,
     inbox: Option<Arc<Inbox>>,
+    /// How long a client may move nothing.
+    idle: Duration,
 }
 
 pub(super) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
@@ -95,11 +102,13 @@ impl Settings {
         };
         let inbox = matches.get_one::<PathBuf>("put-to").map(|folder| Inbox::open(folder));
         let mib = matches.get_one::<u32>("max-message").copied().unwrap_or(64);
+        let idle = matches.get_one::<u32>("idle-timeout").copied().unwrap_or(300);
         Ok(Self {
             token: flight::token(matches)?,
             identity,
             max_message: (mib as usize) << 20,
             inbox: inbox.transpose()?.map(Arc::new),
+            idle: Duration::from_secs(idle.into()),
         })
     }
 }
@@ -130,15 +139,15 @@ fn serve(
     stopped: &Arc<AtomicBool>,
 ) -> Outcome<()> {
     let permits = Arc::new(Semaphore::new(AT_ONCE));
-    let unpacked = UNPACKED * settings.max_message as u64;
     let service = Service {
         flights,
         inbox: settings.inbox,
-        options: ReadOptions::new().validate(true).max_unpacked(unpacked),
+        options: flight::checked(settings.max_message),
         permits: permits.clone(),
-        limits: Limits::default(),
+        limits: Limits::new(settings.idle),
     };
     let service = FlightServiceServer::new(service).max_decoding_message_size(settings.max_message);
+    let service = Taken::new(service, settings.idle);
     let expected = settings.token.map(|token| format!("Bearer {token}"));
     let check = move |request: Request<()>| check(request, expected.as_deref());
     let service = InterceptedService::new(service, check);
@@ -148,11 +157,14 @@ fn serve(
     let runtime = Builder::new_multi_thread();
     let runtime =
         { runtime }.worker_threads(2).max_blocking_threads(threads).enable_all().build()?;
+    let (ended, idle) = (Notify::new(), settings.idle);
     let served = runtime.block_on(async {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        let incoming = connections::all(incoming.with_keepalive(Some(ALIVE)), SILENCE);
+        let incoming = incoming.with_keepalive(Some(ALIVE));
+        let incoming = incoming.map(|stream| stream.map(Connection::new));
+        let incoming = audible::all(incoming, SILENCE);
         // Without this a client that was suspended keeps the server from ending: it never says that
         // its connection may close.
         let mut server = Server::builder()
@@ -175,15 +187,34 @@ fn serve(
                     "arrow-device: {calls} will be done first; a second signal ends it at once"
                 );
             }
+            ended.notify_one();
         };
-        server.add_service(service).serve_with_incoming_shutdown(incoming, until).await?;
-        // A flight whose client went away at its end becomes a file without a connection.
         let all = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
+        // A client that leaves the last bytes of a call where they are keeps its connection, which
+        // nobody waits for without end.
+        let too_late = async {
+            ended.notified().await;
+            drop(permits.acquire_many(all).await);
+            tokio::time::sleep(idle).await;
+        };
+        let served = server.add_service(service).serve_with_incoming_shutdown(incoming, until);
+        first_of(served, too_late).await.transpose()?;
+        // A flight whose client went away at its end becomes a file without a connection.
         let _ = tokio::time::timeout(KEEPING, permits.acquire_many(all)).await;
         Ok(())
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
     served
+}
+
+/// What a future gives, unless another one is ready before.
+async fn first_of<T>(wanted: impl Future<Output = T>, end: impl Future<Output = ()>) -> Option<T> {
+    let (mut wanted, mut end) = (pin!(wanted), pin!(end));
+    poll_fn(|context| match wanted.as_mut().poll(context) {
+        Poll::Ready(given) => Poll::Ready(Some(given)),
+        Poll::Pending => end.as_mut().poll(context).map(|()| None),
+    })
+    .await
 }
 
 /// Refuses a call without the token.
@@ -257,7 +288,39 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
+    use arrow_device::{Array, Batch, DataType};
+    use arrow_flight_60::Ticket;
+    use arrow_flight_60::flight_service_client::FlightServiceClient;
+    use tonic::transport::Endpoint;
+
+    use super::super::service::tests::{run, service_of};
     use super::*;
+
+    #[test]
+    fn a_client_that_leaves_its_last_bytes_keeps_no_server_from_its_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap();
+        let numbers = Array::from_values(DataType::Int64, vec![Some(7_i64); 1000]).unwrap();
+        let batch = Batch::from_columns([("n", numbers)]).unwrap();
+        let flights = service_of(1, batch).flights;
+        let idle = Duration::from_millis(50);
+        let settings =
+            Settings { token: None, identity: None, max_message: 1 << 20, inbox: None, idle };
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = stopped.clone();
+        let served = std::thread::spawn(move || serve(listener, flights, settings, &stopped));
+        run(async {
+            let endpoint = Endpoint::from_shared(format!("http://{place}")).unwrap();
+            // All of the answer fits into what the server holds for the client, which takes a byte.
+            let endpoint = endpoint.initial_stream_window_size(1);
+            let mut client = FlightServiceClient::new(endpoint.connect().await.unwrap());
+            let answer = client.do_get(Ticket::new("f")).await;
+            stop.store(true, Ordering::Relaxed);
+            let ended = tokio::task::spawn_blocking(|| served.join().unwrap()).await.unwrap();
+            assert!(ended.is_ok());
+            drop((answer, client));
+        });
+    }
 
     #[test]
     fn a_call_needs_the_token_if_there_is_one() {

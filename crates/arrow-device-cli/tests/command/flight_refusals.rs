@@ -104,6 +104,24 @@ fn a_connection_with_tls_is_one_with_the_certificate_that_was_named() {
 }
 
 #[test]
+fn a_client_that_takes_nothing_loses_its_connection_and_keeps_no_server_from_its_end() {
+    let folder = Folder::new();
+    let large = folder.path("large.arrows");
+    write_large(&large);
+    let server = Server::start(&[text(&large), "--idle-timeout", "1"]);
+    let fetch = stalled(&server, "large.arrows");
+    server.signal(libc::SIGINT);
+    let (code, told) = server.end();
+    assert_eq!(code, Some(130), "{told}");
+    let expected = "has taken nothing for 1 second, and its connection is closed";
+    assert!(told.contains("arrow-device: 127.0.0.1:") && told.contains(expected), "{told}");
+    let done = fetch.wait_with_output().unwrap();
+    let told = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{told}");
+    assert!(told.starts_with("arrow-device: flight://") && told.lines().count() == 1, "{told}");
+}
+
+#[test]
 fn what_cannot_be_served_or_fetched_is_told_in_one_line() {
     let folder = Folder::new();
     let (input, other) = (folder.path("in.arrow"), folder.path("other"));
@@ -121,6 +139,7 @@ fn what_cannot_be_served_or_fetched_is_told_in_one_line() {
         (&["serve", text(&input), "--put-to", text(&input)], 2),
         (&["serve", text(&input), "--device", "gpu"], 2),
         (&["serve", text(&input), "--max-message", "0"], 2),
+        (&["serve", text(&input), "--idle-timeout", "0"], 2),
         (&["serve", "/nowhere.arrow"], 1),
         (&["fetch"], 2),
         (&["fetch", text(&input)], 2),

@@ -7,7 +7,7 @@ use arrow_device_dissociated::{
     Client, ClientOptions, LocalTransport, Location, Message, Received, Server, ServerOptions,
     Transport,
 };
-use arrow_device_ipc::{Compression, WriteOptions};
+use arrow_device_ipc::{Compression, ReadOptions, WriteOptions};
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::golden;
 use arrow_device_testkit::process::{alone, descriptors};
@@ -268,4 +268,38 @@ fn the_example_of_the_page_is_what_a_server_and_a_client_send() {
     let freed = [0x1000_u64, 0x1040].map(u64::to_le_bytes).concat();
     other.send(&Message::tagged(2, freed), None).unwrap();
     assert_eq!(serving.join().unwrap().unwrap().freed, 1);
+}
+
+#[test]
+fn a_dictionary_that_grows_beyond_the_bound_of_a_client_is_an_error_at_its_message() {
+    let keys = DataType::dictionary(IndexType::Int32, DataType::Utf8);
+    let batches = (1..=20_usize).map(|end| {
+        let words = (0..end).map(|number| Some(format!("{number:01000}")));
+        let words = Array::from_texts(DataType::Utf8, words).unwrap();
+        let column = Array::from_keys(keys.clone(), [Some(end - 1)], words).unwrap();
+        Batch::from_columns([("w", column)]).unwrap()
+    });
+    let (batches, host): (Vec<Batch>, _) = (batches.collect(), Device::host());
+    for (location, server) in [
+        (Location::new("local:"), ServerOptions::new()),
+        (Location::new("local:").sharing(&host), sharing(&host)),
+    ] {
+        let read = |most| {
+            let (one, other) = LocalTransport::pair();
+            let serving = serving(one, &location, server.clone(), batches.clone());
+            let read = ReadOptions::new().max_dictionaries(most);
+            let client = opening(&host).read(read);
+            let mut client = Client::request(other, &location, b"ticket", client).unwrap();
+            let came = client.by_ref().collect::<Result<Vec<_>, _>>();
+            drop(client);
+            // A client that has gone is no failure, or one.
+            let _ = serving.join().unwrap();
+            came
+        };
+        assert_eq!(read(1 << 20).unwrap().len(), 20);
+        let error = read(8 << 10).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        let told = error.to_string();
+        assert!(told.contains("message ") && told.contains(": dictionary 0: "), "{told}");
+    }
 }

@@ -169,7 +169,8 @@ fn take(incoming: &mut Incoming, message: Message) -> arrow_device::Result<Optio
 pub(crate) fn flight_target(input: &[u8]) -> usize {
     let mut choices = Choices(input);
     let how = choices.byte();
-    let options = ReadOptions::new().max_unpacked(1 << 22).validate(how & VALIDATED != 0);
+    let options = ReadOptions::new().max_unpacked(1 << 22).max_dictionaries(1 << 22);
+    let options = options.validate(how & VALIDATED != 0);
     let options = if how & TWO_COLUMNS != 0 { options.columns([1, 0]) } else { options };
     let good = good_messages(how & PACKED != 0);
     let mut incoming = Incoming::new(options);

@@ -8,6 +8,8 @@ mod files;
 mod generated;
 mod golden;
 mod hostile;
+mod kept;
+mod scale;
 mod shared;
 mod support;
 mod target;

@@ -18,7 +18,8 @@ const MOST_BATCHES: usize = 20;
 /// Reads the bytes, and panics where a promise is broken.
 pub(crate) fn ipc(bytes: &[u8]) {
     let Some((how, bytes)) = bytes.split_first() else { return };
-    let options = ReadOptions::new().max_unpacked(1 << 22).validate(how & 1 != 0);
+    let options = ReadOptions::new().max_unpacked(1 << 22).max_dictionaries(1 << 22);
+    let options = options.validate(how & 1 != 0);
     let options = if how & 2 != 0 { options.columns([1, 0]) } else { options };
     // Behind an odd address, and behind an even one.
     let start = usize::from(how & 4 != 0);

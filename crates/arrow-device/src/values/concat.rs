@@ -23,7 +23,7 @@ use super::bytes::{BytesPart, text_of};
 use super::native::Native;
 use super::pieces::refused;
 use super::rows::Rows;
-use crate::{Array, DataType, Error, ErrorKind, HostArray, IntervalUnit, Result};
+use crate::{Array, DataType, Error, ErrorKind, HostArray, IntervalUnit, Layout, Result};
 
 impl Array {
     /// The elements of all arrays, one array after the other, as one array in host memory. Waits
@@ -52,6 +52,14 @@ impl Array {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn concat(arrays: &[Self]) -> Result<Self> {
+        Self::concat_at_most(arrays, u64::MAX)
+    }
+
+    /// [`concat`](Self::concat), where the buffers of the result, of all levels together, have
+    /// about `bytes` at most. More is [`LimitExceeded`](crate::ErrorKind::LimitExceeded), before
+    /// memory is taken for the buffers of that level. Texts that lie in their views count as if
+    /// they lay elsewhere.
+    pub fn concat_at_most(arrays: &[Self], bytes: u64) -> Result<Self> {
         let Some(first) = arrays.first() else {
             return Err(refused("no array to put together, and so no type"));
         };
@@ -65,13 +73,14 @@ impl Array {
             return Err(refused(format!("array {index} is of {other}, and the first one of {of}")));
         }
         let parts = arrays.iter().map(Self::host).collect::<Result<Vec<_>>>()?;
-        concat(of, &parts, &mut Room::of(&parts)?)
+        concat(of, &parts, &mut Room::of(&parts, bytes)?)
     }
 }
 
-/// How many elements may still be made.
+/// How many elements may still be made, and how many bytes their buffers may have.
 struct Room {
     left: usize,
+    bytes: u64,
 }
 
 /// How many elements may be made in addition to those for each byte of the arrays.
@@ -83,13 +92,13 @@ const ELEMENT_BYTES: usize = 64;
 const PIECE_ELEMENTS: usize = 16;
 
 impl Room {
-    fn of(parts: &[HostArray]) -> Result<Self> {
-        let mut bytes = 0_usize;
+    fn of(parts: &[HostArray], bytes: u64) -> Result<Self> {
+        let mut there = 0_usize;
         for part in parts {
-            bytes = bytes.saturating_add(bytes_in(part)?);
+            there = there.saturating_add(bytes_in(part)?);
         }
-        let left = bytes.saturating_mul(ELEMENTS_PER_BYTE).saturating_add(FREE_ELEMENTS);
-        Ok(Self { left })
+        let left = there.saturating_mul(ELEMENTS_PER_BYTE).saturating_add(FREE_ELEMENTS);
+        Ok(Self { left, bytes })
     }
 
     fn take(&mut self, elements: usize) -> Result<()> {
@@ -110,9 +119,30 @@ impl Room {
         })
     }
 
+    /// Takes room for the buffers of so many elements of a type, but for the bytes of texts.
+    fn take_buffers(&mut self, of: &DataType, elements: usize) -> Result<()> {
+        // Those are taken as texts.
+        if matches!(of, DataType::FixedSizeBinary(_)) {
+            return Ok(());
+        }
+        let layout = Layout::of(of);
+        let mut lengths = layout.buffers().iter().map(|kind| kind.byte_len(elements as u64));
+        lengths.try_for_each(|len| self.take_bytes(len.unwrap_or(0)))
+    }
+
+    fn take_bytes(&mut self, bytes: u64) -> Result<()> {
+        let left = self.bytes.checked_sub(bytes);
+        self.bytes =
+            left.ok_or_else(|| limited("the result has more bytes than were asked for"))?;
+        Ok(())
+    }
+
     /// Takes room for texts of these lengths, in addition to the room for the elements.
     fn take_texts(&mut self, mut lengths: impl Iterator<Item = usize>) -> Result<()> {
-        lengths.try_for_each(|len| self.take(len / ELEMENT_BYTES))
+        lengths.try_for_each(|len| {
+            self.take(len / ELEMENT_BYTES)?;
+            self.take_bytes(len as u64)
+        })
     }
 }
 
@@ -174,7 +204,10 @@ fn concat(of: &DataType, parts: &[HostArray], room: &mut Room) -> Result<Array> 
             let array = Array::builder(of.clone()).len(len).buffers(vec![None; buffers]);
             return array.children(columns).finish_ready();
         }
-        _ => room.take(len)?,
+        _ => {
+            room.take(len)?;
+            room.take_buffers(of, len)?;
+        }
     }
     match of {
         DataType::Null => Array::nulls(len),
@@ -242,6 +275,8 @@ fn concat(of: &DataType, parts: &[HostArray], room: &mut Room) -> Result<Array> 
                     let (values, run, left) = part.run_at(index)?;
                     let length = left.clamp(1, part.len() - index);
                     room.take(1)?;
+                    // The end of the run, of up to eight bytes.
+                    room.take_bytes(8)?;
                     lengths.push(length);
                     runs.push(values.slice(run, 1)?);
                     index += length;

@@ -82,6 +82,34 @@ fn other_types_and_no_array_are_refused() {
     }
 }
 
+#[test]
+fn the_buffers_of_a_result_have_no_more_bytes_than_were_asked_for() -> Result<()> {
+    let hundred = || numbers(&(0..100).collect::<Vec<_>>());
+    let text = "a text that is named often".repeat(40);
+    let one_text = Array::from_texts(DataType::Utf8View, [Some(&*text)])?;
+    let named = || {
+        let lists = Array::builder(DataType::list_view(DataType::Utf8View)).len(50);
+        let places = [None, Some(vec![0; 50].into()), Some(vec![1; 50].into())];
+        lists.buffers(places).children([one_text.clone()]).finish_ready()
+    };
+    let bits = || Array::from_bools(vec![Some(true); 800]);
+    let fixed = || Array::from_bytes(DataType::FixedSizeBinary(4), [Some([7_u8; 4]); 9]);
+    for (parts, most) in [
+        // Each with a bitmap that may be needed.
+        (vec![hundred(), hundred()], 200 * 4 + 25),
+        (vec![bits()?; 2], 2 * 200),
+        (vec![fixed()?; 2], 2 * 36),
+        // Offsets or sizes, views and bitmaps, and the text as often as it is named.
+        (vec![named()?; 2], 100 * (4 + 4 + 16 + 1040) + 2 * 13),
+    ] {
+        let whole = Array::concat_at_most(&parts, most)?;
+        assert!(whole.equals(&Array::concat(&parts)?)?, "{}", whole.data_type());
+        let error = Array::concat_at_most(&parts, most - 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{}", whole.data_type());
+    }
+    Ok(())
+}
+
 /// Lists of twice the same list, so many levels deep.
 fn doubled(levels: usize) -> Result<Array> {
     let mut array = numbers(&[1]);
