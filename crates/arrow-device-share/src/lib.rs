@@ -99,6 +99,7 @@ mod described;
 mod events;
 mod frames;
 mod keeper;
+mod maker;
 mod problem;
 mod process;
 mod receiver;

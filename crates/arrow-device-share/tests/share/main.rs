@@ -9,6 +9,7 @@ mod exchange;
 mod forks;
 mod gpu;
 mod hostile;
+mod makers;
 mod opencl;
 mod passing_on;
 mod peer;
