@@ -14,6 +14,7 @@ mod opencl;
 mod passing_on;
 mod peer;
 mod processes;
+mod steps;
 mod streams;
 mod support;
 mod system_calls;
