@@ -71,8 +71,8 @@
 //! driver does not have them, with the same names and versions of the device, of the driver and of
 //! the platform.
 //!
-//! The memory that a device has for itself, which the extension `cl_khr_external_memory` exports,
-//! is not shared: no runtime with that extension was at hand for a test.
+//! The memory that a device has for itself is not shared: the extension `cl_khr_external_memory`
+//! imports what another interface exported, and no function of OpenCL exports memory.
 //!
 //! # Threads
 //!

@@ -3,7 +3,9 @@
 //! The sender has made a pair of connected sockets, keeps one of them, and sends the other one with
 //! the array. It writes one byte once the data is there. If the process of the sender ends before,
 //! the system closes its socket, and whoever waits here sees the end. So nobody waits for a process
-//! that is gone, and no handle of a runtime is needed: a socket is an event for every device.
+//! that is gone, and no handle of a runtime is needed: a socket is an event for every device. A
+//! child of `fork` of the sender may have the socket, too, so the process is looked at as well
+//! ([`Maker`]).
 //!
 //! Here such a socket is an [`Event`] of a driver that has nothing but events. A queue cannot wait
 //! for the event, so the host waits before it gives work to a queue.
@@ -28,6 +30,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketType, sockopt};
 
 use crate::frames::Patience;
+use crate::maker::Maker;
 use crate::problem::{MAX_TEXT, malformed, shortened};
 
 /// What the sender writes first: the data is there.
@@ -40,6 +43,9 @@ pub(crate) const FAILED: u8 = 2;
 /// How long a wait pauses where the socket can be read and tells nothing.
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// What is said where nobody makes the data any more.
+const ENDED: &str = "the sender has ended before the data was there";
+
 /// How the wait for data ended: well, or with this message.
 type Outcome = Result<(), String>;
 
@@ -47,22 +53,36 @@ type Outcome = Result<(), String>;
 #[derive(Debug)]
 struct PeerEvent {
     /// `None` once it is known how the wait ended.
-    socket: Mutex<Option<Arc<OwnedFd>>>,
+    source: Mutex<Option<Arc<Source>>>,
     outcome: OnceLock<Outcome>,
     /// When the data counts as failed.
     deadline: Option<Instant>,
 }
 
+/// What tells of one event.
+#[derive(Debug)]
+struct Source {
+    socket: OwnedFd,
+    /// The process that makes the data. `None` where the system does not tell.
+    maker: Option<Arc<Maker>>,
+}
+
 /// An event of another process, of which this descriptor tells. It counts as failed after this
-/// time.
-pub(crate) fn event(socket: OwnedFd, limit: Duration) -> Result<Event> {
+/// time. `maker` is the process of the event before, and then the one of this event.
+pub(crate) fn event(
+    socket: OwnedFd,
+    limit: Duration,
+    maker: &mut Option<Arc<Maker>>,
+) -> Result<Event> {
     let is_right = sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
         && sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
     if !is_right {
         return Err(malformed("the descriptor that tells when the data is there is no socket"));
     }
+    *maker = Maker::of(socket.as_fd(), maker.as_ref());
+    let source = Source { socket, maker: maker.clone() };
     let event = Arc::new(PeerEvent {
-        socket: Mutex::new(Some(Arc::new(socket))),
+        source: Mutex::new(Some(Arc::new(source))),
         outcome: OnceLock::new(),
         deadline: Instant::now().checked_add(limit),
     });
@@ -86,28 +106,32 @@ fn device() -> &'static Device {
 impl PeerEvent {
     /// How the wait ended, if that can be told. Does not wait.
     fn look(&self) -> Option<&Outcome> {
-        let Some(socket) = self.socket() else { return self.outcome.get() };
+        let Some(source) = self.source() else { return self.outcome.get() };
         let is_late = || self.deadline.is_some_and(|deadline| deadline <= Instant::now());
-        let outcome = told(&socket).or_else(|| {
+        let outcome = source.told().or_else(|| {
             is_late().then(|| Err("the data did not come in the time that was given".into()))
         })?;
         let outcome = self.outcome.get_or_init(|| outcome);
-        let own = self.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let own = self.source.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(own);
         Some(outcome)
     }
 
-    fn socket(&self) -> Option<Arc<OwnedFd>> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn source(&self) -> Option<Arc<Source>> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until the socket has something, or this moment has come.
+    /// Waits until the source has something to tell, or this moment has come.
     fn pause(&self, until: Option<Instant>) {
-        let Some(socket) = self.socket() else { return };
+        let Some(source) = self.source() else { return };
         let patience = until.map_or(Patience::Forever, Patience::Until);
-        let is_there = patience.wait(socket.as_fd(), PollFlags::IN);
+        let socket = source.socket.as_fd();
+        let is_there = match source.maker.as_ref().and_then(|maker| maker.process()) {
+            Some(process) => patience.wait_for_either(socket, process),
+            None => patience.wait(socket, PollFlags::IN),
+        };
         // A peer that has the socket as well may have taken what was there.
-        if is_there != Ok(false) && told(&socket).is_none() {
+        if is_there != Ok(false) && source.told().is_none() {
             std::thread::sleep(PAUSE);
         }
     }
@@ -120,6 +144,17 @@ impl PeerEvent {
                 Err(Error::new(ErrorKind::WorkFailed, message.clone()).during("wait"))
             }
         }
+    }
+}
+
+impl Source {
+    /// What the sender tells, or the end of its process. `None` where there is neither yet.
+    fn told(&self) -> Option<Outcome> {
+        told(&self.socket).or_else(|| {
+            let has_ended = self.maker.as_ref().is_some_and(|maker| maker.has_ended());
+            // The process may have told before its end, and after the look.
+            has_ended.then(|| told(&self.socket).unwrap_or_else(|| Err(ENDED.into())))
+        })
     }
 }
 
@@ -142,7 +177,7 @@ fn told(socket: &OwnedFd) -> Option<Outcome> {
                 let text = String::from_utf8_lossy(text);
                 Err(format!("the sender says of the data: {}", shortened(&text)))
             }
-            [] => Err("the sender has ended before the data was there".into()),
+            [] => Err(ENDED.into()),
             [other, ..] => Err(format!("the sender told {other} of the data, which means nothing")),
         });
     }

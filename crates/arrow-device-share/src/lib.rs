@@ -83,7 +83,7 @@
 //! | the host's | sealed files without a name (`memfd_create`), fixed when they are sent | not yet |
 //! | of the software device | sealed files without a name, not fixed | not yet |
 //! | of OpenCL, shared with the host | sealed files without a name, which the runtime uses in place; fixed where the device is a processor | not yet |
-//! | of OpenCL, the device's own | not yet | not yet |
+//! | of OpenCL, the device's own | not at all: no function of OpenCL exports memory | not at all |
 //! | of Vulkan | opaque descriptors of `VK_KHR_external_memory_fd`, not fixed; [both sides trust each other](#trust) | not yet |
 //! | of CUDA and ROCm, the device's own | descriptors of allocations that are mapped by hand, not fixed; [both sides trust each other](#trust). Not yet on hardware | not yet |
 //! | of CUDA and ROCm, pinned or managed | not at all | not at all |
@@ -99,6 +99,7 @@ mod described;
 mod events;
 mod frames;
 mod keeper;
+mod maker;
 mod problem;
 mod process;
 mod receiver;

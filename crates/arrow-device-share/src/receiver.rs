@@ -14,6 +14,7 @@ use crate::events;
 use crate::frames::{
     Came, Frame, FrameKind, FrameReader, LONGEST_BODY, Limits, MOST_DESCRIPTORS, Patience,
 };
+use crate::maker::Maker;
 use crate::problem::{malformed, of_parent, of_peer, shortened};
 use crate::releases::{Backchannel, Borrowed};
 use crate::schemas::{self, MemoryDomain};
@@ -39,6 +40,8 @@ pub struct Receiver {
     passes_on: bool,
     /// How long data may take that comes later than its array. `None` where no such array is taken.
     early: Option<Duration>,
+    /// The process that makes the data of early arrays.
+    maker: Option<Arc<Maker>>,
     largest: u64,
     /// Whether nothing more comes, or nothing more of the stream.
     is_over: bool,
@@ -64,6 +67,7 @@ impl Receiver {
             trusts: false,
             passes_on: false,
             early: None,
+            maker: None,
             largest: u64::MAX,
             is_over: false,
             is_closed: false,
@@ -107,8 +111,9 @@ impl Receiver {
     /// [named](Array::on): no queue hangs because another process does not go on. The event is not
     /// exported with the array ([`Array::export_on`] waits for it).
     ///
-    /// Each such array costs a descriptor until its data is there. In a child of `fork`, the data
-    /// of an array that was not ready at the fork cannot be used.
+    /// Each such array costs a descriptor until its data is there, and all of them together one
+    /// more, by which the end of the sender's process is seen. In a child of `fork`, the data of an
+    /// array that was not ready at the fork cannot be used.
     ///
     /// ```
     /// use std::os::unix::net::UnixStream;
@@ -224,7 +229,7 @@ impl Receiver {
         }
     }
 
-    fn open(&self, mut frame: Frame) -> Result<Array> {
+    fn open(&mut self, mut frame: Frame) -> Result<Array> {
         let number = described::number_of(&frame.body)?;
         // Released in any case, when the last thing that was made of the array is gone.
         let owner = Arc::new(Borrowed { number, sender: self.back.clone() });
@@ -240,24 +245,12 @@ impl Receiver {
             Error::new(ErrorKind::DeviceMissing, message).during("receive")
         })?;
         let event = match frame.kind {
-            FrameKind::Early => Some(self.event_of(&mut frame)?),
+            FrameKind::Early => Some(event_of(&mut frame, self.early, &mut self.maker)?),
             _ => None,
         };
-        let Self { trusts, passes_on, largest, .. } = *self;
+        let (trusts, passes_on, largest) = (self.trusts, self.passes_on, self.largest);
         let opening = Opening { device, trusts, passes_on, largest, event: event.as_ref() };
         described::opened(&frame.body, frame.descriptors, shape, opening, &owner)
-    }
-
-    /// Takes the event of an early array out of its frame.
-    fn event_of(&self, frame: &mut Frame) -> Result<Event> {
-        let limit = self.early.ok_or_else(|| {
-            let message = "the data of the array is not there yet; a receiver that is `taking_early` takes such arrays";
-            Error::new(ErrorKind::Unsupported, message).during("receive")
-        })?;
-        if frame.descriptors.is_empty() {
-            return Err(malformed("no descriptor tells when the data of the array is there"));
-        }
-        events::event(frame.descriptors.remove(0), limit)
     }
 
     /// Takes nothing more. Arrays that came before are still released to the sender.
@@ -338,6 +331,23 @@ impl AsFd for Receiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.back.socket()
     }
+}
+
+/// Takes the event of an early array out of its frame, for a receiver that takes such arrays with
+/// this limit.
+fn event_of(
+    frame: &mut Frame,
+    early: Option<Duration>,
+    maker: &mut Option<Arc<Maker>>,
+) -> Result<Event> {
+    let limit = early.ok_or_else(|| {
+        let message = "the data of the array is not there yet; a receiver that is `taking_early` takes such arrays";
+        Error::new(ErrorKind::Unsupported, message).during("receive")
+    })?;
+    if frame.descriptors.is_empty() {
+        return Err(malformed("no descriptor tells when the data of the array is there"));
+    }
+    events::event(frame.descriptors.remove(0), limit, maker)
 }
 
 #[cold]

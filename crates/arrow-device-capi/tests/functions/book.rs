@@ -1,4 +1,5 @@
-//! The programs in C and C++ of the book's chapters, which have to print what the chapters say.
+//! The programs in C and C++ of the book's chapters and of the page about processes, which have to
+//! print what the pages say.
 
 use std::fs;
 use std::path::Path;
@@ -13,12 +14,14 @@ pub(crate) fn blocks(page: &str) -> Vec<(&str, &str)> {
     inside.filter_map(|block| block.split_once('\n')).collect()
 }
 
-/// Each program of a kind in all chapters, with its name and with what it prints: the block of
+/// Each program of a kind in all these pages, with its name and with what it prints: the block of
 /// text behind the program.
 fn programs(kind: &str) -> Vec<(String, String, String)> {
     let mut programs = Vec::new();
-    for entry in fs::read_dir(Path::new(ROOT).join("../../book/src")).unwrap() {
-        let path = entry.unwrap().path();
+    let chapters = fs::read_dir(Path::new(ROOT).join("../../book/src")).unwrap();
+    let chapters = chapters.map(|entry| entry.unwrap().path());
+    let processes = Path::new(ROOT).join("../../docs/processes.md");
+    for path in chapters.chain([processes]) {
         if path.extension().is_none_or(|ending| ending != "md") {
             continue;
         }
@@ -53,7 +56,7 @@ fn assert_they_print_what_the_book_says(kind: &str, at_least: usize) {
 
 #[test]
 fn the_programs_in_c_print_what_the_book_says() {
-    assert_they_print_what_the_book_says("c", 2);
+    assert_they_print_what_the_book_says("c", 3);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::process::{Resource, Rlimit};
 
 use crate::peer::{frame, sent, taken_apart};
-use crate::support::{batch, connected, shareable, software};
+use crate::support::{batch, connected, may_have, shareable, software};
 
 // Requirement: SAF-42
 #[test]
@@ -327,10 +327,7 @@ fn of_allocations(count: usize) -> Array {
 #[test]
 fn as_many_allocations_are_sent_as_a_message_has_room_for_and_one_more_is_refused_before() {
     alone(|| {
-        let limit = rustix::process::getrlimit(Resource::Nofile);
-        let most = Rlimit { current: limit.maximum, ..limit };
-        rustix::process::setrlimit(Resource::Nofile, most).unwrap();
-        if limit.maximum.is_some_and(|most| most < 5000) {
+        if !may_have(5000) {
             return println!("skipped: the process may not have 5,000 descriptors");
         }
         let (one, mut other) = UnixStream::pair().unwrap();

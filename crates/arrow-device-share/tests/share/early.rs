@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_secs(600);
 
 /// A software device that waits at its end until threads of the library have closed their queues on
 /// it.
-struct Settling(Sim);
+pub(crate) struct Settling(Sim);
 
 impl std::ops::Deref for Settling {
     type Target = Sim;
@@ -48,20 +48,20 @@ impl Drop for Settling {
 }
 
 /// A software device whose work runs when the test says so, and never because somebody waits.
-fn held_up() -> (Settling, Device) {
+pub(crate) fn held_up() -> (Settling, Device) {
     let sim = Sim::builder().backtraces(false).may_wait(false).build();
     let device = sim.device();
     (Settling(sim), device)
 }
 
-fn software() -> (Settling, Device) {
+pub(crate) fn software() -> (Settling, Device) {
     let (sim, device) = support::software();
     (Settling(sim), device)
 }
 
 /// Runs all work, and waits until nothing keeps memory of the device any more. Threads of the
 /// library may be letting go of it.
-fn finish(sim: &Sim) {
+pub(crate) fn finish(sim: &Sim) {
     sim.run_until_idle();
     assert!(release_until(|| sim.allocated() == 0), "{} bytes", sim.allocated());
 }
@@ -80,7 +80,7 @@ fn early(device: &Device) -> (Sender, Receiver) {
     (sender.early(), receiver.taking_early(LONG))
 }
 
-fn shareable_on(device: &Device, rows: i64) -> Array {
+pub(crate) fn shareable_on(device: &Device, rows: i64) -> Array {
     to_shareable(batch(rows).as_array(), device).unwrap()
 }
 
@@ -97,7 +97,7 @@ fn unready(here: &Device, there: &Device) -> (Sender, Array) {
 }
 
 /// What is said where an array is waited for whose data never comes.
-fn failure(array: &Array) -> String {
+pub(crate) fn failure(array: &Array) -> String {
     let error = array.wait().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WorkFailed, "{error}");
     // Whoever asks is told the same, and ever after.
@@ -297,7 +297,7 @@ fn memory_that_is_to_be_fixed_is_waited_for() {
 }
 
 /// What an early sender sent: the bytes, the descriptor of the event, and that of the memory.
-fn message(device: &Device) -> (Vec<u8>, OwnedFd, OwnedFd) {
+pub(crate) fn message(device: &Device) -> (Vec<u8>, OwnedFd, OwnedFd) {
     let (one, other) = UnixStream::pair().unwrap();
     let sender = trusting_sender(Sender::new(one).early(), device);
     sender.send(&shareable_on(device, 20)).unwrap();
@@ -307,7 +307,12 @@ fn message(device: &Device) -> (Vec<u8>, OwnedFd, OwnedFd) {
 }
 
 /// What comes of the message with these descriptors.
-fn received(bytes: &[u8], beside: &[OwnedFd], device: &Device, limit: Duration) -> Result<Array> {
+pub(crate) fn received(
+    bytes: &[u8],
+    beside: &[OwnedFd],
+    device: &Device,
+    limit: Duration,
+) -> Result<Array> {
     let mut receiver = Receiver::new(sent(bytes, beside), [device.clone()]).taking_early(limit);
     receiver.receive().map(|came| came.unwrap())
 }

@@ -2,11 +2,12 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use arrow_device_testkit::shared_memory::file_of_memory;
 use rustix::fs::SealFlags;
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
@@ -46,15 +47,25 @@ pub(crate) fn sent(bytes: &[u8], descriptors: &[OwnedFd]) -> UnixStream {
 pub(crate) fn connection_after(bytes: &[u8], descriptors: &[OwnedFd]) -> (UnixStream, UnixStream) {
     let (one, other) = UnixStream::pair().unwrap();
     let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    put(&one, bytes, &borrowed).unwrap();
+    (one, other)
+}
+
+/// Sends these bytes and descriptors.
+pub(crate) fn put(
+    to: &UnixStream,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
-    if !borrowed.is_empty() {
-        assert!(beside.push(SendAncillaryMessage::ScmRights(&borrowed)));
+    if !descriptors.is_empty() {
+        assert!(beside.push(SendAncillaryMessage::ScmRights(descriptors)));
     }
     let flags = SendFlags::DONTWAIT;
-    let sent = rustix::net::sendmsg(&one, &[IoSlice::new(bytes)], &mut beside, flags);
-    assert_eq!(sent.unwrap(), bytes.len());
-    (one, other)
+    let sent = rustix::net::sendmsg(to, &[IoSlice::new(bytes)], &mut beside, flags)?;
+    assert_eq!(sent, bytes.len());
+    Ok(())
 }
 
 /// Memory of this many bytes with these seals.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use arrow_device::{Array, Batch, DataType, Device};
 use arrow_device_share::{Receiver, Sender, to_shareable};
 use arrow_device_sim::Sim;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// A sender and a receiver that are connected.
 pub(crate) fn connected(devices: impl IntoIterator<Item = Device>) -> (Sender, Receiver) {
@@ -77,4 +78,12 @@ pub(crate) fn receive_and_keep_few(mut receiver: Receiver) {
             kept.remove(0);
         }
     }
+}
+
+/// As many descriptors as the system lets this process have. Returns whether they are enough.
+pub(crate) fn may_have(descriptors: u64) -> bool {
+    let limits = getrlimit(Resource::Nofile);
+    let most = Rlimit { current: limits.maximum, ..limits };
+    let _ = setrlimit(Resource::Nofile, most);
+    getrlimit(Resource::Nofile).current.is_none_or(|most| most >= descriptors)
 }

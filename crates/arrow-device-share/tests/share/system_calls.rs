@@ -5,9 +5,8 @@ use arrow_device::{Array, Batch, DataType, Device};
 use arrow_device_share::to_shareable;
 use arrow_device_testkit::process::alone;
 use arrow_device_testkit::system_calls::SystemCalls;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::connected;
+use crate::support::{connected, may_have};
 
 fn column(number: i64) -> Array {
     Array::from_values(DataType::Int64, (number..number + 3).map(Some)).unwrap()
@@ -55,14 +54,6 @@ fn calls(traced: &SystemCalls, array: &Array) -> Calls {
     let again = round();
     assert_eq!(again[1..], [received, released]);
     Calls { sent, sent_again: again[0], received, released }
-}
-
-/// As many descriptors as the system lets this process have. Returns whether they are enough.
-fn may_have(descriptors: u64) -> bool {
-    let limits = getrlimit(Resource::Nofile);
-    let most = Rlimit { current: limits.maximum, ..limits };
-    let _ = setrlimit(Resource::Nofile, most);
-    getrlimit(Resource::Nofile).current.is_none_or(|most| most >= descriptors)
 }
 
 /// A look for releases, and the message. Each allocation is mapped to be read alone, and sealed,
