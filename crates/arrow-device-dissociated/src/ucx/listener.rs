@@ -66,7 +66,15 @@ impl UcxListener {
     /// # Safety
     /// UNS-39: whoever can connect to the address speaks UCX's own protocol as UCX does.
     pub unsafe fn bind(address: &str, options: &UcxOptions) -> Result<Self> {
-        let context = options.open()?;
+        // SAFETY: UNS-39, which the caller promises.
+        unsafe { Self::listen(options.open()?, address) }
+    }
+
+    /// Listens at an address, with this context.
+    ///
+    /// # Safety
+    /// UNS-39: whoever can connect to the address speaks UCX's own protocol as UCX does.
+    pub(super) unsafe fn listen(context: Arc<Context>, address: &str) -> Result<Self> {
         let raw = RawAddress::of(address::resolve(address)?);
         let mut inner = Inner {
             worker: Worker::new(&context)?,
