@@ -133,8 +133,7 @@ fn read_and_written(features: u64) -> (Option<u64>, u64) {
     let listener = unsafe { UcxListener::listen(context, "127.0.0.1:0") }.unwrap();
     let (stranger, here) = Stranger::connect(&listener);
     stranger.wait_for_an_answer(&here);
-    let (api, key, params) =
-        (stranger.worker.api(), stranger.empty_key(), RequestParams::new(0));
+    let (api, key, params) = (stranger.worker.api(), stranger.empty_key(), RequestParams::new(0));
     let (from, to) = (secret.as_ptr().expose_provenance(), room.as_ptr().cast::<c_void>());
     // SAFETY: the endpoint is open, and the numbers stay. Nobody else uses them until the other
     // side has answered.
@@ -142,7 +141,8 @@ fn read_and_written(features: u64) -> (Option<u64>, u64) {
         (api.remote_read)(stranger.endpoint, to, WORD, from as u64, key, &raw const params)
     };
     let (from, to) = (graffito.as_ptr().cast::<c_void>(), wall.as_ptr().expose_provenance());
-    // SAFETY: likewise.
+    // SAFETY: the endpoint is open, and the numbers stay. Nobody else uses them until the other
+    // side has answered.
     let written = unsafe {
         (api.remote_write)(stranger.endpoint, from, WORD, to as u64, key, &raw const params)
     };
@@ -159,8 +159,8 @@ fn no_peer_over_ucx_reads_or_writes_memory_that_would_be_open_with_the_functions
     }
     alone(|| {
         assert_eq!(read_and_written(FEATURES), (None, 0));
-        // Why these functions are off: UCX asks nobody for a key over TCP. Where this fails, UCX has
-        // learned to, and remote memory can be thought of again.
+        // Why these functions are off: over TCP, UCX asks nobody for a key. Where this fails, UCX
+        // has learned to, and remote memory can be thought of again.
         let with = FEATURES | api::FEATURE_REMOTE_MEMORY;
         assert_eq!(read_and_written(with), (Some(SECRET), GRAFFITO));
     });

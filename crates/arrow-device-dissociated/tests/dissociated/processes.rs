@@ -231,12 +231,14 @@ fn golden_streams_cross_packed_over_a_unix_socket_between_software_devices() {
 
 #[test]
 fn golden_streams_cross_packed_over_a_unix_socket_between_devices_of_opencl() {
-    let test = "processes::golden_streams_cross_packed_over_a_unix_socket_between_devices_of_opencl";
+    let test =
+        "processes::golden_streams_cross_packed_over_a_unix_socket_between_devices_of_opencl";
     with_opencl(|device| golden_streams_cross_packed(test, device));
 }
 
 #[test]
 fn golden_streams_cross_packed_over_a_unix_socket_between_devices_of_vulkan() {
-    let test = "processes::golden_streams_cross_packed_over_a_unix_socket_between_devices_of_vulkan";
+    let test =
+        "processes::golden_streams_cross_packed_over_a_unix_socket_between_devices_of_vulkan";
     with_vulkan(|device| golden_streams_cross_packed(test, device));
 }
