@@ -4,6 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use arrow_device::{Batch, Device};
 use arrow_device_dissociated::{
@@ -13,11 +14,15 @@ use arrow_device_sim::Sim;
 use arrow_device_testkit::golden;
 use arrow_device_testkit::process::alone;
 use arrow_device_testkit::required::skip;
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::support::{opening, read_golden, require_same, sharing};
 
 /// Tells the second process where the server is.
 const LOCATION: &str = "ARROW_DEVICE_DISSOCIATED_TEST_LOCATION";
+
+/// How long a process may take to connect. One that has failed never does.
+pub(crate) const CONNECTING: Duration = Duration::from_secs(120);
 
 /// A socket in the file system, which goes with this value.
 pub(crate) struct Meeting {
@@ -43,7 +48,12 @@ impl Meeting {
         format!("unix://{}", self.path.display())
     }
 
+    /// Waits for the second process to connect.
     pub(crate) fn accept(&self) -> UnixTransport {
+        let wait = Timespec::try_from(CONNECTING).unwrap();
+        let mut polled = [PollFd::new(&self.listener, PollFlags::IN)];
+        let ready = rustix::event::poll(&mut polled, Some(&wait)).unwrap();
+        assert!(ready > 0, "the second process does not connect");
         UnixTransport::new(self.listener.accept().unwrap().0)
     }
 

@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::exchange::{for_each_golden, sent};
 use crate::faults::each_fault;
 use crate::killed::{STEP, came_before_the_end, deadly};
-use crate::processes::{Meeting, receive_packed, serve_packed, told};
+use crate::processes::{CONNECTING, Meeting, receive_packed, serve_packed, told};
 use crate::support::{batch, require_same, serving, some_batches, stream_of};
 
 /// Tells the second process how bytes travel.
@@ -97,7 +97,7 @@ fn golden_streams_cross(test: &str, device: &Device) {
     let listener = listen(way);
     let location = listener.location();
     let mut child = Meeting::start(test, &location, &[(WAY, way.into())]);
-    serve_packed(device, &location, || listener.accept(None).unwrap());
+    serve_packed(device, &location, || listener.accept(Some(CONNECTING)).unwrap());
     let status = child.wait().unwrap();
     assert!(status.success(), "{way}: {status}");
 }
