@@ -32,6 +32,8 @@ const ENDPOINT_TIMEOUT: Status = -80;
 const LAST: isize = -100;
 
 pub(super) const FEATURE_TAG: u64 = 1 << 0;
+#[cfg(test)]
+pub(super) const FEATURE_REMOTE_MEMORY: u64 = 1 << 1;
 pub(super) const FEATURE_WAKEUP: u64 = 1 << 4;
 pub(super) const FEATURE_AM: u64 = 1 << 6;
 /// `UCS_THREAD_MODE_SERIALIZED`: any thread, one at a time.
@@ -318,10 +320,10 @@ const _: () = {
 };
 
 macro_rules! functions {
-    ($($name:ident: $symbol:literal, fn($($of:ty),*) $(-> $to:ty)?;)*) => {
+    ($($(#[$when:meta])? $name:ident: $symbol:literal, fn($($of:ty),*) $(-> $to:ty)?;)*) => {
         /// The functions.
         pub(super) struct Api {
-            $(pub(super) $name: unsafe extern "C" fn($($of),*) $(-> $to)?,)*
+            $($(#[$when])? pub(super) $name: unsafe extern "C" fn($($of),*) $(-> $to)?,)*
             /// Kept here so that tools which look for leaks find the library.
             _library: &'static Library,
         }
@@ -330,6 +332,7 @@ macro_rules! functions {
             fn find(library: &'static Library) -> Result<Self, libloading::Error> {
                 Ok(Self {
                     $(
+                        $(#[$when])?
                         // SAFETY: UNS-31: the type is that of the declaration in UCX's headers.
                         $name: *unsafe { library.get($symbol) }?,
                     )*
@@ -375,6 +378,15 @@ functions! {
         fn(Handle, *mut c_void, usize, Handle, *const RequestParams) -> Request;
     request_status: b"ucp_request_check_status", fn(Request) -> Status;
     request_free: b"ucp_request_free", fn(Request);
+    // What a test tries on the other side of a connection.
+    #[cfg(test)]
+    key_unpack: b"ucp_ep_rkey_unpack", fn(Handle, *const c_void, *mut Handle) -> Status;
+    #[cfg(test)]
+    remote_read: b"ucp_get_nbx",
+        fn(Handle, *mut c_void, usize, u64, Handle, *const RequestParams) -> Request;
+    #[cfg(test)]
+    remote_write: b"ucp_put_nbx",
+        fn(Handle, *const c_void, usize, u64, Handle, *const RequestParams) -> Request;
 }
 
 /// What became of an operation that was begun.
@@ -587,6 +599,7 @@ mod tests {
         claim("sizeof(ucp_datatype_t) == 8 && sizeof(ucp_tag_t) == 8".into());
         for (name, value) in [
             ("UCP_FEATURE_TAG", FEATURE_TAG),
+            ("UCP_FEATURE_RMA", FEATURE_REMOTE_MEMORY),
             ("UCP_FEATURE_WAKEUP", FEATURE_WAKEUP),
             ("UCP_FEATURE_AM", FEATURE_AM),
             ("UCS_THREAD_MODE_SERIALIZED", SERIALIZED as u64),

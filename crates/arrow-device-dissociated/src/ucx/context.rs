@@ -12,6 +12,10 @@ use crate::problem::{failed, malformed};
 /// The version of the interface that is asked for: the oldest one that has all functions.
 const VERSION: (u32, u32) = (1, 10);
 
+/// The parts of UCX that are switched on. The functions for remote memory are not among them: UCX
+/// lets whoever has a connection read and write any address then, whatever key the peer has.
+pub(super) const FEATURES: u64 = api::FEATURE_TAG | api::FEATURE_AM | api::FEATURE_WAKEUP;
+
 /// How often UCX looks whether a peer still lives that sends nothing.
 const KEEPALIVE: (&str, &str) = ("KEEPALIVE_INTERVAL", "1s");
 
@@ -30,18 +34,28 @@ unsafe impl Sync for Context {}
 impl Context {
     /// Opens a context that moves messages by these ways of UCX, or by all of them.
     pub(super) fn open(transports: Option<&str>) -> Result<Arc<Self>> {
+        Self::with_features(transports, FEATURES)
+    }
+
+    /// Opens a context with these parts of UCX.
+    pub(super) fn with_features(transports: Option<&str>, features: u64) -> Result<Arc<Self>> {
         let api = api::load()?;
         let mut config = ptr::null_mut();
         // SAFETY: UCX takes null for the names of the prefix and of the file, and writes a handle.
         let status = unsafe { (api.config_read)(ptr::null(), ptr::null(), &raw mut config) };
         api.check("read the settings of UCX", status)?;
-        let handle = Self::init(api, config, transports);
+        let handle = Self::init(api, config, transports, features);
         // SAFETY: the settings were read above, and are not used afterwards.
         unsafe { (api.config_release)(config) };
         Ok(Arc::new(Self { api, handle: handle? }))
     }
 
-    fn init(api: &'static Api, config: Handle, transports: Option<&str>) -> Result<Handle> {
+    fn init(
+        api: &'static Api,
+        config: Handle,
+        transports: Option<&str>,
+        features: u64,
+    ) -> Result<Handle> {
         let keepalive = std::env::var_os("UCX_KEEPALIVE_INTERVAL").is_none().then_some(KEEPALIVE);
         let transports = transports.map(|transports| ("TLS", transports));
         for (name, value) in keepalive.into_iter().chain(transports) {
@@ -51,7 +65,7 @@ impl Context {
             let status = unsafe { (api.config_modify)(config, name.as_ptr(), value.as_ptr()) };
             api.check("change a setting of UCX", status)?;
         }
-        let params = Params::new(api::FEATURE_TAG | api::FEATURE_AM | api::FEATURE_WAKEUP);
+        let params = Params::new(features);
         let (params, mut handle) = (&raw const params, ptr::null_mut());
         let (major, minor) = VERSION;
         // SAFETY: the parameters and the settings are read during the call, which writes a handle.

@@ -66,9 +66,19 @@ impl UcxListener {
     /// # Safety
     /// UNS-39: whoever can connect to the address speaks UCX's own protocol as UCX does.
     pub unsafe fn bind(address: &str, options: &UcxOptions) -> Result<Self> {
-        let raw = RawAddress::of(address::resolve(address)?);
         let _in_use = api::enter()?;
         let context = options.open()?;
+        // SAFETY: UNS-39, which the caller promises.
+        unsafe { Self::listen(context, address) }
+    }
+
+    /// Listens at an address, with this context.
+    ///
+    /// # Safety
+    /// UNS-39: whoever can connect to the address speaks UCX's own protocol as UCX does.
+    pub(super) unsafe fn listen(context: Arc<Context>, address: &str) -> Result<Self> {
+        let raw = RawAddress::of(address::resolve(address)?);
+        let _in_use = api::enter()?;
         let mut inner = Inner {
             worker: Worker::new(&context)?,
             handle: ptr::null_mut(),

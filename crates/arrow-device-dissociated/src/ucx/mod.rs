@@ -10,6 +10,8 @@ mod api;
 mod context;
 mod engine;
 mod listener;
+#[cfg(test)]
+mod remote;
 mod shared;
 
 use std::fmt;

@@ -10,10 +10,10 @@ use arrow_device_dissociated::{
 };
 use arrow_device_testkit::process::{alone, descriptors};
 
-use crate::support::{opening, serving, sharing, some_batches};
+use crate::support::{opening, serving, sharing, some_batches, unix_pair};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+enum Fault {
     None,
     Lost,
     Twice,
@@ -87,14 +87,9 @@ impl<T: Transport> Transport for Faulty<T> {
     }
 }
 
-/// A stream where one message of the server or of the client has a fault. Returns what the client
-/// found, and how many messages each side has sent.
-fn run(fault: Fault, at: usize, of_server: bool, shares: bool) -> (Result<usize>, [usize; 2]) {
-    run_over(LocalTransport::pair(), fault, at, of_server, shares)
-}
-
-/// [`run`] over the two ends of this connection.
-pub(crate) fn run_over(
+/// A stream over the two ends of a connection, where one message of the server or of the client has
+/// a fault. Returns what the client found, and how many messages each side has sent.
+fn run_over(
     (one, other): (impl Transport + 'static, impl Transport + 'static),
     fault: Fault,
     at: usize,
@@ -137,32 +132,50 @@ pub(crate) fn run_over(
     (found, sent.map(|sent| sent.load(Ordering::Relaxed)))
 }
 
+/// Gives each message of a stream, of either side, each fault once, over connections of one kind:
+/// with bodies in shared memory, packed, or both.
+pub(crate) fn each_fault<A: Transport + 'static, B: Transport + 'static>(
+    pair: impl Fn() -> (A, B),
+    kinds: &[bool],
+) {
+    for &shares in kinds {
+        let (found, count) = run_over(pair(), Fault::None, 0, true, shares);
+        assert_eq!(found.unwrap(), 3);
+        assert_eq!(count[0], 8, "a schema, three batches with bodies, the end");
+        // The batch without rows has nothing to free, but for its offsets.
+        assert!(count[1] >= if shares { 3 } else { 1 }, "{count:?}");
+        for of_server in [true, false] {
+            let count = if of_server { count[0] } else { count[1] };
+            for at in 0..count {
+                for fault in [Fault::Twice, Fault::Late] {
+                    let found = run_over(pair(), fault, at, of_server, shares).0;
+                    let found = found.unwrap_or_else(|error| {
+                        panic!("{fault:?} {at} of the server: {of_server}: {error}")
+                    });
+                    assert_eq!(found, 3, "{fault:?} {at}");
+                }
+                let found = run_over(pair(), Fault::Lost, at, of_server, shares).0;
+                // Only messages that free something may be lost.
+                assert_eq!(found.is_ok(), !of_server && at > 0, "{at}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_message_may_come_twice_or_late_and_a_lost_one_is_named() {
     alone(|| {
         let before = (descriptors(), Device::host().held().allocated);
-        for shares in [true, false] {
-            let (found, count) = run(Fault::None, 0, true, shares);
-            assert_eq!(found.unwrap(), 3);
-            assert_eq!(count[0], 8, "a schema, three batches with bodies, the end");
-            // The batch without rows has nothing to free, but for its offsets.
-            assert!(count[1] >= if shares { 3 } else { 1 }, "{count:?}");
-            for of_server in [true, false] {
-                let count = if of_server { count[0] } else { count[1] };
-                for at in 0..count {
-                    for fault in [Fault::Twice, Fault::Late] {
-                        let found = run(fault, at, of_server, shares).0;
-                        let found = found.unwrap_or_else(|error| {
-                            panic!("{fault:?} {at} of the server: {of_server}: {error}")
-                        });
-                        assert_eq!(found, 3, "{fault:?} {at}");
-                    }
-                    let found = run(Fault::Lost, at, of_server, shares).0;
-                    // Only messages that free something may be lost.
-                    assert_eq!(found.is_ok(), !of_server && at > 0, "{at}");
-                }
-            }
-        }
+        each_fault(LocalTransport::pair, &[true, false]);
+        assert_eq!((descriptors(), Device::host().held().allocated), before);
+    });
+}
+
+#[test]
+fn over_a_unix_socket_too_every_message_may_come_twice_or_late_and_a_lost_one_is_named() {
+    alone(|| {
+        let before = (descriptors(), Device::host().held().allocated);
+        each_fault(unix_pair, &[true, false]);
         assert_eq!((descriptors(), Device::host().held().allocated), before);
     });
 }

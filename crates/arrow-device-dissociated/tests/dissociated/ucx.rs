@@ -3,22 +3,21 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use arrow_device::{Batch, Device, ErrorKind};
+use arrow_device::{Device, ErrorKind};
 use arrow_device_dissociated::{
     Client, ClientOptions, Location, Message, Received, Server, ServerOptions, Transport,
     UcxListener, UcxOptions, UcxTransport, ucx_version,
 };
 use arrow_device_sim::Sim;
-use arrow_device_testkit::golden;
 use arrow_device_testkit::process::{alone, descriptors, forked};
 use arrow_device_testkit::required::skip;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::exchange::{for_each_golden, sent};
-use crate::faults::{Fault, run_over};
+use crate::faults::each_fault;
 use crate::killed::{STEP, came_before_the_end, deadly};
-use crate::processes::{Meeting, told};
-use crate::support::{batch, read_golden, require_same, serving, some_batches, stream_of};
+use crate::processes::{CONNECTING, Meeting, receive_packed, serve_packed, told};
+use crate::support::{batch, require_same, serving, some_batches, stream_of};
 
 /// Tells the second process how bytes travel.
 const WAY: &str = "ARROW_DEVICE_DISSOCIATED_TEST_WAY";
@@ -93,50 +92,18 @@ fn golden_streams_come_over_ucx_as_they_were() {
 
 /// Sends each golden stream from a device to a client in another process.
 fn golden_streams_cross(test: &str, device: &Device) {
-    let queue = device.open_queue().unwrap();
-    let streams = golden::streams();
     if let Some(location) = told() {
         let way = std::env::var(WAY).unwrap();
-        for path in streams {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            let expected: Vec<Batch> = read_golden(&path).map(Result::unwrap).collect();
-            let transport = connect(&location, &way);
-            let options = ClientOptions::new();
-            let client = Client::request(transport, &location, name.as_bytes(), options).unwrap();
-            assert_eq!(client.counts().shared_bytes, 0);
-            let came: Vec<_> = client.on(&queue).into_batches().map(Result::unwrap).collect();
-            assert_eq!(came.len(), expected.len(), "{name}");
-            for (came, expected) in came.iter().zip(&expected) {
-                assert_eq!(came.device(), device.id(), "{name}");
-                let here = came.to_host().unwrap();
-                assert!(here.as_array().equals(expected.as_array()).unwrap(), "{name}");
-            }
-        }
+        receive_packed(device, &location, || connect(&location, &way));
         return;
     }
-    {
-        let way = WAYS[1];
-        let listener = listen(way);
-        let location = listener.location();
-        let mut child = Meeting::start(test, &location, &[(WAY, way.into())]);
-        let mut packed = 0;
-        for path in &streams {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            let transport = listener.accept(None).unwrap();
-            let server = Server::new(transport, &location, ServerOptions::new()).unwrap();
-            let counts = server.serve(|ticket| {
-                assert_eq!(ticket, name.as_bytes());
-                Ok(read_golden(path).on(&queue))
-            });
-            let counts = counts.unwrap_or_else(|error| panic!("{way}, {name}: {error}"));
-            // All bytes of bodies have passed the host.
-            assert_eq!((counts.shared_bytes, counts.freed), (0, 0), "{name}");
-            packed += counts.packed_bytes;
-        }
-        let status = child.wait().unwrap();
-        assert!(status.success(), "{way}: {status}");
-        assert!(packed > 0 || streams.is_empty());
-    }
+    let way = WAYS[1];
+    let listener = listen(way);
+    let location = listener.location();
+    let mut child = Meeting::start(test, &location, &[(WAY, way.into())]);
+    serve_packed(device, &location, || listener.accept(Some(CONNECTING)).unwrap());
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{way}: {status}");
 }
 
 #[test]
@@ -170,24 +137,8 @@ fn golden_streams_cross_over_ucx_between_devices_of_vulkan() {
 #[test]
 fn over_ucx_too_every_message_may_come_twice_or_late_and_a_lost_one_is_named() {
     with_ucx(|| {
-        let way = WAYS[0];
         let before = Device::host().held().allocated;
-        let (found, count) = run_over(pair(way), Fault::None, 0, true, false);
-        assert_eq!(found.unwrap(), 3);
-        assert_eq!(count[0], 8, "a schema, three batches with bodies, the end");
-        for of_server in [true, false] {
-            for at in 0..if of_server { count[0] } else { count[1] } {
-                for fault in [Fault::Twice, Fault::Late] {
-                    let found = run_over(pair(way), fault, at, of_server, false).0;
-                    let found = found.unwrap_or_else(|error| {
-                        panic!("{fault:?} {at} of the server: {of_server}: {error}")
-                    });
-                    assert_eq!(found, 3, "{fault:?} {at}");
-                }
-                let found = run_over(pair(way), Fault::Lost, at, of_server, false).0;
-                assert!(found.is_err(), "{at}");
-            }
-        }
+        each_fault(|| pair(WAYS[0]), &[false]);
         assert_eq!(Device::host().held().allocated, before);
     });
 }
