@@ -1,7 +1,8 @@
 //! The [`Driver`] of a WebGPU device: translates operations on raw handles to calls of `webgpu.h`.
 //!
-//! * A copy from the host is one write, or a list of pieces that are gathered in a mapped buffer
-//!   and are one submission. A copy within the device, or to the host, is one submission.
+//! * A copy from the host is one write, or a list of pieces that are gathered in mapped buffers,
+//!   with a submission for each buffer. A copy within the device, or to the host, is one
+//!   submission.
 //! * An event is a [`Point`], which the handle points to.
 //! * All queues are the device's one queue, so a queue waits for no event of its own.
 
@@ -100,24 +101,27 @@ impl WebGpuDriver {
         STAGED_AT_ONCE.min(self.logical.limits.max_buffer & !(UNIT - 1)).max(UNIT)
     }
 
+    /// Whether the regions are one that is not longer than a staging buffer.
+    fn is_one_write(&self, regions: &[Region]) -> bool {
+        matches!(regions, [region] if region.len <= self.staged_at_once())
+    }
+
+    /// Each staging buffer is submitted before the next one is filled: the device copies meanwhile,
+    /// and buffers that the queue has passed are filled again.
+    ///
     /// # Safety
     /// UNS-21 and UNS-22, as [`Driver::copy`] has them.
     unsafe fn gather(&self, regions: &[Region]) -> Result<()> {
         let logical = &self.logical;
         let chunks = chunks_of(regions, |region| (region.to, region.from), self.staged_at_once());
-        let mut staged = Vec::with_capacity(chunks.len());
-        for chunk in &chunks {
-            // SAFETY: UNS-21, which the caller keeps.
-            match unsafe { self.gathered(chunk) } {
-                Ok(staging) => staged.push(staging),
-                Err(error) => {
-                    self.map_again(staged);
-                    return Err(error);
-                }
+        for (number, chunk) in chunks.iter().enumerate() {
+            if number > 0 {
+                // Buffers become mapped again in polls.
+                logical.poll();
             }
-        }
-        let submitted = logical.submit("copy", |api, encoder| {
-            for (chunk, staging) in chunks.iter().zip(&staged) {
+            // SAFETY: UNS-21, which the caller keeps.
+            let staging = unsafe { self.gathered(chunk) }?;
+            let submitted = logical.submit("copy", |api, encoder| {
                 for copy in &chunk.copies {
                     let (from, len) = (staging.buffer, copy.len.next_multiple_of(UNIT));
                     // SAFETY: UNS-21 and UNS-22, which the caller keeps: the encoder was just made,
@@ -126,10 +130,11 @@ impl WebGpuDriver {
                         (api.encode_copy)(encoder, from, copy.staged, copy.device, copy.at, len)
                     };
                 }
-            }
-        });
-        self.map_again(staged);
-        submitted
+            });
+            self.map_again(staging);
+            submitted?;
+        }
+        Ok(())
     }
 
     /// A staging buffer with the bytes of a chunk, which is not mapped any more.
@@ -152,13 +157,13 @@ impl WebGpuDriver {
             at: copy.staged,
             len: copy.len,
         };
-        let pieces: Vec<Gathered> = chunk.copies.iter().map(piece).collect();
+        let pieces = chunk.copies.iter().map(piece);
         let is_filled = {
             let _calling = logical.calling();
             // SAFETY: the buffer was made mapped, or its callback said that it is mapped again, and
             // nobody else has it; a chunk uses at most as many bytes as its buffer has, in whole
             // units; the caller keeps UNS-21.
-            unsafe { uploads::fill(&logical.api, staging.buffer, chunk.used, UNIT, &pieces) }
+            unsafe { uploads::fill(&logical.api, staging.buffer, chunk.used, UNIT, pieces) }
         };
         if is_filled {
             return Ok(staging);
@@ -169,23 +174,20 @@ impl WebGpuDriver {
         Err(logical.error(ErrorKind::Driver, message).during("copy"))
     }
 
-    /// Asks for staging buffers to be mapped once the queue has passed their copies, and keeps
-    /// them.
-    fn map_again(&self, staged: Vec<Staging>) {
+    /// Asks for a staging buffer to be mapped once the queue has passed its copies, and keeps it.
+    fn map_again(&self, staging: Staging) {
         let logical = &self.logical;
-        for staging in staged {
-            let (buffer, size) = (staging.buffer, staging.size as usize);
-            let mapping = Mapping::new();
-            let share = mapping.for_callback();
-            // A refusal is told to the callback, too.
-            let _ = logical.scoped(|api| {
-                let info = CallbackInfo::new(mapped as _, share);
-                // SAFETY: the buffer is alive: this has its reference, and nobody else knows it.
-                unsafe { (api.map_async)(buffer, MAP_WRITE, 0, size, info) };
-            });
-            let _calling = logical.calling();
-            lock(&logical.uploads).keep(&logical.api, staging, mapping);
-        }
+        let (buffer, size) = (staging.buffer, staging.size as usize);
+        let mapping = Mapping::new();
+        let share = mapping.for_callback();
+        // A refusal is told to the callback, too.
+        let _ = logical.scoped(|api| {
+            let info = CallbackInfo::new(mapped as _, share);
+            // SAFETY: the buffer is alive: this has its reference, and nobody else knows it.
+            unsafe { (api.map_async)(buffer, MAP_WRITE, 0, size, info) };
+        });
+        let _calling = logical.calling();
+        lock(&logical.uploads).keep(&logical.api, staging, mapping);
     }
 
     /// # Safety
@@ -455,7 +457,7 @@ unsafe impl Driver for WebGpuDriver {
         }
         match route {
             // SAFETY: UNS-21 and UNS-22, which the caller keeps.
-            Route::FromHost if regions.len() == 1 => unsafe { self.write(regions) },
+            Route::FromHost if self.is_one_write(regions) => unsafe { self.write(regions) },
             // SAFETY: UNS-21 and UNS-22, which the caller keeps.
             Route::FromHost => unsafe { self.gather(regions) },
             // SAFETY: UNS-21 and UNS-22, which the caller keeps.

@@ -4,7 +4,8 @@
 //! copies them to where they belong. Afterwards the runtime is asked to map the buffer again, which
 //! it does once the queue has passed the copy, so the next list finds mapped memory that was used
 //! before: fresh memory costs more than the copy. A write of the queue for each piece would have
-//! the runtime make a buffer for each.
+//! the runtime make a buffer for each. A list with more bytes than one buffer has passes through
+//! several, one after the other, each with a submission of its own.
 
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ pub(crate) unsafe fn fill(
     buffer: Handle,
     used: u64,
     unit: u64,
-    all: &[Gathered],
+    all: impl Iterator<Item = Gathered>,
 ) -> bool {
     // SAFETY: the buffer is alive and mapped, as the caller promises.
     let bytes = unsafe { (api.mapped_room)(buffer, 0, used as usize) }.cast::<u8>();

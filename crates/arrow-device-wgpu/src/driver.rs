@@ -1,7 +1,8 @@
 //! The [`Driver`] of a device of wgpu: translates operations on handles to calls of wgpu.
 //!
-//! * A copy from the host is one write, or a list of pieces that are gathered in a mapped buffer
-//!   and are one submission. A copy within the device, or to the host, is one submission.
+//! * A copy from the host is one write, or a list of pieces that are gathered in mapped buffers,
+//!   with a submission for each buffer. A copy within the device, or to the host, is one
+//!   submission.
 //! * An event is a [`Point`], which the handle points to.
 //! * All queues are the device's one queue, so a queue waits for no event of its own.
 
@@ -18,8 +19,8 @@ use arrow_device::driver::{
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 use wgpu::BufferUsages;
 
-use crate::logical::{Logical, Point};
-use crate::reads::{Load, Mapping, Piece, Read, loads_of, staging_size};
+use crate::logical::{Logical, Point, lock};
+use crate::reads::{Load, Mapping, Read, loads_of, staging_size};
 use crate::table::Entry;
 
 /// The device copies this many bytes, at multiples of this number.
@@ -62,9 +63,9 @@ impl WgpuDriver {
     /// # Safety
     /// UNS-21 and UNS-22, as [`Driver::copy`] has them.
     unsafe fn write(&self, regions: &[Region]) -> Result<()> {
-        let whole = |region: &&Region| region.len.is_multiple_of(UNIT);
         if let [region] = regions
-            && whole(&region)
+            && region.len.is_multiple_of(UNIT)
+            && region.len <= self.staged_at_once()
         {
             let entry = self.entry(region.to.base, "copy")?;
             let start = region.from.base.as_ptr().cast::<u8>();
@@ -82,31 +83,41 @@ impl WgpuDriver {
             };
         }
         let loads = loads_of(regions, |region| (region.to, region.from), self.staged_at_once());
-        let mut staged = Vec::with_capacity(loads.len());
-        for load in &loads {
+        // Each staging buffer is submitted before the next one is filled: the device copies
+        // meanwhile, and buffers that the queue has passed serve again.
+        for (number, load) in loads.iter().enumerate() {
+            if number > 0 {
+                // Buffers become mapped again in polls.
+                self.logical.poll();
+            }
+            let copies = self.copies(load)?;
             // SAFETY: UNS-21, which the caller keeps.
-            staged.push(unsafe { self.gathered(load) }?);
-        }
-        let entries = self.entries(&loads)?;
-        self.logical.submit("copy", |encoder| {
-            each_piece(&loads, &entries, |load, piece, entry| {
-                let Some(from) = staged.get(load) else { return };
-                let (at, len) = (entry.offset + piece.offset, piece.len.next_multiple_of(UNIT));
-                encoder.copy_buffer_to_buffer(from, piece.staged, &entry.buffer, at, len);
+            let staging = unsafe { self.gathered(load) }?;
+            let submitted = self.logical.submit("copy", |encoder| {
+                for StagedCopy { staged, buffer, at, len } in &copies {
+                    encoder.copy_buffer_to_buffer(&staging, *staged, buffer, *at, *len);
+                }
             });
-        })
+            self.map_again(staging);
+            submitted?;
+        }
+        Ok(())
     }
 
-    /// A buffer with the bytes of a load, one piece behind the other.
+    /// A buffer with the bytes of a load, one piece behind the other. The buffer is not mapped any
+    /// more.
     ///
     /// # Safety
     /// UNS-21 for the host's side of each piece.
     unsafe fn gathered(&self, load: &Load) -> Result<wgpu::Buffer> {
+        let size = staging_size(load.used, self.logical.limits.max_buffer);
+        let spare = lock(&self.logical.held.uploads).take(size);
         let usage = BufferUsages::MAP_WRITE | BufferUsages::COPY_SRC;
-        let buffer = self.logical.create_buffer(load.used, usage, true)?;
-        let Ok(mut view) = buffer.get_mapped_range_mut(..) else {
+        let make = || self.logical.create_buffer(size, usage, true);
+        let buffer = spare.map_or_else(make, Ok)?;
+        let Ok(mut view) = buffer.get_mapped_range_mut(..load.used) else {
             self.logical.check()?;
-            let message = "wgpu shows no bytes of a buffer that was made to be filled";
+            let message = "wgpu shows no bytes of a buffer that is mapped";
             return Err(self.logical.error(ErrorKind::Driver, message).during("copy"));
         };
         for piece in &load.pieces {
@@ -114,7 +125,9 @@ impl WgpuDriver {
             // SAFETY: UNS-21, which the caller keeps: the source has this many bytes, holds them
             // when the copy is submitted, and is not written to until the queue has passed it.
             let bytes = unsafe { std::slice::from_raw_parts(piece.host.as_ptr(), len) };
-            view.slice(start..start + len).copy_from_slice(bytes);
+            let end = start + len;
+            view.slice(start..end).copy_from_slice(bytes);
+            view.slice(end..end.next_multiple_of(UNIT as usize)).fill(0);
         }
         drop(view);
         let ((), caught) = self.logical.scoped(|| buffer.unmap());
@@ -124,10 +137,47 @@ impl WgpuDriver {
         }
     }
 
-    /// The device's side of each piece.
-    fn entries(&self, loads: &[Load]) -> Result<Vec<Entry>> {
-        let pieces = loads.iter().flat_map(|load| &load.pieces);
-        pieces.map(|piece| self.entry(piece.base, "copy")).collect()
+    /// Asks for a staging buffer to be mapped once the queue has passed its copies, and keeps it.
+    fn map_again(&self, staging: wgpu::Buffer) {
+        let mapping = Mapping::default();
+        let told = mapping.clone();
+        // A refusal is told to the callback, too.
+        let _ = self.logical.scoped(|| {
+            let done = move |result: std::result::Result<(), _>| told.tell(result.is_ok());
+            staging.map_async(wgpu::MapMode::Write, .., done);
+        });
+        let gone = lock(&self.logical.held.uploads).keep(staging, mapping);
+        // Without the lock.
+        drop(gone);
+    }
+
+    /// The copies between a staging buffer and the device. Pieces that lie behind one another on
+    /// both sides, as the columns of a batch often do, are one copy.
+    fn copies(&self, load: &Load) -> Result<Vec<StagedCopy>> {
+        let mut copies: Vec<StagedCopy> = Vec::new();
+        let mut known: Option<(Raw<Memory>, Entry)> = None;
+        for piece in &load.pieces {
+            let entry = match known.take() {
+                Some((base, entry)) if base == piece.base => entry,
+                _ => self.entry(piece.base, "copy")?,
+            };
+            let (at, len) = (entry.offset + piece.offset, piece.len.next_multiple_of(UNIT));
+            match copies.last_mut() {
+                Some(last)
+                    if last.buffer == entry.buffer
+                        && last.at + last.len == at
+                        && last.staged + last.len == piece.staged =>
+                {
+                    last.len += len;
+                }
+                _ => {
+                    let (staged, buffer) = (piece.staged, entry.buffer.clone());
+                    copies.push(StagedCopy { staged, buffer, at, len });
+                }
+            }
+            known = Some((piece.base, entry));
+        }
+        Ok(copies)
     }
 
     /// Copies within one buffer, which wgpu does not have, go by a fresh buffer.
@@ -164,20 +214,19 @@ impl WgpuDriver {
     fn read(&self, regions: &[Region]) -> Result<()> {
         let logical = &self.logical;
         let loads = loads_of(regions, |region| (region.from, region.to), self.staged_at_once());
-        let entries = self.entries(&loads)?;
         let mut staged = Vec::with_capacity(loads.len());
         for load in &loads {
-            staged.push(self.staging(load.used)?);
+            staged.push((self.staging(load.used)?, self.copies(load)?));
         }
         logical.submit("copy", |encoder| {
-            each_piece(&loads, &entries, |load, piece, entry| {
-                let Some(to) = staged.get(load) else { return };
-                let (at, len) = (entry.offset + piece.offset, piece.len.next_multiple_of(UNIT));
-                encoder.copy_buffer_to_buffer(&entry.buffer, at, to, piece.staged, len);
-            });
+            for (staging, copies) in &staged {
+                for StagedCopy { staged, buffer, at, len } in copies {
+                    encoder.copy_buffer_to_buffer(buffer, *at, staging, *staged, *len);
+                }
+            }
         })?;
         let order = logical.next_order();
-        for (load, staging) in loads.into_iter().zip(staged) {
+        for (load, (staging, _)) in loads.into_iter().zip(staged) {
             let mapping = Mapping::default();
             let told = mapping.clone();
             // A refusal is told to the callback, too, which then says that the read failed.
@@ -185,7 +234,7 @@ impl WgpuDriver {
                 let done = move |result: std::result::Result<(), _>| told.tell(result.is_ok());
                 staging.map_async(wgpu::MapMode::Read, ..load.used, done);
             });
-            let mut reads = crate::logical::lock(&logical.held.reads);
+            let mut reads = lock(&logical.held.reads);
             let number = logical.next_read();
             reads.begin(Read { number, order, staging, load, mapping });
         }
@@ -195,7 +244,7 @@ impl WgpuDriver {
     /// A staging buffer with room for this many bytes.
     fn staging(&self, len: u64) -> Result<wgpu::Buffer> {
         let size = staging_size(len, self.logical.limits.max_buffer);
-        let spare = crate::logical::lock(&self.logical.held.reads).take(size);
+        let spare = lock(&self.logical.held.reads).take(size);
         let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
         spare.map_or_else(|| self.logical.create_buffer(size, usage, false), Ok)
     }
@@ -214,15 +263,13 @@ impl WgpuDriver {
     }
 }
 
-/// Calls `act` with the index of the load, the piece, and the device's side of each piece.
-fn each_piece(loads: &[Load], entries: &[Entry], mut act: impl FnMut(usize, &Piece, &Entry)) {
-    let pieces = loads
-        .iter()
-        .enumerate()
-        .flat_map(|(index, load)| load.pieces.iter().map(move |piece| (index, piece)));
-    for ((index, piece), entry) in pieces.zip(entries) {
-        act(index, piece, entry);
-    }
+/// A copy between a staging buffer and a buffer of the device.
+struct StagedCopy {
+    staged: u64,
+    buffer: wgpu::Buffer,
+    at: u64,
+    /// Whole units.
+    len: u64,
 }
 
 impl fmt::Debug for WgpuDriver {

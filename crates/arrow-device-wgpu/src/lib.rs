@@ -91,6 +91,7 @@ mod error;
 mod logical;
 mod reads;
 mod table;
+mod uploads;
 
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};

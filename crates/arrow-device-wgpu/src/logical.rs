@@ -7,7 +7,8 @@
 //! * **Points** are events: wgpu calls back once all is done that was submitted before the point,
 //!   and the reads before it are in host memory. wgpu calls nobody back about work that failed, but
 //!   for mappings: a read that fails reaches every point behind it.
-//! * **Reads** pass through staging buffers: see [`reads`](crate::reads).
+//! * **Reads** pass through staging buffers: see [`reads`](crate::reads). So do lists of pieces
+//!   from the host: see [`uploads`](crate::uploads).
 //!
 //! wgpu accepts calls on a lost device in silence, and tells of the loss by one callback, which is
 //! the application's. Where the application gave the flag that this callback sets, the flag is
@@ -33,6 +34,7 @@ use wgpu::{BufferUsages, ErrorFilter};
 use crate::error::{Answer, Caught, asked};
 use crate::reads::Reads;
 use crate::table::Table;
+use crate::uploads::Uploads;
 use crate::{Limits, Opening};
 
 /// What is in front of the number of a device: "wgpu". No address has these bits on processors with
@@ -66,6 +68,7 @@ pub(crate) struct Held {
     pub(crate) queue: wgpu::Queue,
     pub(crate) table: Table,
     pub(crate) reads: Mutex<Reads>,
+    pub(crate) uploads: Mutex<Uploads>,
 }
 
 /// An answer of an error scope that has not come.
@@ -113,9 +116,9 @@ impl Logical {
         let id = DeviceId::new(DeviceType::WEBGPU, TAG | number.cast_signed());
         let limits = Limits::of(&device.limits());
         let name = name.unwrap_or_else(|| device.adapter_info().name);
-        let (table, reads) = (Table::default(), Mutex::default());
+        let (table, reads, uploads) = (Table::default(), Mutex::default(), Mutex::default());
         let logical = Arc::new(Self {
-            held: ManuallyDrop::new(Held { device, queue, table, reads }),
+            held: ManuallyDrop::new(Held { device, queue, table, reads, uploads }),
             id,
             name,
             limits,
@@ -161,8 +164,16 @@ impl Logical {
         if !self.is_lost.load(Ordering::Acquire) {
             return Ok(());
         }
-        lock(&self.held.reads).give_up();
+        self.give_up();
         Err(self.error(ErrorKind::DeviceLost, "the device of wgpu is lost"))
+    }
+
+    /// Gives up what is under way on a lost device.
+    fn give_up(&self) {
+        lock(&self.held.reads).give_up();
+        let uploads = lock(&self.held.uploads).give_up();
+        // Without the lock.
+        drop(uploads);
     }
 
     /// An error if the device is lost. Asks wgpu where the application does not tell.
@@ -422,7 +433,7 @@ impl Drop for Logical {
         // Usually all work has passed, because everything that uses memory keeps the device open
         // until it has. wgpu keeps the buffers of what is under way by itself.
         if is_lost {
-            lock(&self.held.reads).give_up();
+            self.give_up();
         }
         // SAFETY: this is the end of the value, and nobody uses the member after this.
         unsafe { ManuallyDrop::drop(&mut self.held) };

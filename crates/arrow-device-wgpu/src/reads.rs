@@ -77,6 +77,14 @@ impl Mapping {
     pub(crate) fn tell(&self, is_mapped: bool) {
         self.0.store(if is_mapped { MAPPED } else { FAILED }, Ordering::Release);
     }
+
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.0.load(Ordering::Acquire) == MAPPED
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.0.load(Ordering::Acquire) == FAILED
+    }
 }
 
 /// A read that is under way.

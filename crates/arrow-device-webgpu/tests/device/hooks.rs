@@ -30,12 +30,14 @@ struct Info {
     second: Handle,
 }
 
+type Unmap = unsafe extern "C" fn(Handle);
 type Submit = unsafe extern "C" fn(Handle, usize, *const Handle);
 type WorkDone = unsafe extern "C" fn(Handle, Info) -> u64;
 type Map = unsafe extern "C" fn(Handle, u64, usize, usize, Info) -> u64;
 type Release = unsafe extern "C" fn(Handle);
 type Poll = unsafe extern "C" fn(Handle, u32, *const c_void) -> u32;
 
+static UNMAP: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static SUBMIT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static WORK_DONE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static MAP: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -49,6 +51,8 @@ static BEING_MAPPED: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static INTERRUPTED: AtomicUsize = AtomicUsize::new(0);
 static RELEASED: AtomicUsize = AtomicUsize::new(0);
 
+/// How many buffers were unmapped since the last submission, and the most there were.
+static UNMAPPED: Mutex<(usize, usize)> = Mutex::new((0, 0));
 static SUBMISSIONS: AtomicUsize = AtomicUsize::new(0);
 static FAILS: AtomicBool = AtomicBool::new(false);
 /// The lock that every call is made under, and how many calls came without it.
@@ -72,6 +76,11 @@ unsafe impl Send for Held {}
 /// How many submissions there were since the last time.
 pub(crate) fn submissions() -> usize {
     SUBMISSIONS.swap(0, SeqCst)
+}
+
+/// How many buffers were unmapped at most between two submissions.
+pub(crate) fn most_unmapped() -> usize {
+    UNMAPPED.lock().unwrap().1
 }
 
 /// The work that is announced next is said to have failed.
@@ -139,6 +148,7 @@ pub(crate) fn hooked(web: &Arc<WebGpu>, handles: Handles) -> Handles {
     handles.with_lookup(move |name: &CStr| {
         let found = web.find(name)?;
         let (place, hook): (&AtomicPtr<c_void>, *mut c_void) = match name.to_str().unwrap() {
+            "wgpuBufferUnmap" => (&UNMAP, unmap as Unmap as *mut c_void),
             "wgpuQueueSubmit" => (&SUBMIT, submit as Submit as *mut c_void),
             "wgpuQueueOnSubmittedWorkDone" => (&WORK_DONE, work_done as WorkDone as *mut c_void),
             "wgpuBufferMapAsync" => (&MAP, map as Map as *mut c_void),
@@ -158,9 +168,17 @@ unsafe fn real<T>(place: &AtomicPtr<c_void>) -> T {
     unsafe { std::mem::transmute_copy::<*mut c_void, T>(&address) }
 }
 
+unsafe extern "C" fn unmap(buffer: Handle) {
+    let (now, most) = &mut *UNMAPPED.lock().unwrap();
+    *now += 1;
+    *most = (*most).max(*now);
+    unsafe { real::<Unmap>(&UNMAP)(buffer) };
+}
+
 unsafe extern "C" fn submit(queue: Handle, count: usize, commands: *const Handle) {
     look_at_lock();
     SUBMISSIONS.fetch_add(1, SeqCst);
+    UNMAPPED.lock().unwrap().0 = 0;
     unsafe { real::<Submit>(&SUBMIT)(queue, count, commands) };
 }
 

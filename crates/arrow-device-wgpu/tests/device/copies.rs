@@ -80,6 +80,65 @@ fn any_bytes_are_copied() {
     }
 }
 
+/// Pieces that lie behind one another on both sides, and pieces with gaps in between, twice: the
+/// second list finds the staging buffer of the first.
+#[test]
+fn a_list_of_pieces_fills_its_places_and_nothing_in_between() {
+    let Some((_, queue)) = support::bench() else { return };
+    const PIECES: [(usize, usize); 7] =
+        [(0, 8), (8, 4), (12, 4), (24, 8), (32, 8), (40, 4), (48, 4)];
+    let mut memory = queue.allocate(64).unwrap();
+    for round in [100, 0] {
+        memory.write(&queue, &[0xEE; 64]).unwrap();
+        let bytes: Vec<u8> = (round..round + 64).collect();
+        let here = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
+        let there = memory.spot(&queue).unwrap();
+        let at = |spot: Spot, offset: usize| Spot { offset: spot.offset + offset as u64, ..spot };
+        let region = |(offset, len)| Region {
+            from: at(here, offset),
+            to: at(there, offset),
+            len: len as u64,
+        };
+        // SAFETY: the bytes are kept until the queue was waited for, and the memory has room.
+        unsafe { queue.copy(Route::FromHost, &PIECES.map(region)) }.unwrap();
+        let mut back = [0_u8; 64];
+        let to = Spot { base: Raw::from_ptr(back.as_mut_ptr().cast()), offset: 0 };
+        // SAFETY: the bytes are kept until the queue was waited for.
+        unsafe { queue.copy(Route::ToHost, &[Region { from: there, to, len: 64 }]) }.unwrap();
+        queue.synchronize().unwrap();
+        let mut expected = [0xEE_u8; 64];
+        for (offset, len) in PIECES {
+            expected[offset..offset + len].copy_from_slice(&bytes[offset..offset + len]);
+        }
+        assert_eq!(back, expected);
+    }
+}
+
+/// The staging buffers of a list of 40 MiB hold 16 MiB each.
+#[test]
+fn a_list_that_is_longer_than_a_staging_buffer_arrives() {
+    let Some((_, queue)) = support::bench() else { return };
+    const PIECE: u64 = 8 << 20;
+    let mut bytes = vec![0_u8; 5 * PIECE as usize];
+    for (number, chunk) in bytes.chunks_mut(64 << 10).enumerate() {
+        chunk.fill((number % 251) as u8);
+    }
+    let mut memory = queue.allocate(5 * PIECE).unwrap();
+    let there = memory.spot(&queue).unwrap();
+    let here = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
+    let at = |spot: Spot, piece: u64| Spot { offset: spot.offset + piece * PIECE, ..spot };
+    let region = |piece| Region { from: at(here, piece), to: at(there, piece), len: PIECE };
+    let regions: Vec<Region> = (0..5).rev().map(region).collect();
+    // SAFETY: the bytes are kept until the queue was waited for, and the memory has room.
+    unsafe { queue.copy(Route::FromHost, &regions) }.unwrap();
+    let mut back = vec![0_u8; bytes.len()];
+    let to = Spot { base: Raw::from_ptr(back.as_mut_ptr().cast()), offset: 0 };
+    // SAFETY: the bytes are kept until the queue was waited for.
+    unsafe { queue.copy(Route::ToHost, &[Region { from: there, to, len: 5 * PIECE }]) }.unwrap();
+    queue.synchronize().unwrap();
+    assert!(back == bytes);
+}
+
 /// More than one staging buffer holds, with a length that is no whole unit.
 #[test]
 fn a_large_copy_comes_back_in_pieces() {
