@@ -290,13 +290,13 @@ fn a_dictionary_that_grows_beyond_the_bound_of_a_client_is_an_error_at_its_messa
             let read = ReadOptions::new().max_dictionaries(most);
             let client = opening(&host).read(read);
             let mut client = Client::request(other, &location, b"ticket", client).unwrap();
-            let came = client.by_ref().collect::<Result<Vec<_>, _>>();
+            let came = client.by_ref().collect::<Result<Vec<_>, _>>().map(|came| came.len());
             drop(client);
             // A client that has gone is no failure, or one.
             let _ = serving.join().unwrap();
             came
         };
-        assert_eq!(read(1 << 20).unwrap().len(), 20);
+        assert_eq!(read(1 << 20).unwrap(), 20);
         let error = read(8 << 10).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
         let told = error.to_string();
