@@ -20,7 +20,7 @@
 
 use crate::numbered::numbered;
 use std::ffi::c_void;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 
 use super::export_nodes::{BatchRows, BuiltNodes, ImportedNodes, have_rows_of};
@@ -304,9 +304,10 @@ impl Array {
         let device_id = if is_host { DeviceId::CPU.id } else { device.id };
         let device_type = device.device_type.0;
         let out = out.as_mut_ptr();
+        let array = out.wrapping_byte_add(offset_of!(ArrowDeviceArray, array));
         // SAFETY: `out` has room for the struct, so also for its member, which need not be
         // initialised. Nothing else refers to the member during `fill`.
-        let array = unsafe { &mut *(&raw mut (*out).array).cast::<MaybeUninit<ArrowArray>>() };
+        let array = unsafe { &mut *array.cast::<MaybeUninit<ArrowArray>>() };
         let sync_event = self.fill(pending, share, array)?;
         // SAFETY: `out` has room for the struct, so also for its member.
         unsafe { (*out).device_id = device_id };

@@ -414,7 +414,10 @@ impl<'a> Walk<'a> {
 
     // ---- children
 
-    /// The numbers of the children.
+    /// The numbers of the children. A call, so that `set_children` keeps nothing of this lookup in
+    /// the registers of its loop over the columns. Inlined, the plan of a batch of numbers takes
+    /// 2.8 % more instructions.
+    #[inline(never)]
     pub(in crate::copy) fn children(&self, number: usize) -> Range<usize> {
         let children = self.schema.children(number as u32);
         children.start as usize..children.end as usize
