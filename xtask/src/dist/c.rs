@@ -176,39 +176,77 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
         shell::run(&["dpkg-deb", "--extract", &file, &root], &[])?;
     }
     let (_, triplet) = DEBIAN;
-    let libraries = root.join("usr/lib").join(triplet).display().to_string();
-    let pkg_config = format!("{libraries}/pkgconfig");
-    let sysroot = root.display().to_string();
-    let variables = [
-        ("PKG_CONFIG_LIBDIR", pkg_config.as_str()),
-        ("PKG_CONFIG_SYSROOT_DIR", sysroot.as_str()),
-        ("LD_LIBRARY_PATH", libraries.as_str()),
-    ];
-    for (compiler, name) in [("cc", "first_program.c"), ("c++", "first_program.cpp")] {
-        let source = shell::root().join("crates/arrow-device-capi/examples").join(name);
-        let program = root.join(name.replace('.', "_")).display().to_string();
+    let programs = Programs::against(&root, &format!("usr/lib/{triplet}"));
+    programs.run_first_ones()?;
+    prove_devices(&programs)
+}
+
+/// Runs the installer of the packed crate, which lies beside the other packed crates in a folder
+/// whose configuration has cargo take them, and builds and runs programs against what it installed.
+pub(super) fn prove_packed_installer(crates: &Path, work: &Path) -> Result<(), String> {
+    let package = format!("arrow-device-capi-{}", rust::version(&shell::root())?);
+    // The folder lies in a checkout, whose workspace cargo takes where no other is nearer.
+    let nearer = crates.join("Cargo.toml");
+    fs::write(&nearer, format!("[workspace]\nmembers = [\"{package}\"]\nresolver = \"3\"\n"))
+        .map_err(|error| shell::said(&nearer, &error))?;
+    let script = crates.join(package).join("install.sh");
+    let root = work.join("c-packed");
+    super::empty(&root)?;
+    let (target, to) = (work.join("target").display().to_string(), root.display().to_string());
+    let variables = [("CARGO_TARGET_DIR", target.as_str()), ("DESTDIR", to.as_str())];
+    let script = script.display().to_string();
+    shell::run(&["sh", &script, "--prefix", "/usr"], &variables)?;
+    Programs::against(&root, "usr/lib").run_first_ones()
+}
+
+/// Builds and runs programs against nothing but what was installed below a folder.
+struct Programs {
+    root: PathBuf,
+    libraries: String,
+    pkg_config: String,
+}
+
+impl Programs {
+    fn against(root: &Path, libraries: &str) -> Self {
+        let libraries = root.join(libraries).display().to_string();
+        let pkg_config = format!("{libraries}/pkgconfig");
+        Self { root: root.to_owned(), libraries, pkg_config }
+    }
+
+    /// Compiles the source with this command into a program with this name, and runs the program.
+    fn run(&self, compiler: &str, source: &Path, name: &str) -> Result<(), String> {
+        let root = self.root.display().to_string();
+        let variables = [
+            ("PKG_CONFIG_LIBDIR", self.pkg_config.as_str()),
+            ("PKG_CONFIG_SYSROOT_DIR", root.as_str()),
+            ("LD_LIBRARY_PATH", self.libraries.as_str()),
+        ];
+        let program = self.root.join(name).display().to_string();
         let build = format!(
             "{compiler} -o '{program}' '{}' $(pkg-config --cflags --libs arrow-device) && '{program}'",
             source.display()
         );
         shell::run(&["sh", "-euc", &build], &variables)?;
         println!("test result: ok. 1 passed; 0 failed; 0 ignored");
+        Ok(())
     }
-    prove_devices(&root, &variables)
+
+    /// The first programs of the documentation, in C and in C++.
+    fn run_first_ones(&self) -> Result<(), String> {
+        for (compiler, name) in [("cc", "first_program.c"), ("c++", "first_program.cpp")] {
+            let source = shell::root().join("crates/arrow-device-capi/examples").join(name);
+            self.run(compiler, &source, &name.replace('.', "_"))?;
+        }
+        Ok(())
+    }
 }
 
 /// Has the library list its devices: all types of device are in the build, and what a simulator
 /// loads is found where the package puts it.
-fn prove_devices(root: &Path, variables: &[(&str, &str)]) -> Result<(), String> {
-    let (source, program) = (root.join("devices.c"), root.join("devices").display().to_string());
+fn prove_devices(programs: &Programs) -> Result<(), String> {
+    let source = programs.root.join("devices.c");
     fs::write(&source, DEVICES).map_err(|error| shell::said(&source, &error))?;
-    let build = format!(
-        "cc -std=c11 -o '{program}' '{}' $(pkg-config --cflags --libs arrow-device) && '{program}'",
-        source.display()
-    );
-    shell::run(&["sh", "-euc", &build], variables)?;
-    println!("test result: ok. 1 passed; 0 failed; 0 ignored");
-    Ok(())
+    programs.run("cc -std=c11", &source, "devices")
 }
 
 /// Prints each row of the list of devices, and fails where a type is not in the build or where the

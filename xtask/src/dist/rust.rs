@@ -98,7 +98,8 @@ fn faults_of(name: &str, list: &str) -> Vec<String> {
     lacks.chain(tests).collect()
 }
 
-/// Builds and runs a new program that depends on the crates, as the packages have them.
+/// Builds and runs a new program that depends on the crates, as the packages have them, and
+/// installs the library for C from its package.
 pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
     let (crates, program) = (work.join("crates"), work.join("program"));
     super::empty(&crates)?;
@@ -118,6 +119,10 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
         }
         fs::write(&path, text).map_err(|error| shell::said(&path, &error))
     };
+    let configuration = crates.join(".cargo/config.toml");
+    fs::create_dir_all(crates.join(".cargo"))
+        .and_then(|()| fs::write(&configuration, &patches))
+        .map_err(|error| shell::said(&configuration, &error))?;
     let version = version(&shell::root())?;
     let manifest = format!(
         "[package]\nname = \"program\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
@@ -129,7 +134,7 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
     let target = format!("--target-dir={}", work.join("target").display());
     shell::run(&["cargo", "run", "--quiet", &manifest, &target], &[])?;
     println!("test result: ok. 1 passed; 0 failed; 0 ignored");
-    Ok(())
+    super::c::prove_packed_installer(&crates, work)
 }
 
 #[cfg(test)]
