@@ -9,6 +9,9 @@ pub(crate) enum Side {
     Right,
 }
 
+/// A cell that is wider than this widens no other row.
+const WIDEST: usize = 100;
+
 /// Prints rows in columns that are as wide as their widest cell, below their titles. A row may end
 /// early; its last cell then takes all the room it likes.
 pub(crate) fn write(
@@ -21,7 +24,7 @@ pub(crate) fn write(
         let is_short = row.len() < titles.len();
         let measured = row.len().saturating_sub(usize::from(is_short));
         for (widest, cell) in widths.iter_mut().zip(row).take(measured) {
-            *widest = (*widest).max(width(cell));
+            *widest = (*widest).max(width(cell).min(WIDEST));
         }
     }
     let head: Vec<String> = titles.iter().map(|(title, _)| (*title).to_owned()).collect();
@@ -56,5 +59,16 @@ mod tests {
             String::from_utf8(out).unwrap(),
             "name  bytes\né         5\na long explanation\n"
         );
+    }
+
+    #[test]
+    fn a_very_long_cell_widens_no_other_row() {
+        let mut out = Vec::new();
+        let titles = [("name", Side::Left), ("bytes", Side::Right)];
+        let long = "x".repeat(10_000);
+        let rows = [[&long, "5"], ["a", "6"]].map(|row| row.map(String::from).to_vec());
+        write(&mut out, &titles, &rows).unwrap();
+        assert!(out.len() < 10_500, "{}", out.len());
+        assert!(String::from_utf8(out).unwrap().contains(&format!("{long}      5\n")));
     }
 }

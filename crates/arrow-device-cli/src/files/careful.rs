@@ -1,5 +1,5 @@
-//! What the readers of others make of a file that is broken: errors, and panics, which become
-//! errors here and are said once.
+//! What the readers of others make of a file that is broken, and the writers of others of data that
+//! they do not know: errors, and panics, which become errors here and are said once.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -13,11 +13,12 @@ thread_local! {
     static IS_CAREFUL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls a reader. After the error of a panic nothing that it was given may be used again.
-pub(super) fn carefully<T>(read: impl FnOnce() -> T) -> Result<T, String> {
+/// Calls a reader or a writer. After the error of a panic nothing that it was given may be used
+/// again.
+pub(super) fn carefully<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     quiet_the_hook();
     IS_CAREFUL.set(true);
-    let outcome = panic::catch_unwind(AssertUnwindSafe(read));
+    let outcome = panic::catch_unwind(AssertUnwindSafe(call));
     IS_CAREFUL.set(false);
     outcome.map_err(|payload| words(&*payload))
 }
@@ -38,7 +39,7 @@ fn quiet_the_hook() {
 fn words(payload: &(dyn Any + Send)) -> String {
     let words = payload.downcast_ref::<&str>().copied();
     let words = words.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    words.unwrap_or("the reader failed").to_owned()
+    words.unwrap_or("it failed").to_owned()
 }
 
 /// What a reader says of a file that ends early, was changed, or has what the reader lacks: which

@@ -12,6 +12,7 @@ use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
 use super::Format;
+use super::careful::carefully;
 use crate::failure::{Failure, Outcome};
 
 /// A Parquet file is held in memory up to the end of a row group, which comes at the latest after
@@ -27,6 +28,10 @@ pub(crate) enum Writer {
 
 impl Writer {
     pub(crate) fn new(file: File, format: Format, schema: Arc<Schema>) -> Outcome<Self> {
+        without_panic(|| Self::begin(file, format, schema))
+    }
+
+    fn begin(file: File, format: Format, schema: Arc<Schema>) -> Outcome<Self> {
         let file = BufWriter::with_capacity(1 << 20, file);
         Ok(match format {
             Format::Parquet => {
@@ -39,7 +44,12 @@ impl Writer {
         })
     }
 
+    /// After an error nothing more is written.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Outcome<()> {
+        without_panic(|| self.append(batch))
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Outcome<()> {
         match self {
             Self::Parquet(writer) => {
                 writer.write(batch)?;
@@ -59,6 +69,10 @@ impl Writer {
 
     /// Writes what is left and hands the file back.
     pub(crate) fn finish(self) -> Outcome<File> {
+        without_panic(|| self.end())
+    }
+
+    fn end(self) -> Outcome<File> {
         let mut file = match self {
             Self::Parquet(writer) => writer.into_inner()?,
             Self::ArrowFile(writer) => writer.into_inner()?,
@@ -67,6 +81,14 @@ impl Writer {
         file.flush()?;
         Ok(file.into_inner().map_err(|error| error.into_error())?)
     }
+}
+
+/// A writer of others, which panics where it does not know a type, such as a union in Parquet.
+fn without_panic<T>(write: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    carefully(write).unwrap_or_else(|why| {
+        let message = format!("the writer has no place for such data; name another format ({why})");
+        Err(Failure::new(message))
+    })
 }
 
 fn of_dictionary(error: ArrowError) -> Failure {

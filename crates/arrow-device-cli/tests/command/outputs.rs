@@ -5,6 +5,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int32Array, RecordBatch, UnionArray};
+use arrow_schema::{DataType, Field, UnionFields};
 
 use crate::support::files::{batch, read, write_file, write_parquet, write_stream};
 use crate::support::{Folder, arrow_device, complaint, output, text};
@@ -204,4 +208,19 @@ fn a_full_disk_is_the_output_s_fault() {
         assert!(told.starts_with(expected), "{told}");
     }
     assert!(fs::symlink_metadata("/dev/full").unwrap().file_type().is_char_device());
+}
+
+#[test]
+fn data_that_no_parquet_file_has_is_told_in_one_line_and_leaves_no_file() {
+    let folder = Folder::new();
+    let (input, out) = (folder.path("in.arrow"), folder.path("out.parquet"));
+    let field = Arc::new(Field::new("n", DataType::Int32, false));
+    let fields: UnionFields = [(0, field)].into_iter().collect();
+    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    let union = UnionArray::try_new(fields, vec![0_i8, 0].into(), None, vec![numbers]).unwrap();
+    let columns = [("u", Arc::new(union) as ArrayRef)];
+    write_file(&input, &[RecordBatch::try_from_iter(columns).unwrap()]);
+    let told = complaint(&["copy", text(&input), text(&out)], 1);
+    assert!(told.contains("no place for such data; name another format"), "{told}");
+    assert_eq!(fs::read_dir(folder.path("")).unwrap().count(), 1);
 }
