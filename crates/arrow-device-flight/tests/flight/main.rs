@@ -9,3 +9,5 @@ mod server;
 mod sql;
 mod support;
 mod target;
+#[cfg(target_os = "linux")]
+mod ways;
