@@ -335,7 +335,9 @@ fn what_a_side_over_ucx_sends_lets_its_peer_send_no_more_than_there_is_room_for(
         let goes_on = AtomicBool::new(true);
         let sent = std::thread::scope(|scope| {
             scope.spawn(|| {
-                while goes_on.load(Ordering::Relaxed) && one.send(&long, Some(STUCK)).is_ok() {}
+                while goes_on.load(Ordering::Relaxed) && one.send(&long, Some(STUCK)).is_ok() {
+                    std::thread::yield_now();
+                }
             });
             scope.spawn(|| {
                 while matches!(other.receive(1 << 20, Some(STUCK)), Ok(Received::Message(_))) {
