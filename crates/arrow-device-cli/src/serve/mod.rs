@@ -7,7 +7,7 @@
 #[cfg(feature = "flight")]
 mod audible;
 #[cfg(feature = "flight")]
-mod connection;
+mod closable;
 #[cfg(feature = "flight")]
 mod flights;
 #[cfg(feature = "flight")]

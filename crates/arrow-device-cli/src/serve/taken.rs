@@ -25,7 +25,7 @@ use tonic::body::Body;
 use tonic::codegen::{Body as HttpBody, BoxFuture, Bytes, Service, http};
 use tonic::server::NamedService;
 
-use super::connection::Link;
+use super::closable::Link;
 use crate::units;
 
 /// How many bytes are given at once.
@@ -169,7 +169,7 @@ mod tests {
     use tonic::transport::server::{Connected as _, TcpIncoming};
     use tonic::transport::{Channel, Endpoint, Server};
 
-    use super::super::connection::Connection;
+    use super::super::closable::Closable;
     use super::super::service::tests::{LONG, SHORT, run, service_of};
     use super::*;
 
@@ -194,7 +194,7 @@ mod tests {
         run(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await;
-            let link = Connection::new(stream.unwrap()).connect_info();
+            let link = Closable::new(stream.unwrap()).connect_info();
             let bytes = |len: usize| Bytes::from_iter((0..len).map(|number| number as u8));
             let data = [bytes(3 * PIECE + 1), bytes(0), bytes(7)];
             let trailers = || Frame::trailers(http::HeaderMap::default());
@@ -231,7 +231,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let place = listener.local_addr().unwrap();
         let service = Taken::new(FlightServiceServer::new(service), limit);
-        let incoming = TcpIncoming::from(listener).map(|stream| stream.map(Connection::new));
+        let incoming = TcpIncoming::from(listener).map(|stream| stream.map(Closable::new));
         let server = Server::builder().add_service(service);
         tokio::spawn(server.serve_with_incoming(incoming));
         let endpoint = Endpoint::from_shared(format!("http://{place}")).unwrap();

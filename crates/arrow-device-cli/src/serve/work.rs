@@ -22,7 +22,7 @@ use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Status};
 
 use super::audible;
-use super::connection::Connection;
+use super::closable::Closable;
 use super::flights::{Flight, Flights};
 use super::inbox::Inbox;
 use super::service::{AT_ONCE, Limits, Service};
@@ -163,7 +163,7 @@ fn serve(
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
         let incoming = incoming.with_keepalive(Some(ALIVE));
-        let incoming = incoming.map(|stream| stream.map(Connection::new));
+        let incoming = incoming.map(|stream| stream.map(Closable::new));
         let incoming = audible::all(incoming, SILENCE);
         // Without this a client that was suspended keeps the server from ending: it never says that
         // its connection may close.

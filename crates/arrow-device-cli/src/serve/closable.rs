@@ -1,4 +1,4 @@
-//! [`Connection`]: a connection of a client, which the server can close from any thread.
+//! [`Closable`]: a connection of a client, which the server can close from any thread.
 //!
 //! gRPC and HTTP/2 own a connection, and close it when the client does. A [`Link`] closes it
 //! without them: the next read or write of it is an error, which ends all of its calls.
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tonic::transport::server::Connected;
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct Closable {
     stream: TcpStream,
     link: Link,
 }
@@ -32,7 +32,7 @@ struct State {
     wakers: Mutex<[Option<Waker>; 2]>,
 }
 
-impl Connection {
+impl Closable {
     pub(super) fn new(stream: TcpStream) -> Self {
         let peer = stream.peer_addr().ok();
         let state = State { peer, is_closed: AtomicBool::new(false), wakers: Mutex::default() };
@@ -73,7 +73,7 @@ impl Link {
     }
 }
 
-impl Connected for Connection {
+impl Connected for Closable {
     type ConnectInfo = Link;
 
     fn connect_info(&self) -> Link {
@@ -81,7 +81,7 @@ impl Connected for Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for Closable {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -92,7 +92,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for Closable {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
