@@ -30,12 +30,15 @@ impl Maker {
     /// does not tell.
     pub(crate) fn of(socket: BorrowedFd<'_>, known: Option<&Arc<Self>>) -> Option<Arc<Self>> {
         let number = number_of_maker(socket)?;
-        if let Some(known) = known.filter(|known| known.number == number) {
+        // The number of a process that has ended may be that of another one now.
+        let is_it = |known: &&Arc<Self>| known.number == number && !known.has_ended();
+        if let Some(known) = known.filter(is_it) {
             return Some(known.clone());
         }
         let process = match rustix::process::pidfd_open(number, PidfdFlags::empty()) {
             Ok(process) => Some(process),
-            Err(Errno::SRCH) => None,
+            // No process has the number any more, or only a group of processes or a thread has it.
+            Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => None,
             Err(_) => return None,
         };
         Some(Arc::new(Self { number, process }))

@@ -151,6 +151,9 @@ fn is_traced(body: impl FnOnce()) -> ! {
     let code = if ask(libc::PTRACE_TRACEME as c_long, 0, 0) {
         // SAFETY: a call with a number alone. The child goes on when it is told to.
         let _ = unsafe { libc::raise(libc::SIGSTOP) };
+        // A child that hangs is one that fails.
+        // SAFETY: a call with a number alone.
+        let _ = unsafe { libc::alarm(60) };
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
         c_int::from(outcome.is_err())
     } else {
