@@ -90,6 +90,8 @@ pub(super) struct Engine {
     /// There is no room for small messages.
     is_full: bool,
     failed: Option<Status>,
+    /// When UCX was let make progress last.
+    looked: Instant,
     shared: Arc<Shared>,
 }
 
@@ -112,6 +114,7 @@ impl Engine {
             is_stalled: false,
             is_full: false,
             failed: None,
+            looked: Instant::now(),
             shared,
         };
         let api = engine.worker.api();
@@ -162,7 +165,9 @@ impl Engine {
                 return;
             };
             let mut moved = self.submit();
-            if !self.is_gated() {
+            // The end of the other side is noticed also where this side only waits to send.
+            let is_due = !self.sending.is_empty() && self.looked.elapsed() >= NAP;
+            if !self.is_gated() || is_due {
                 moved |= self.progress();
             }
             moved |= self.take_back();
@@ -187,6 +192,7 @@ impl Engine {
     }
 
     fn progress(&mut self) -> bool {
+        self.looked = Instant::now();
         // SAFETY: the worker lives, and is used by this thread alone.
         let events = unsafe { (self.worker.api().worker_progress)(self.worker.handle()) };
         let mut moved = events > 0;
@@ -461,7 +467,8 @@ impl Engine {
     fn settle(&self, request: Request) -> bool {
         let end = Instant::now() + CLOSING;
         while self.poll(request) == api::IN_PROGRESS {
-            if Instant::now() >= end {
+            // The end of the process waits for whoever uses UCX, and only for a short time.
+            if Instant::now() >= end || api::enter().is_err() {
                 return false;
             }
             // SAFETY: the worker lives, and is used by this thread alone.

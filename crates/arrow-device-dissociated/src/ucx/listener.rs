@@ -66,8 +66,10 @@ impl UcxListener {
     /// # Safety
     /// UNS-39: whoever can connect to the address speaks UCX's own protocol as UCX does.
     pub unsafe fn bind(address: &str, options: &UcxOptions) -> Result<Self> {
-        let _in_use = api::enter()?;
-        let context = options.open()?;
+        let context = {
+            let _in_use = api::enter()?;
+            options.open()?
+        };
         // SAFETY: UNS-39, which the caller promises.
         unsafe { Self::listen(context, address) }
     }

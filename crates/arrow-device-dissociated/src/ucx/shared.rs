@@ -206,6 +206,9 @@ impl Shared {
     pub(super) fn stop(&self, timeout: Duration) -> bool {
         let mut state = self.lock();
         state.is_stopping = true;
+        // Nobody receives what has come or comes, and it keeps nothing from being sent.
+        state.inbox.clear();
+        (state.small_bytes, state.long) = (0, 0);
         self.nudge(&mut state);
         drop(state);
         let (state, _) = self.until(Some(timeout), |state| state.is_over);
@@ -272,6 +275,9 @@ impl Shared {
 
     pub(super) fn deliver(&self, message: Message) {
         let mut state = self.lock();
+        if state.is_stopping {
+            return;
+        }
         match message.bytes.len() {
             len if len > SMALL => state.long += 1,
             len => state.small_bytes += len,
