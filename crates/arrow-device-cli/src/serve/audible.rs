@@ -20,6 +20,10 @@ use tonic::transport::server::Connected;
 /// before it takes the next connection. The error would come again at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// How late the end of a silence may be noticed. If it is later, this process stood still, as a
+/// suspended one does, and has asked the other side nothing meanwhile.
+const LATE: Duration = Duration::from_secs(5);
+
 /// The connections that come in, each of which ends after so long a silence of its other side.
 pub(super) fn all<C>(
     incoming: impl Stream<Item = io::Result<C>>,
@@ -45,6 +49,25 @@ impl<C> Audible<C> {
     fn new(connection: C, silence: Duration) -> Self {
         Self { connection, silence, end: Box::pin(sleep(silence)) }
     }
+
+    /// Notes that the other side is there, where an operation is over; an error where it is not,
+    /// and the silence was too long. HTTP/2 does not read while it waits to write.
+    fn judge<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        operation: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if operation.is_ready() {
+            self.end.as_mut().reset(Instant::now() + self.silence);
+        } else if self.end.as_mut().poll(context).is_ready() {
+            if self.end.deadline().elapsed() < LATE {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            self.end.as_mut().reset(Instant::now() + self.silence);
+            context.waker().wake_by_ref();
+        }
+        operation
+    }
 }
 
 impl<C: AsyncRead + Unpin> AsyncRead for Audible<C> {
@@ -55,22 +78,19 @@ impl<C: AsyncRead + Unpin> AsyncRead for Audible<C> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let read = Pin::new(&mut this.connection).poll_read(context, room);
-        if read.is_ready() {
-            this.end.as_mut().reset(Instant::now() + this.silence);
-        } else if this.end.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        read
+        this.judge(context, read)
     }
 }
 
 impl<C: AsyncWrite + Unpin> AsyncWrite for Audible<C> {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.connection).poll_write(context, bytes)
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.connection).poll_write(context, bytes);
+        this.judge(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -82,11 +102,13 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for Audible<C> {
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.connection).poll_write_vectored(context, parts)
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.connection).poll_write_vectored(context, parts);
+        this.judge(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

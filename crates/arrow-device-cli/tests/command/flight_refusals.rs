@@ -108,12 +108,12 @@ fn a_client_that_takes_nothing_loses_its_connection_and_keeps_no_server_from_its
     let folder = Folder::new();
     let large = folder.path("large.arrows");
     write_large(&large);
-    let server = Server::start(&[text(&large), "--idle-timeout", "1"]);
+    let server = Server::start(&[text(&large), "--idle-timeout", "5"]);
     let fetch = stalled(&server, "large.arrows");
     server.signal(libc::SIGINT);
     let (code, told) = server.end();
     assert_eq!(code, Some(130), "{told}");
-    let expected = "has taken nothing for 1 second, and its connection is closed";
+    let expected = "has taken nothing for 5 seconds, and its connection is closed";
     assert!(told.contains("arrow-device: 127.0.0.1:") && told.contains(expected), "{told}");
     let done = fetch.wait_with_output().unwrap();
     let told = String::from_utf8(done.stderr).unwrap();
