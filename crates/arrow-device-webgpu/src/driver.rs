@@ -166,7 +166,14 @@ impl WebGpuDriver {
             unsafe { uploads::fill(&logical.api, staging.buffer, chunk.used, UNIT, pieces) }
         };
         if is_filled {
-            return Ok(staging);
+            let buffer = staging.buffer;
+            // A device that is lost refuses this, and without a scope the runtime may end the
+            // process.
+            // SAFETY: the buffer is alive and mapped, and nobody else has it.
+            let ((), caught) = logical.scoped(|api| unsafe { (api.unmap)(buffer) });
+            let Some(caught) = caught else { return Ok(staging) };
+            logical.release_buffer(buffer);
+            return Err(logical.refused(&caught, "copy"));
         }
         logical.release_buffer(staging.buffer);
         logical.check_lost()?;

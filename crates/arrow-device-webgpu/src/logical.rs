@@ -336,6 +336,10 @@ impl Logical {
             self.scoped(|api| make_buffer(api, self.device, size, usage, is_mapped));
         if caught.as_ref().is_some_and(|caught| caught.error_type == error_type::OUT_OF_MEMORY) {
             // Buffers that were released are freed when the library is polled.
+            {
+                let _calling = self.calling();
+                lock(&self.uploads).release_all(&self.api);
+            }
             if !buffer.is_null() {
                 self.release_buffer(buffer);
             }

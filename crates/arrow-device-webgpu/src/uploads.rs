@@ -74,7 +74,7 @@ pub(crate) struct Gathered {
     pub(crate) len: u64,
 }
 
-/// Fills a mapped buffer, and ends the mapping. Returns whether the runtime showed its bytes.
+/// Fills a mapped buffer. Returns whether the runtime showed its bytes.
 ///
 /// # Safety
 /// The buffer is alive and mapped for writing, and has room for all pieces and, behind each, for
@@ -103,7 +103,5 @@ pub(crate) unsafe fn fill(
         // SAFETY: there is room behind the piece up to the next unit, as the caller promises.
         unsafe { end.write_bytes(0, rest as usize) };
     }
-    // SAFETY: the buffer is alive and mapped.
-    unsafe { (api.unmap)(buffer) };
     true
 }

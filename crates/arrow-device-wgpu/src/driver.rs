@@ -98,8 +98,12 @@ impl WgpuDriver {
                     encoder.copy_buffer_to_buffer(&staging, *staged, buffer, *at, *len);
                 }
             });
-            self.map_again(staging);
+            let is_refused = self.map_again(staging);
             submitted?;
+            if is_refused {
+                // wgpu refuses no submission of a lost device.
+                self.logical.check()?;
+            }
         }
         Ok(())
     }
@@ -138,7 +142,8 @@ impl WgpuDriver {
     }
 
     /// Asks for a staging buffer to be mapped once the queue has passed its copies, and keeps it.
-    fn map_again(&self, staging: wgpu::Buffer) {
+    /// Returns whether wgpu has refused already.
+    fn map_again(&self, staging: wgpu::Buffer) -> bool {
         let mapping = Mapping::default();
         let told = mapping.clone();
         // A refusal is told to the callback, too.
@@ -146,9 +151,11 @@ impl WgpuDriver {
             let done = move |result: std::result::Result<(), _>| told.tell(result.is_ok());
             staging.map_async(wgpu::MapMode::Write, .., done);
         });
+        let is_refused = mapping.has_failed();
         let gone = lock(&self.logical.held.uploads).keep(staging, mapping);
         // Without the lock.
         drop(gone);
+        is_refused
     }
 
     /// The copies between a staging buffer and the device. Pieces that lie behind one another on

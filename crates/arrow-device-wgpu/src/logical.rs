@@ -263,6 +263,8 @@ impl Logical {
         if caught.as_ref().is_some_and(Caught::is_out_of_memory) {
             drop(buffer);
             // Buffers that were dropped are freed when wgpu is polled.
+            let spare = lock(&self.held.uploads).give_up();
+            drop(spare);
             self.poll();
             (buffer, caught) = make();
         }
