@@ -172,9 +172,12 @@ impl<'host> BytePlaces<'host> {
         }
     }
 
-    /// The length of an element in bytes, as the array says; 0 for a null, and for an impossible
-    /// length.
+    /// The length of an element in bytes, as the array says; 0 for an impossible length, and for a
+    /// null, but for one of a fixed size, which has bytes as well.
     fn length(&self, index: usize) -> usize {
+        if let BytesLayout::FixedSize { width } = &self.layout {
+            return *width;
+        }
         if !self.rows.is_present(index) {
             return 0;
         }
@@ -187,7 +190,7 @@ impl<'host> BytePlaces<'host> {
             BytesLayout::Views { views } => {
                 view_at(views, element).and_then(|view| i32::read(view)).unwrap_or(0).into()
             }
-            BytesLayout::FixedSize { width } => return *width,
+            BytesLayout::FixedSize { .. } => 0,
         };
         usize::try_from(length).unwrap_or(0)
     }
@@ -282,7 +285,8 @@ impl<'host> BytesPart<'host> {
         }
     }
 
-    /// The lengths of the elements in bytes, as the array says. The length of a null is 0.
+    /// The lengths of the elements in bytes, as the array says. The length of a null is 0, but for
+    /// one of a fixed size.
     pub(super) fn lengths(&self) -> impl Iterator<Item = usize> {
         let places = match self {
             Self::Whole(bytes) => &bytes.places,

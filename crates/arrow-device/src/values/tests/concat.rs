@@ -94,10 +94,13 @@ fn the_buffers_of_a_result_have_no_more_bytes_than_were_asked_for() -> Result<()
     };
     let bits = || Array::from_bools(vec![Some(true); 800]);
     let fixed = || Array::from_bytes(DataType::FixedSizeBinary(4), [Some([7_u8; 4]); 9]);
+    // A null has bytes in an array of a fixed size.
+    let nulls = || Array::from_bytes(DataType::FixedSizeBinary(4), [None::<[u8; 4]>; 9]);
     for (parts, most) in [
         // Each with a bitmap that may be needed.
         (vec![hundred(), hundred()], 200 * 4 + 25),
         (vec![bits()?; 2], 2 * 200),
+        (vec![nulls()?; 2], 18 * 4),
         (vec![fixed()?; 2], 2 * 36),
         // Offsets or sizes, views and bitmaps, and the text as often as it is named.
         (vec![named()?; 2], 100 * (4 + 4 + 16 + 1040) + 2 * 13),
