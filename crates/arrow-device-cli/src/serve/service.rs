@@ -293,7 +293,7 @@ pub(super) mod tests {
 
     /// A service without flights that moves data for so many calls at once.
     pub(in super::super) fn service(permits: usize) -> Service {
-        service_with(permits, Limits::default())
+        service_with(permits, Limits { waiting: LONG, silence: LONG })
     }
 
     fn service_with(permits: usize, limits: Limits) -> Service {
@@ -309,7 +309,7 @@ pub(super) mod tests {
 
     /// A service with this many places, and one flight, `f`, that is in memory.
     pub(in crate::serve) fn service_of(permits: usize, batch: Batch) -> Service {
-        let service = service(permits, Limits { waiting: LONG, silence: LONG });
+        let service = service(permits);
         let (schema, held) = (batch.schema().unwrap(), Some(vec![batch.into()]));
         let flight = Flight { name: "f".to_owned(), path: "f".into(), schema, held };
         service.flights.add(flight).unwrap();
