@@ -214,14 +214,20 @@ const EMPTY_ROUNDS: usize = 7;
 /// not count as empty.
 const LARGE_ROUNDS: u32 = 5;
 
+/// Which part of the time for handing over the last and longest work the calls must take, so that
+/// they may have waited for the work. Some devices of software do the work while it is handed over,
+/// and then no call can come back before the work is done.
+const AT_ONCE: u32 = 8;
+
 /// Calls behind more and more work, until a call comes back before the work is done.
 fn behind_more_and_more(scene: &Scene<'_>, called: Called) -> Verdict {
     if !scene.busy.is_there() {
         return Ok(());
     }
     let calls = Calls::on(scene)?;
-    let (mut empty, mut large) = (0, None);
+    let (mut empty, mut large, mut is_at_once) = (0, None, false);
     for round in 0..ROUNDS {
+        let begun = Instant::now();
         for _ in 0..1 << round {
             scene.busy.occupy(&scene.writer, Lane::Writer).map_err(text)?;
         }
@@ -231,7 +237,9 @@ fn behind_more_and_more(scene: &Scene<'_>, called: Called) -> Verdict {
                 large.iter().try_for_each(|large| large.occupy(&scene.writer)).map_err(text)?;
             }
         }
+        let submitted = begun.elapsed();
         let came = calls.call(called)?;
+        is_at_once = begun.elapsed() - submitted < submitted / AT_ONCE;
         let [before, after] = came.had_landed;
         came.finish(scene)?;
         empty += usize::from(before);
@@ -239,7 +247,7 @@ fn behind_more_and_more(scene: &Scene<'_>, called: Called) -> Verdict {
             return Ok(());
         }
     }
-    Err(called.complaint())
+    if is_at_once { Ok(()) } else { Err(called.complaint()) }
 }
 
 // ---- callbacks and wakers
