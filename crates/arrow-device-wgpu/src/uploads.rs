@@ -52,8 +52,8 @@ impl Uploads {
         gone
     }
 
-    /// Gives up all buffers: of a lost device, and where memory runs out. What callbacks say of them
-    /// later is ignored.
+    /// Gives up all buffers: of a lost device, and where memory runs out. What callbacks say of
+    /// them later is ignored.
     pub(crate) fn give_up(&mut self) -> Vec<wgpu::Buffer> {
         self.spare.drain(..).map(|spare| spare.staging).collect()
     }
