@@ -80,7 +80,7 @@ impl Drop for Charge {
     }
 }
 
-/// Values that are kept.
+/// The values of a dictionary that a reader keeps.
 #[derive(Debug)]
 struct Part {
     values: Array,

@@ -1,5 +1,7 @@
 //! Data that tests of several crates begin with.
 
+use std::ops::Range;
+
 use arrow_device::{Array, Batch, DataType, IndexType};
 
 fn texts(texts: &[Option<&str>]) -> Array {
@@ -35,4 +37,23 @@ pub fn mixed_batch(values: &[Option<&str>]) -> Batch {
         ("v", views.unwrap()),
     ];
     Batch::from_columns(columns).unwrap()
+}
+
+/// A column of one row, whose dictionary has a word of a thousand bytes for each of these numbers.
+/// The row is the last of the words.
+///
+/// # Panics
+/// Panics if there is no number.
+pub fn last_of(words: Range<usize>) -> Array {
+    let last = words.len() - 1;
+    let words = words.map(|number| Some(format!("{number:01000}")));
+    let values = Array::from_texts(DataType::Utf8, words).unwrap();
+    let keys = DataType::dictionary(IndexType::Int32, DataType::Utf8);
+    Array::from_keys(keys, [Some(last)], values).unwrap()
+}
+
+/// Twenty batches of one column, `w`. The dictionary of each batch has a word of a thousand bytes
+/// more than that of the batch before.
+pub fn growing_dictionaries() -> Vec<Batch> {
+    (1..=20).map(|end| Batch::from_columns([("w", last_of(0..end))]).unwrap()).collect()
 }

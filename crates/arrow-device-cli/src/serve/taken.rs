@@ -173,7 +173,7 @@ mod tests {
     use super::super::service::tests::{LONG, SHORT, run, service_of};
     use super::*;
 
-    /// Frames that are there.
+    /// A body whose frames are all there from the start.
     struct Frames(Vec<Frame<Bytes>>);
 
     impl HttpBody for Frames {

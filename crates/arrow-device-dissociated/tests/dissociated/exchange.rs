@@ -11,6 +11,7 @@ use arrow_device_ipc::{Compression, ReadOptions, WriteOptions};
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::golden;
 use arrow_device_testkit::process::{alone, descriptors};
+use arrow_device_testkit::samples::growing_dictionaries;
 
 use crate::support::{
     batch, opening, read_golden, require_same, serving, sharing, some_batches, unix_pair,
@@ -272,14 +273,7 @@ fn the_example_of_the_page_is_what_a_server_and_a_client_send() {
 
 #[test]
 fn a_dictionary_that_grows_beyond_the_bound_of_a_client_is_an_error_at_its_message() {
-    let keys = DataType::dictionary(IndexType::Int32, DataType::Utf8);
-    let batches = (1..=20_usize).map(|end| {
-        let words = (0..end).map(|number| Some(format!("{number:01000}")));
-        let words = Array::from_texts(DataType::Utf8, words).unwrap();
-        let column = Array::from_keys(keys.clone(), [Some(end - 1)], words).unwrap();
-        Batch::from_columns([("w", column)]).unwrap()
-    });
-    let (batches, host): (Vec<Batch>, _) = (batches.collect(), Device::host());
+    let (batches, host) = (growing_dictionaries(), Device::host());
     for (location, server) in [
         (Location::new("local:"), ServerOptions::new()),
         (Location::new("local:").sharing(&host), sharing(&host)),

@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use arrow_device::{Array, Batch, DataType, Error, ErrorKind, IndexType};
+use arrow_device::{Array, Error, ErrorKind};
 use arrow_device_flight::v60::{FlightMessages, FlightReader, exchange, get, put};
 use arrow_device_ipc::{ReadOptions, WriteOptions};
+use arrow_device_testkit::samples::growing_dictionaries;
 use arrow_flight_60::FlightData;
 use arrow_flight_60::flight_service_client::FlightServiceClient;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -202,14 +203,7 @@ async fn messages_lost_doubled_and_broken_are_errors_and_nothing_worse() {
 
 #[tokio::test]
 async fn a_flight_whose_dictionary_grows_beyond_the_bound_is_an_error_at_its_message() {
-    let keys = DataType::dictionary(IndexType::Int32, DataType::Utf8);
-    let batches = (1..=20_usize).map(|end| {
-        let words = (0..end).map(|number| Some(format!("{number:01000}")));
-        let words = Array::from_texts(DataType::Utf8, words).unwrap();
-        let column = Array::from_keys(keys.clone(), [Some(end - 1)], words).unwrap();
-        Batch::from_columns([("w", column)]).unwrap()
-    });
-    let batches: Vec<Batch> = batches.collect();
+    let batches = growing_dictionaries();
     let arrays = stream::iter(batches.clone().into_iter().map(|batch| Ok(Array::from(batch))));
     let schema = batches[0].schema().unwrap();
     let messages = FlightMessages::new_with(&schema, arrays, WriteOptions::new()).unwrap();

@@ -8,25 +8,12 @@ use arrow_device_ipc::{
     Compression, Decoder, Encoder, FileReader, FileWriter, ReadOptions, StreamReader, WriteOptions,
 };
 use arrow_device_testkit::allocations::peak;
+use arrow_device_testkit::samples::{growing_dictionaries, last_of};
 
 use crate::support::written;
 
-/// A column that points to the last of these words, each of a thousand bytes.
-fn coded(words: Range<usize>) -> Array {
-    let last = words.len() - 1;
-    let words = words.map(|number| Some(format!("{number:01000}")));
-    let values = Array::from_texts(DataType::Utf8, words).unwrap();
-    let keys = DataType::dictionary(IndexType::Int32, DataType::Utf8);
-    Array::from_keys(keys, [Some(last)], values).unwrap()
-}
-
 fn batch(words: Range<usize>) -> Batch {
-    Batch::from_columns([("w", coded(words))]).unwrap()
-}
-
-/// Batches of which each has a word more than the one before.
-fn growing() -> Vec<Batch> {
-    (1..=20).map(|end| batch(0..end)).collect()
+    Batch::from_columns([("w", last_of(words))]).unwrap()
 }
 
 fn at_most(bytes: u64) -> ReadOptions {
@@ -54,7 +41,7 @@ fn assert_limited(error: &Error, words: &[&str]) {
 
 #[test]
 fn a_dictionary_that_grows_beyond_the_bound_ends_the_stream_at_its_message() {
-    let batches = growing();
+    let batches = growing_dictionaries();
     let bytes = written(&batches[0].schema().unwrap(), &batches, WriteOptions::new());
     // The words, 21 offsets, and what the last message has.
     let (count, error) = read(&bytes, at_most(22 << 10));
@@ -68,7 +55,7 @@ fn a_dictionary_that_grows_beyond_the_bound_ends_the_stream_at_its_message() {
 
 #[test]
 fn values_that_no_batch_has_put_together_count_each_by_its_message() {
-    let batches = growing();
+    let batches = growing_dictionaries();
     let mut encoder = Encoder::new(&batches[0].schema().unwrap(), WriteOptions::new()).unwrap();
     let mut decoder = Decoder::new(at_most(10 << 10));
     decoder.decode(&encoder.schema_message().unwrap(), Buffer::from(Vec::<u8>::new())).unwrap();
@@ -106,7 +93,7 @@ fn values_that_were_replaced_do_not_count() {
 
 #[test]
 fn the_bound_is_for_all_dictionaries_together_that_are_asked_for() {
-    let columns = (0..8_usize).map(|number| (format!("c{number}"), coded(number..number + 1)));
+    let columns = (0..8_usize).map(|number| (format!("c{number}"), last_of(number..number + 1)));
     let batch = Batch::from_columns(columns).unwrap();
     let bytes =
         written(&batch.schema().unwrap(), std::slice::from_ref(&batch), WriteOptions::new());
@@ -160,7 +147,7 @@ fn no_memory_is_taken_to_put_together_values_beyond_the_bound() {
 
 #[test]
 fn a_file_with_dictionaries_beyond_the_bound_is_not_opened() {
-    let batches = growing();
+    let batches = growing_dictionaries();
     let schema = batches[0].schema().unwrap();
     let mut writer = FileWriter::new(Vec::new(), &schema, WriteOptions::new()).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
