@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::copy::{Options, PolledCopy};
 use arrow_device::deferred::held_back;
-use arrow_device::driver::{HostAccess, Region, Route, WaitingCopies};
+use arrow_device::driver::{HostAccess, Raw, Region, Route, Spot, WaitingCopies};
 use arrow_device::{
     Array, ArrayStream, Batch, DataType, Device, Error, ErrorKind, Memory, Queue, Recycler,
 };
@@ -357,4 +357,33 @@ pub fn a_part_of_a_large_column_moves_little(queue: &Queue) {
     let expected = Array::from_values(DataType::Int32, (777_777..777_787).map(Some)).unwrap();
     let expected = oracle::plan_of(&expected).unwrap();
     oracle::require_equal(&expected, &oracle::plan_of(&found).unwrap()).unwrap();
+}
+
+/// Copies a list of five pieces of 8 MiB to the device, and compares the memory with what the host
+/// has. The last piece comes first, so that the pieces do not lie behind one another on both sides.
+/// `submit` is given the function that submits the list, which it calls once.
+///
+/// # Panics
+/// Panics if the driver fails, or other bytes arrive.
+pub fn check_long_list(queue: &Queue, submit: impl FnOnce(&dyn Fn())) {
+    const PIECE: u64 = 8 << 20;
+    let mut bytes = vec![0_u8; 5 * PIECE as usize];
+    for (number, chunk) in bytes.chunks_mut(64 << 10).enumerate() {
+        chunk.fill((number % 251) as u8);
+    }
+    let mut memory = queue.allocate(5 * PIECE).unwrap();
+    let there = memory.spot(queue).unwrap();
+    let here = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
+    let at = |spot: Spot, piece: u64| Spot { offset: spot.offset + piece * PIECE, ..spot };
+    let region = |piece| Region { from: at(here, piece), to: at(there, piece), len: PIECE };
+    let regions: Vec<Region> = (0..5).rev().map(region).collect();
+    // SAFETY: UNS-21: the bytes are kept until the queue was waited for, and the memory has room.
+    submit(&|| unsafe { queue.copy(Route::FromHost, &regions) }.unwrap());
+    let mut back = vec![0_u8; bytes.len()];
+    let to = Spot { base: Raw::from_ptr(back.as_mut_ptr().cast()), offset: 0 };
+    let whole = Region { from: there, to, len: 5 * PIECE };
+    // SAFETY: UNS-21: the bytes are kept until the queue was waited for.
+    unsafe { queue.copy(Route::ToHost, &[whole]) }.unwrap();
+    queue.synchronize().unwrap();
+    assert!(back == bytes, "other bytes arrived");
 }

@@ -118,25 +118,7 @@ fn a_list_of_pieces_fills_its_places_and_nothing_in_between() {
 #[test]
 fn a_list_that_is_longer_than_a_staging_buffer_arrives() {
     let Some((_, queue)) = support::bench() else { return };
-    const PIECE: u64 = 8 << 20;
-    let mut bytes = vec![0_u8; 5 * PIECE as usize];
-    for (number, chunk) in bytes.chunks_mut(64 << 10).enumerate() {
-        chunk.fill((number % 251) as u8);
-    }
-    let mut memory = queue.allocate(5 * PIECE).unwrap();
-    let there = memory.spot(&queue).unwrap();
-    let here = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
-    let at = |spot: Spot, piece: u64| Spot { offset: spot.offset + piece * PIECE, ..spot };
-    let region = |piece| Region { from: at(here, piece), to: at(there, piece), len: PIECE };
-    let regions: Vec<Region> = (0..5).rev().map(region).collect();
-    // SAFETY: the bytes are kept until the queue was waited for, and the memory has room.
-    unsafe { queue.copy(Route::FromHost, &regions) }.unwrap();
-    let mut back = vec![0_u8; bytes.len()];
-    let to = Spot { base: Raw::from_ptr(back.as_mut_ptr().cast()), offset: 0 };
-    // SAFETY: the bytes are kept until the queue was waited for.
-    unsafe { queue.copy(Route::ToHost, &[Region { from: there, to, len: 5 * PIECE }]) }.unwrap();
-    queue.synchronize().unwrap();
-    assert!(back == bytes);
+    trips::check_long_list(&queue, |copy| copy());
 }
 
 /// More than one staging buffer holds, with a length that is no whole unit.
