@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The variable that names the built library, where it is not beside the test.
@@ -13,8 +14,13 @@ const VARIABLE: &str = "ARROW_DEVICE_SIMULATED_DRIVER";
 
 const BUILT: &str = "libsimulated_gpu_drivers.so";
 
-/// A copy in a folder of its own. Both go when it is dropped, by whoever made the copy; who has
-/// loaded it keeps it.
+/// How the name of a folder with a copy begins. The number of the process follows, a line, and the
+/// number of the copy.
+const FOLDER: &str = "simulated-gpu-drivers-";
+
+/// A copy in a folder of its own. Both go when the copy is dropped, by whoever made the copy; who
+/// has loaded it keeps it. What a process leaves behind, because it was killed or because a static
+/// holds the copy, is removed by the next process that makes a copy.
 #[derive(Debug)]
 pub(super) struct Copied {
     path: PathBuf,
@@ -29,10 +35,11 @@ impl Copied {
         for name in without {
             hide(&mut bytes, name)?;
         }
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(|| remove_what_ended_processes_left(&std::env::temp_dir()));
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir()
-            .join(format!("simulated-gpu-drivers-{}-{number}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("{FOLDER}{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(said)?;
         let path = folder.join(name);
         std::fs::write(&path, bytes).map_err(said)?;
@@ -58,6 +65,25 @@ impl Drop for Copied {
         let _ = std::fs::remove_file(&self.path);
         if let Some(folder) = self.path.parent() {
             let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Removes the folders of copies whose process is no longer there: a copy has four megabytes, and
+/// many tests kill the processes that hold one.
+fn remove_what_ended_processes_left(temporary: &Path) {
+    for entry in std::fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let numbers = name.to_str().and_then(|name| name.strip_prefix(FOLDER));
+        let process = numbers.and_then(|numbers| numbers.split('-').next());
+        let Some(process) = process.and_then(|number| number.parse::<u32>().ok()) else {
+            continue;
+        };
+        // Without `/proc` nothing can be said about other processes, and nothing is removed.
+        let is_there = Path::new("/proc").join(process.to_string()).exists();
+        if !is_there && Path::new("/proc/self").exists() {
+            // Another process may be removing the same folder.
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -122,6 +148,26 @@ fn exported_names(file: &[u8]) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_of_ended_processes_are_removed_and_no_others() {
+        let temporary = std::env::temp_dir().join(format!("sweep-{}", std::process::id()));
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let gone = ended.id();
+        ended.wait().unwrap();
+        let ours = format!("{FOLDER}{}-0", std::process::id());
+        let (theirs, other) = (format!("{FOLDER}{gone}-3"), "simulated-gpu-drivers-notes");
+        for name in [ours.as_str(), &theirs, other] {
+            std::fs::create_dir_all(temporary.join(name)).unwrap();
+            std::fs::write(temporary.join(name).join("libcuda.so.1"), "a copy").unwrap();
+        }
+        remove_what_ended_processes_left(&temporary);
+        let is_left = |name: &str| temporary.join(name).join("libcuda.so.1").exists();
+        assert!(is_left(&ours), "this process is there");
+        assert!(is_left(other), "the name says no process");
+        assert!(!temporary.join(&theirs).exists(), "its process has ended");
+        std::fs::remove_dir_all(&temporary).unwrap();
+    }
 
     #[test]
     fn a_name_is_hidden_and_no_other() {
