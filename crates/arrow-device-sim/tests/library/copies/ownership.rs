@@ -16,7 +16,6 @@ use arrow_device_testkit::trips::imported;
 use super::words::words;
 
 /// Other tests share the list of what waits for its last use, so a look at it may come too early.
-#[track_caller]
 #[test]
 fn a_column_of_a_copied_batch_keeps_all_of_it_and_one_with_separate_buffers_its_own() {
     let small = Array::from_values(DataType::Int8, (0..10_000).map(|row| Some(row as i8))).unwrap();
