@@ -36,7 +36,9 @@
 //! ([`allocation_timeout`](crate::deferred::allocation_timeout)).
 //!
 //! The result is one tree in one allocation, so one column of it keeps all of the memory.
-//! [`Options::separate`] gives every buffer an allocation of its own. A copy that fails leaves
+//! [`Options::separate`] gives every buffer an allocation of its own, and every column a tree that
+//! keeps its own memory and no other. A device that cannot name a place inside an allocation has an
+//! allocation for each buffer in any case, and one tree keeps all of them. A copy that fails leaves
 //! nothing behind, and its error names the step.
 //!
 //! ```

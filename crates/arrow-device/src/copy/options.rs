@@ -50,7 +50,7 @@ impl Options {
     ///
     /// On a device whose memory is named by handles, and that has no [handles for
     /// parts](crate::driver::Properties::parts), every buffer has an allocation of its own in any
-    /// case.
+    /// case. Without this option, a column keeps all of these allocations.
     pub fn separate(mut self, separate: bool) -> Self {
         self.separate = separate;
         self

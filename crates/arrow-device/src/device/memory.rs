@@ -458,13 +458,18 @@ impl Memory {
         self.free_after = FreeAfter::Nothing;
     }
 
+    /// Tells the driver that nobody writes to the memory from now on.
+    pub(crate) fn tell_shared(&self) {
+        self.block.device.driver().share(self.block.raw, self.block.len);
+    }
+
     /// Shares the [written](Self::written) part. From now on nobody writes to the memory.
     ///
     /// However an array of the buffer is finished, it is ready after what was submitted by then to
     /// the queues that were given the place. Memory that only [`write`](Self::write) filled is
     /// ready at once.
     pub fn into_buffer(self) -> Buffer {
-        self.block.device.driver().share(self.block.raw, self.block.len);
+        self.tell_shared();
         let in_flight = self.used_on.iter().map(|used| used.queue.clone()).collect();
         let written = self.written;
         self.into_bytes(0, written).in_flight_on(in_flight)
@@ -476,7 +481,7 @@ impl Memory {
     /// The bytes lie inside. An array that is made of them is ready after the work that writes
     /// them.
     pub(crate) unsafe fn into_written_part(self, offset: u64, len: u64) -> Buffer {
-        self.block.device.driver().share(self.block.raw, self.block.len);
+        self.tell_shared();
         self.into_bytes(offset, len)
     }
 
@@ -518,8 +523,8 @@ impl Memory {
         self,
         parts: impl ExactSizeIterator<Item = (u64, u64)> + DoubleEndedIterator + Clone,
     ) -> Result<Parted> {
-        let (base, len, driver) = (self.block.raw, self.block.len, self.block.device.driver());
-        driver.share(base, len);
+        self.tell_shared();
+        let (len, driver) = (self.block.len, self.block.device.driver());
         debug_assert!(parts.clone().is_sorted_by(|one, next| one.0 + one.1 <= next.0));
         if let Some((offset, part_len)) = parts.clone().next_back()
             && offset.checked_add(part_len).is_none_or(|end| end > len)

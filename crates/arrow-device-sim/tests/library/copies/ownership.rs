@@ -16,27 +16,31 @@ use arrow_device_testkit::trips::imported;
 use super::words::words;
 
 /// Other tests share the list of what waits for its last use, so a look at it may come too early.
-#[track_caller]
 #[test]
-fn a_column_of_a_packed_batch_keeps_all_of_it_and_one_with_separate_buffers_its_own() {
-    let sim = Sim::builder().build();
-    let queue = sim.device().open_queue().unwrap();
+fn a_column_of_a_copied_batch_keeps_all_of_it_and_one_with_separate_buffers_its_own() {
     let small = Array::from_values(DataType::Int8, (0..10_000).map(|row| Some(row as i8))).unwrap();
     let batch = Batch::from_columns([("small", small.clone()), ("large", words(10_000))]).unwrap();
-    for (separate, is_small) in [(false, false), (true, true)] {
-        let there = batch.copy_with(&queue, &Options::new().separate(separate)).unwrap();
-        let column = there.column(0).unwrap();
-        drop(there);
-        queue.synchronize().unwrap();
-        if is_small {
-            assert!(release_until(|| sim.allocated() < 11_000), "the large column is freed");
-        } else {
-            arrow_device::deferred::release_finished();
-            assert!(sim.allocated() > 60_000);
+    // One allocation for the batch, and two kinds of devices that need one for each buffer.
+    let packed = Sim::builder();
+    let by_handles = Sim::builder().kind(Kind::Handles);
+    for builder in [packed, by_handles, Sim::builder().separate(true)] {
+        let sim = builder.build();
+        let queue = sim.device().open_queue().unwrap();
+        for separate in [false, true] {
+            let there = batch.copy_with(&queue, &Options::new().separate(separate)).unwrap();
+            let column = there.column(0).unwrap();
+            drop(there);
+            queue.synchronize().unwrap();
+            if separate {
+                assert!(release_until(|| sim.allocated() < 11_000), "the large column is freed");
+            } else {
+                arrow_device::deferred::release_finished();
+                assert!(sim.allocated() > 60_000);
+            }
+            assert!(column.to_host().unwrap().equals(&small).unwrap());
+            drop(column);
+            assert!(release_until(|| sim.allocated() == 0), "all is freed");
         }
-        assert!(column.to_host().unwrap().equals(&small).unwrap());
-        drop(column);
-        assert!(release_until(|| sim.allocated() == 0), "all is freed");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::target::{PackedParts, Target};
+use super::target::{Target, TargetParts};
 use crate::array::{ArrayNode, Below, BufferPointer, Built, Nodes, ReadyWhen, Tables, Tree};
 use crate::copy::plan::transfer::Transfer;
 use crate::copy::plan::walk::{Item, Walked};
@@ -13,8 +13,8 @@ use crate::numbered::{all_numbered, numbered};
 use crate::pool::shared::Shared;
 use crate::{Array, Buffer, Error, Extent, Result};
 
-/// Builds the result: one tree for a packed result, and one tree for each node where buffers are
-/// separate.
+/// Builds the result: one tree with one owner of all memory, or, where the options ask for separate
+/// buffers, a tree for each node, so that a column keeps its own memory and no other.
 ///
 /// # Safety
 /// All pieces are in the target when the readiness says so.
@@ -25,12 +25,12 @@ pub(in crate::copy) unsafe fn build(
     readiness: ReadyWhen,
 ) -> Result<Array> {
     let pieces = walked.pieces.list();
-    let built = match target.is_packed() {
+    let built = match transfer.options.separate {
         // SAFETY: all pieces are written by the time that the array is ready, as the caller
         // promises.
-        true => unsafe { target.into_parts(pieces) }
+        false => unsafe { target.into_parts(pieces) }
             .and_then(|parts| one_tree(transfer, walked, parts, readiness)),
-        false => {
+        true => {
             // SAFETY: all pieces are written by the time that the array is ready, as the caller
             // promises.
             let buffers = unsafe { target.into_buffers(pieces) };
@@ -43,21 +43,21 @@ pub(in crate::copy) unsafe fn build(
 fn one_tree(
     transfer: &Transfer,
     walked: &Walked,
-    parts: Option<PackedParts>,
+    parts: Option<TargetParts>,
     readiness: ReadyWhen,
 ) -> Result<Array> {
     let pieces = walked.pieces.list();
     let pointer = |slot: &u32| {
         let piece = pieces.get(*slot as usize).zip(parts.as_ref());
-        let raw = piece.map(|(piece, parts)| parts.raw(*slot as usize, piece).as_ptr());
-        BufferPointer(raw.map_or(std::ptr::null(), <*mut _>::cast_const))
+        let raw = piece.and_then(|(piece, parts)| parts.raw(*slot as usize, piece));
+        BufferPointer(raw.map_or(std::ptr::null(), |raw| raw.as_ptr().cast_const()))
     };
     let len = |slot: &u32| pieces.get(*slot as usize).map_or(0, |piece| piece.len);
     let mut pointers: Arc<[BufferPointer]> = walked.slots.iter().map(pointer).collect();
     let mut extents: Box<[Extent]> =
         walked.slots.iter().map(|slot| Extent::Exact(len(slot))).collect();
     let mut owners = Vec::with_capacity(1 + walked.sizes.len());
-    owners.extend(parts.map(PackedParts::into_owner));
+    owners.extend(parts.map(TargetParts::into_owner));
     // The sizes of the data buffers are in the last buffer, which is host memory.
     for (number, sizes) in &walked.sizes {
         let own: Arc<[i64]> = sizes.as_slice().into();

@@ -11,28 +11,37 @@ use crate::device::{BytesOwner, Parted};
 use crate::{Buffer, Error, Memory, Queue, Result};
 
 /// The memory of a shared result, by the pieces in it.
-pub(in crate::copy) struct PackedParts {
-    memory: Arc<Parted>,
-    shift: u64,
+pub(in crate::copy) enum TargetParts {
+    /// One allocation, in which the pieces lie one behind the other.
+    Packed { memory: Arc<Parted>, shift: u64 },
+    /// An allocation for each piece.
+    Separate(Arc<[TargetBlock]>),
 }
 
-impl PackedParts {
-    /// The address or handle of the buffer that a piece fills.
+impl TargetParts {
+    /// The address or handle of the buffer that a piece fills. `None` for a piece that the target
+    /// was not allocated for.
     #[inline]
-    pub(in crate::copy) fn raw(&self, number: usize, piece: &Piece) -> Raw<Memory> {
-        self.memory.raw(number, self.shift + piece.to)
+    pub(in crate::copy) fn raw(&self, number: usize, piece: &Piece) -> Option<Raw<Memory>> {
+        match self {
+            Self::Packed { memory, shift } => Some(memory.raw(number, shift + piece.to)),
+            Self::Separate(blocks) => blocks.get(number).map(TargetBlock::begin),
+        }
     }
 
     /// The owner of all pieces.
     pub(in crate::copy) fn into_owner(self) -> BytesOwner {
-        self.memory
+        match self {
+            Self::Packed { memory, .. } => memory,
+            Self::Separate(blocks) => Arc::new(blocks),
+        }
     }
 }
 
 /// The memory of a result that is being filled.
 #[derive(Debug)]
 pub(in crate::copy) struct Target {
-    blocks: Vec<PackedMemory>,
+    blocks: Vec<TargetBlock>,
     is_packed: bool,
 }
 
@@ -43,12 +52,20 @@ pub(in crate::copy) struct Unallocated {
     pub(in crate::copy) taken: Vec<Memory>,
 }
 
+/// An allocation of a target.
 #[derive(Debug)]
-struct PackedMemory {
+pub(in crate::copy) struct TargetBlock {
     memory: Memory,
     spot: Spot,
-    /// How far the first byte was moved to reach the alignment.
+    /// How far the first byte was moved to reach the alignment. 0 on a device with handles.
     shift: u64,
+}
+
+impl TargetBlock {
+    /// The address of the first byte in use, or the handle of the allocation.
+    fn begin(&self) -> Raw<Memory> {
+        Raw::from_ptr(self.spot.base.as_ptr().wrapping_byte_add(host_len(self.shift)))
+    }
 }
 
 impl Target {
@@ -59,7 +76,7 @@ impl Target {
         queue: &Queue,
         allocate: impl Fn(u64) -> Result<Memory>,
     ) -> Result<Self, Unallocated> {
-        let block = |len: u64, slack: u64| -> Result<PackedMemory> {
+        let block = |len: u64, slack: u64| -> Result<TargetBlock> {
             let mut memory = allocate(len.saturating_add(slack))?;
             let spot = memory.spot_to_fill(queue)?;
             let shift = match slack {
@@ -67,7 +84,7 @@ impl Target {
                 // Up to the next multiple of the alignment, for which the allocation has room.
                 alignment => (spot.base.bits() as u64).wrapping_neg() & (alignment - 1),
             };
-            Ok(PackedMemory { memory, spot, shift })
+            Ok(TargetBlock { memory, spot, shift })
         };
         let mut blocks = Vec::with_capacity(match layout {
             TargetLayout::Packed { .. } => usize::from(pieces.total() > 0),
@@ -80,7 +97,7 @@ impl Target {
             }
             Err(error) => {
                 let taken = std::mem::take(&mut blocks).into_iter();
-                let taken = taken.map(|block: PackedMemory| block.memory).collect();
+                let taken = taken.map(|block: TargetBlock| block.memory).collect();
                 Err(Unallocated { error, taken })
             }
         };
@@ -147,31 +164,35 @@ impl Target {
         self.blocks.iter().all(|block| block.memory.may_be_filled_by_host(queue))
     }
 
-    /// Shares a packed target. `None` if there are no pieces.
+    /// Shares the target under one owner. `None` if there are no pieces.
     ///
     /// # Safety
     /// All pieces are written by the time that the array made of them is ready.
     pub(in crate::copy) unsafe fn into_parts(
         self,
         pieces: &[Piece],
-    ) -> Result<Option<PackedParts>> {
-        let Some(PackedMemory { memory, shift, .. }) = self.blocks.into_iter().next() else {
+    ) -> Result<Option<TargetParts>> {
+        if !self.is_packed && !self.blocks.is_empty() {
+            self.blocks.iter().for_each(|block| block.memory.tell_shared());
+            return Ok(Some(TargetParts::Separate(self.blocks.into())));
+        }
+        let Some(TargetBlock { memory, shift, .. }) = self.blocks.into_iter().next() else {
             return Ok(None);
         };
         let parts = pieces.iter().map(|piece| (shift + piece.to, piece.len));
         // SAFETY: the parts are the pieces, which are written by the time that the array is ready,
         // as the caller promises.
-        let parted = unsafe { memory.into_parts(parts) }?;
-        Ok(Some(PackedParts { memory: parted.into(), shift }))
+        let memory = unsafe { memory.into_parts(parts) }?.into();
+        Ok(Some(TargetParts::Packed { memory, shift }))
     }
 
-    /// Shares a target of separate allocations: a buffer for each piece.
+    /// Shares a target of separate allocations under an owner for each: a buffer for each piece.
     ///
     /// # Safety
     /// As for [`into_parts`](Self::into_parts).
     pub(in crate::copy) unsafe fn into_buffers(self, pieces: &[Piece]) -> Vec<Buffer> {
         let each = self.blocks.into_iter().zip(pieces);
-        let share = |(block, piece): (PackedMemory, &Piece)| {
+        let share = |(block, piece): (TargetBlock, &Piece)| {
             // SAFETY: promised by the caller; each block was allocated for its piece, and has room
             // for it behind the shift.
             unsafe { block.memory.into_written_part(block.shift, piece.len) }
