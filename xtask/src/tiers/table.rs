@@ -250,6 +250,23 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Tests,
     },
     Tier {
+        name: "burn on a GPU",
+        purpose: "columns and tensors of burn in the memory of one wgpu device, copied or not as the example says",
+        // A workspace of its own, which takes minutes to build.
+        when: When::Everything,
+        needs: &[setup::VULKAN],
+        gains_from: &[],
+        variables: &[],
+        command: &[
+            "cargo",
+            "test",
+            "--manifest-path=examples/burn-wgpu/Cargo.toml",
+            "--target-dir=target/burn-wgpu",
+            "--locked",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
         name: "python tensors",
         purpose: "the Python package exchanges tensors with JAX and PyTorch",
         when: When::All,
@@ -657,7 +674,7 @@ mod tests {
         let mut seen = 0;
         for file in manifests.iter().filter(|file| file.ends_with("Cargo.toml")) {
             let text = shell::read(file).unwrap();
-            // The Python package and the fuzz targets are workspaces of their own.
+            // The Python package, the fuzz targets and an example are workspaces of their own.
             if text.lines().any(|line| line == "[workspace]") {
                 continue;
             }
