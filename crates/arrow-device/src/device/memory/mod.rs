@@ -1,9 +1,13 @@
 //! [`Memory`]: an allocation that this process made and nobody else sees yet.
 
+mod parted;
+
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
+use self::parted::AllocationPart;
+pub(crate) use self::parted::Parted;
 use super::allocator::{Lent, free_what_is_kept};
 use super::driver::{Addressing, PlaceOwner, Raw, Region, Route, SharedUse, Spot, Watched};
 use super::{Allocator, Arrival, Buffer, Device, Extent, Moment, Queue, host};
@@ -99,20 +103,16 @@ pub(super) enum MemoryHome {
     },
 }
 
-/// A part of an allocation, and its handle.
-#[derive(Clone, Copy)]
-struct AllocationPart {
-    offset: u64,
-    len: u64,
-    handle: Raw<Memory>,
-}
-
 impl Memory {
-    pub(super) fn allocate(device: &Device, len: u64, queue: Option<&Queue>) -> Result<Self> {
+    pub(in crate::device) fn allocate(
+        device: &Device,
+        len: u64,
+        queue: Option<&Queue>,
+    ) -> Result<Self> {
         Self::allocate_by(device, len, queue, device.allocator().map(|allocator| &**allocator))
     }
 
-    pub(super) fn allocate_by(
+    pub(in crate::device) fn allocate_by(
         device: &Device,
         len: u64,
         queue: Option<&Queue>,
@@ -146,7 +146,7 @@ impl Memory {
 
     /// [`allocate`](Self::allocate), without a wait for memory that is held back. Where no memory
     /// is left, what has passed is released first.
-    pub(super) fn allocate_at_once(
+    pub(in crate::device) fn allocate_at_once(
         device: &Device,
         len: u64,
         queue: Option<&Queue>,
@@ -181,7 +181,7 @@ impl Memory {
     }
 
     /// Memory that other processes can open, which the driver allocated for this queue.
-    pub(super) fn shareable(
+    pub(in crate::device) fn shareable(
         device: &Device,
         raw: Raw<Memory>,
         len: u64,
@@ -195,7 +195,7 @@ impl Memory {
     }
 
     /// Memory that another process exported, all of it written.
-    pub(super) fn opened(
+    pub(in crate::device) fn opened(
         device: &Device,
         raw: Raw<Memory>,
         len: u64,
@@ -264,7 +264,7 @@ impl Memory {
     }
 
     /// Whether the memory is filled once and never given out again: it can be fixed.
-    pub(super) fn is_of_one_use(&self) -> bool {
+    pub(in crate::device) fn is_of_one_use(&self) -> bool {
         matches!(self.block.home, MemoryHome::Shared { is_of_one_use: true, .. })
     }
 
@@ -284,7 +284,7 @@ impl Memory {
         !is_of_this_process || self.maker_of_shared_pages().is_some_and(|made| !made.is_this())
     }
 
-    pub(super) fn adopted(
+    pub(in crate::device) fn adopted(
         device: &Device,
         raw: Raw<Memory>,
         len: u64,
@@ -294,7 +294,11 @@ impl Memory {
     }
 
     /// A block of a recycler, lent to a user. The block was counted where it was allocated.
-    pub(super) fn lent(mut whole: Self, len: u64, home: impl FnOnce(Self) -> Lent) -> Self {
+    pub(in crate::device) fn lent(
+        mut whole: Self,
+        len: u64,
+        home: impl FnOnce(Self) -> Lent,
+    ) -> Self {
         let (device, raw) = (whole.block.device.clone(), whole.block.raw);
         let parts = std::mem::take(&mut whole.block.parts);
         let mut lent =
@@ -446,7 +450,7 @@ impl Memory {
     }
 
     /// Whether a queue has to pass something before the memory may be freed.
-    pub(super) fn is_used_on_a_queue(&self) -> bool {
+    pub(in crate::device) fn is_used_on_a_queue(&self) -> bool {
         !self.used_on.is_empty()
     }
 
@@ -512,35 +516,6 @@ impl Memory {
             .divided_by(divides)
     }
 
-    /// Shares parts of the memory, one behind the other, each given by its offset and its length.
-    /// On a device with handles each part gets a handle. Recycled memory that is divided as it was
-    /// before uses its former handles again.
-    ///
-    /// # Safety
-    /// An array that is made of the parts is ready after the work that writes them. (The bytes
-    /// between the parts stay hidden.)
-    pub(crate) unsafe fn into_parts(
-        self,
-        parts: impl ExactSizeIterator<Item = (u64, u64)> + DoubleEndedIterator + Clone,
-    ) -> Result<Parted> {
-        self.tell_shared();
-        let (len, driver) = (self.block.len, self.block.device.driver());
-        debug_assert!(parts.clone().is_sorted_by(|one, next| one.0 + one.1 <= next.0));
-        if let Some((offset, part_len)) = parts.clone().next_back()
-            && offset.checked_add(part_len).is_none_or(|end| end > len)
-        {
-            let message = format!("bytes {offset}+{part_len} are not inside {len}");
-            let error = Error::new(ErrorKind::InvalidArgument, message);
-            return Err(error.on_device(driver.id()));
-        }
-        let has_handles = driver.properties().addressing == Addressing::Handle;
-        let mut parted = Parted { whole: self };
-        if has_handles {
-            parted.divide(parts)?;
-        }
-        Ok(parted)
-    }
-
     /// Writes to the first bytes of the memory from host memory, and waits until they are written.
     /// The write comes after all that was submitted to the queues that were given the place.
     pub fn write(&mut self, queue: &Queue, bytes: &[u8]) -> Result<()> {
@@ -582,65 +557,6 @@ impl Memory {
         self.forget_queues();
         self.written = self.written.max(len);
         Ok(())
-    }
-}
-
-/// An allocation that is shared by parts.
-pub(crate) struct Parted {
-    /// The allocation. It has the handles of the parts, if they have handles.
-    whole: Memory,
-}
-
-impl Parted {
-    /// The value for `buffers[i]` of the part with this number, which begins at this offset.
-    #[inline]
-    pub(crate) fn raw(&self, number: usize, offset: u64) -> Raw<Memory> {
-        let OwnedAllocation { raw: base, parts, .. } = &*self.whole.block;
-        match parts.get(number) {
-            Some(part) => part.handle,
-            // The memory is named by an address, or there is one part that is the whole.
-            None => Raw::from_ptr(base.as_ptr().wrapping_byte_add(offset as usize)),
-        }
-    }
-
-    /// Makes a handle for each part.
-    fn divide(&mut self, parts: impl ExactSizeIterator<Item = (u64, u64)> + Clone) -> Result<()> {
-        let OwnedAllocation { device, raw: base, len, parts: known, .. } = &mut *self.whole.block;
-        let is_same =
-            |(known, part): (&AllocationPart, (u64, u64))| (known.offset, known.len) == part;
-        if known.len() == parts.len() && known.iter().zip(parts.clone()).all(is_same) {
-            return Ok(());
-        }
-        let (driver, units) = (device.driver(), device.properties());
-        let mut before = std::mem::take(known).into_iter().peekable();
-        let free = |part: AllocationPart| {
-            // SAFETY: `part` of this driver gave the handle, nobody has it any more, and the memory
-            // is alive.
-            unsafe { driver.free_part(part.handle) }
-        };
-        let mut handle_of = |(offset, len): (u64, u64)| {
-            let is_same = |known: &AllocationPart| (known.offset, known.len) == (offset, len);
-            while let Some(other) =
-                before.next_if(|known| known.offset <= offset && !is_same(known))
-            {
-                free(other);
-            }
-            let handle = match before.next_if(is_same) {
-                Some(known) => known.handle,
-                // SAFETY: the memory is this driver's and alive in `self`; the part lies inside,
-                // also in whole units, which an allocation has (DRV-9).
-                None => unsafe { driver.part(*base, offset, units.whole(len)) }?,
-            };
-            known.push(AllocationPart { offset, len, handle });
-            Ok(())
-        };
-        let is_whole = parts.clone().eq([(0, *len)]);
-        let divided = match is_whole {
-            true => Ok(()),
-            false => parts.into_iter().try_for_each(&mut handle_of),
-        };
-        before.for_each(free);
-        divided
     }
 }
 
