@@ -5,7 +5,9 @@
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use arrow_device::{Batch, ErrorKind, Queue, Result};
 use arrow_device_ipc::{Compression, FileReader, ReadOptions, StreamReader, WriteOptions};
@@ -136,14 +138,15 @@ fn a_stream_in_a_file_that_another_process_makes_shorter_is_an_error_on_the_host
     }
 }
 
-/// Reads the second batch until that is an error.
-fn read_until_it_is_cut(reader: &FileReader, queue: &Queue) {
-    let error = loop {
-        if let Err(error) = reader.batch(1).and_then(|batch| batch.copy_to(queue)) {
-            break error;
+/// Reads the second batch until that is an error, which it is once the file was cut.
+fn read_until_it_is_cut(reader: &FileReader, queue: &Queue, is_cut: &AtomicBool) {
+    loop {
+        let was_cut = is_cut.load(SeqCst);
+        match reader.batch(1).and_then(|batch| batch.copy_to(queue)) {
+            Ok(batch) => assert!(!was_cut, "{batch:?} was read after the file was cut"),
+            Err(error) => return assert_eq!(error.kind(), ErrorKind::Malformed, "{error}"),
         }
-    };
-    assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
+    }
 }
 
 #[test]
@@ -157,10 +160,15 @@ fn a_file_that_becomes_shorter_in_the_middle_of_a_read_is_an_error() {
     let whole = file(&[wide(0), wide(1)], WriteOptions::new());
     fs::write(place.path(), &whole).unwrap();
     let reader = FileReader::open(place.path(), ReadOptions::new()).unwrap();
+    let is_cut = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for queue in &queues {
-            scope.spawn(|| read_until_it_is_cut(&reader, queue));
+            scope.spawn(|| read_until_it_is_cut(&reader, queue, &is_cut));
         }
-        place.is_cut_by_another_process(whole.len() / 4 * 3);
+        let cut = || place.is_cut_by_another_process(whole.len() / 4 * 3);
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(cut));
+        // Also after a failure, for the threads end only then.
+        is_cut.store(true, SeqCst);
+        outcome.unwrap();
     });
 }
