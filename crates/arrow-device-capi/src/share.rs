@@ -28,17 +28,18 @@ pub struct ArdevReceiver(platform::Receiver);
 
 pub const ARDEV_SENDER_WRITABLE: u32 = 1;
 pub const ARDEV_SENDER_EARLY: u32 = 2;
+pub const ARDEV_SENDER_TRUSTING: u32 = 4;
 pub const ARDEV_RECEIVER_TRUSTING: u32 = 1;
 pub const ARDEV_RECEIVER_PASSING_ON: u32 = 2;
 
 /// What a descriptor is where there is none.
 const NO_DESCRIPTOR: c_int = -1;
 
-/// Which of two flags are set.
-fn are_set(flags: u32, known: [u32; 2]) -> Result<[bool; 2]> {
-    let [one, other] = known;
-    if flags & !(one | other) != 0 {
-        return Err(invalid(format!("`flags` is {flags:#x}, and the flags are {one} and {other}")));
+/// Which flags are set, of those that are known.
+fn are_set<const N: usize>(flags: u32, known: [u32; N]) -> Result<[bool; N]> {
+    let all = known.iter().fold(0, |all, flag| all | flag);
+    if flags & !all != 0 {
+        return Err(invalid(format!("`flags` is {flags:#x}, and all flags together are {all:#x}")));
     }
     Ok(known.map(|flag| flags & flag != 0))
 }
@@ -147,8 +148,11 @@ pub unsafe extern "C" fn ardev_sender_new(
         let fd = unsafe { platform::own(fd, "fd") };
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) }?;
-        let [is_writable, is_early] = are_set(flags, [ARDEV_SENDER_WRITABLE, ARDEV_SENDER_EARLY])?;
-        out.give(ArdevSender(platform::new_sender(fd?, is_writable, is_early)?))
+        let known = [ARDEV_SENDER_WRITABLE, ARDEV_SENDER_EARLY, ARDEV_SENDER_TRUSTING];
+        let [is_writable, is_early, trusts] = are_set(flags, known)?;
+        // SAFETY: UNS-38: with the flag, the header asks for a receiver that keeps the obligation.
+        let sender = unsafe { platform::new_sender(fd?, is_writable, is_early, trusts) }?;
+        out.give(ArdevSender(sender))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }

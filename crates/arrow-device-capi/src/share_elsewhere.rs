@@ -66,7 +66,16 @@ pub(crate) fn open(_ticket: Owned, _devices: Vec<Device>) -> Result<Array> {
     Err(refused())
 }
 
-pub(crate) fn new_sender(_fd: Owned, _is_writable: bool, _is_early: bool) -> Result<Sender> {
+/// Refuses to make a sender.
+///
+/// # Safety
+/// Nothing is asked of the caller.
+pub(crate) unsafe fn new_sender(
+    _fd: Owned,
+    _is_writable: bool,
+    _is_early: bool,
+    _trusts: bool,
+) -> Result<Sender> {
     Err(refused())
 }
 

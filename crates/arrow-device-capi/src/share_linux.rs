@@ -32,12 +32,26 @@ pub(crate) fn share(array: &Array) -> Result<(c_int, Sender)> {
     Ok((ticket.into_raw_fd(), sender))
 }
 
-pub(crate) fn new_sender(fd: OwnedFd, is_writable: bool, is_early: bool) -> Result<Sender> {
+/// # Safety
+/// UNS-38, where the sender trusts.
+pub(crate) unsafe fn new_sender(
+    fd: OwnedFd,
+    is_writable: bool,
+    is_early: bool,
+    trusts: bool,
+) -> Result<Sender> {
     let mut sender = Sender::new(UnixStream::from(fd));
     if is_writable {
         sender = sender.without_fixing();
     }
-    Ok(if is_early { sender.early() } else { sender })
+    if is_early {
+        sender = sender.early();
+    }
+    if trusts {
+        // SAFETY: UNS-38, which the caller promises.
+        sender = unsafe { sender.trusting() };
+    }
+    Ok(sender)
 }
 
 pub(crate) fn socket_of(sender: &Sender) -> c_int {

@@ -185,6 +185,9 @@ impl FileReader {
 
     /// Reads a file that lies in host memory, for example a mapped file. Nothing is copied. The
     /// memory is kept as long as an array that uses it.
+    ///
+    /// Whoever maps a file promises that no process makes the file shorter as long as the buffer is
+    /// used (UNS-17): reading bytes that the file has lost ends the process.
     pub fn in_memory(bytes: Buffer, options: ReadOptions) -> Result<Self> {
         Self::of(FileBytes::Memory(HostMemory::new(bytes)?), options)
     }

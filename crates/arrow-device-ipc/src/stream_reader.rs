@@ -48,6 +48,9 @@ impl StreamReader {
 
     /// Reads a stream that lies in host memory, for example a mapped file or a packet. Nothing is
     /// copied. The memory is kept as long as an array that uses it.
+    ///
+    /// Whoever maps a file promises that no process makes the file shorter as long as the buffer is
+    /// used (UNS-17): reading bytes that the file has lost ends the process.
     pub fn in_memory(bytes: Buffer, options: ReadOptions) -> Result<Self> {
         Self::of(Box::new(MessagesInMemory { memory: HostMemory::new(bytes)?, at: 0 }), options)
     }

@@ -45,7 +45,7 @@ struct ardev_receiver;
 // array of the ticket, once. The sender holds its array until that array is not used any more, or
 // until the last descriptor of the ticket is closed, this process's included. Waits until the array
 // is ready, but not for the other process. ENOSYS for an array that is not in memory of a device by
-// ardev_device_shareable.
+// ardev_device_shareable, and for memory that only a sender with ARDEV_SENDER_TRUSTING sends.
 ARDEV_CHECK int ardev_array_share(const struct ardev_array* array, int* ticket, struct ardev_sender** out,
                                   struct ardev_error* ARDEV_NULLABLE error);
 
@@ -63,6 +63,10 @@ ARDEV_CHECK int ardev_array_open(int ticket, const struct ardev_device* const* A
 // Arrays are sent before they are ready, to a receiver with ardev_receiver_take_early. Host memory
 // is waited for all the same.
 #define ARDEV_SENDER_EARLY 2
+// Also sends memory that every process which gets it can write to: that of Vulkan, CUDA and ROCm
+// devices, which is ENOSYS without this flag. No process that gets the memory may write there:
+// docs/safety.md (UNS-38).
+#define ARDEV_SENDER_TRUSTING 4
 
 // `flags` are any of the above.
 // A sender at one end of a connected stream socket (AF_UNIX).
@@ -97,9 +101,9 @@ ARDEV_CHECK int ardev_sender_fd(const struct ardev_sender* sender, int* out, str
 // that the receiver still uses until the receiver has finished.
 void ardev_sender_free(struct ardev_sender* ARDEV_NULLABLE sender);
 
-// The receiver also takes host memory that the sender can still write to. Without this flag such
-// memory is ENOSYS. The process at the other end must not write to memory that it has sent:
-// docs/safety.md (UNS-38).
+// The receiver also takes host memory that the sender can still write to, and memory of Vulkan,
+// CUDA and ROCm devices. Without this flag such memory is ENOSYS. The process at the other end must
+// not write to memory that it has sent: docs/safety.md (UNS-38).
 #define ARDEV_RECEIVER_TRUSTING 1
 // Arrays that come can be sent on to a third process, by ardev_array_share and by a sender of this
 // process, without a copy, if their memory is host memory to which nobody can write any more. Each

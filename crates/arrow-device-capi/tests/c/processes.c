@@ -402,7 +402,7 @@ static void descriptors_are_taken_over_whatever_the_outcome(void) {
   const int before = descriptors();
   int ends[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-  CHECK(ardev_sender_new(ends[0], 4, &sender, &error) == EINVAL && sender == NULL);
+  CHECK(ardev_sender_new(ends[0], 8, &sender, &error) == EINVAL && sender == NULL);
   CHECK(ardev_receiver_new(ends[1], none, 1, 0, &receiver, &error) == EINVAL && receiver == NULL);
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   CHECK(ardev_array_open(ends[0], devices, 1, &array, &error) == EINVAL && array == NULL);

@@ -13,6 +13,8 @@ mod cuda;
 mod oneapi;
 #[cfg(feature = "opencl")]
 mod opencl;
+#[cfg(any(feature = "cuda", feature = "rocm", feature = "vulkan"))]
+mod processes;
 #[cfg(feature = "rocm")]
 mod rocm;
 #[cfg(any(feature = "cuda", feature = "rocm"))]

@@ -5,6 +5,7 @@ use arrow_device::DeviceType;
 use arrow_device_testkit::process;
 use gpu_backends::Bench;
 
+use crate::processes::memory_goes_only_where_both_sides_trust;
 use crate::streams;
 
 #[test]
@@ -27,4 +28,11 @@ fn sizes_of_views_may_lie_on_the_device() {
     process::alone(|| {
         streams::sizes_of_views_may_lie_on_the_device(&Bench::rocm(), DeviceType::ROCM.0);
     });
+}
+
+#[test]
+fn memory_goes_to_another_process_only_where_both_sides_trust() {
+    let test = "rocm::memory_goes_to_another_process_only_where_both_sides_trust";
+    let device_type = DeviceType::ROCM.0;
+    memory_goes_only_where_both_sides_trust(test, "rocm", device_type, || Ok(Bench::rocm()));
 }

@@ -13,6 +13,7 @@ use arrow_device_testkit::release_until;
 use arrow_device_testkit::required::skip;
 use ash::vk::{self as api, Handle};
 
+use crate::processes::memory_goes_only_where_both_sides_trust;
 use crate::support::face::{Owned, call, made};
 use crate::support::objects::{END, Ends, copy, int64, numbers, parts, values_of};
 
@@ -148,6 +149,15 @@ fn a_device_of_the_application_is_used_under_its_locks() {
     drop(there);
     close(device, queue, &ENDS, 2);
     assert_eq!(find().unwrap_err().kind(), ErrorKind::DeviceMissing);
+}
+
+#[test]
+fn memory_goes_to_another_process_only_where_both_sides_trust() {
+    let test = "vulkan::memory_goes_to_another_process_only_where_both_sides_trust";
+    let device_type = DeviceType::VULKAN.0;
+    memory_goes_only_where_both_sides_trust(test, "vulkan", device_type, || {
+        arrow_device_vulkan::is_available().map_err(|reason| reason.to_string())
+    });
 }
 
 /// What a submission of the application's needs, and what it saw.

@@ -42,7 +42,7 @@ impl ReadAt for Noted {
 }
 
 /// Ten columns of 100,000 bytes.
-fn wide(seed: i64) -> Batch {
+pub(crate) fn wide(seed: i64) -> Batch {
     let column = |number: i64| {
         let values = (0..12_500).map(|row| Some(row * number + seed));
         (format!("c{number}"), Array::from_values(DataType::Int64, values).unwrap())
@@ -50,7 +50,7 @@ fn wide(seed: i64) -> Batch {
     Batch::from_columns((0..10).map(column)).unwrap()
 }
 
-fn file(batches: &[Batch], options: WriteOptions) -> Vec<u8> {
+pub(crate) fn file(batches: &[Batch], options: WriteOptions) -> Vec<u8> {
     let schema = batches[0].schema().unwrap();
     let mut writer = FileWriter::new(Vec::new(), &schema, options).unwrap();
     writer.set_metadata(Metadata::from_pairs([("made", "here")]).unwrap());

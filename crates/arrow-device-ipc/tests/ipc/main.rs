@@ -11,6 +11,7 @@ mod hostile;
 mod kept;
 mod scale;
 mod shared;
+mod shortened;
 mod support;
 mod target;
 mod versions;
