@@ -48,6 +48,27 @@ fn openings_are_kept_apart() {
     }
 }
 
+/// A queue of another device would write to the buffers of that device that have the same numbers,
+/// among them those of arrays.
+// Requirement: SAF-3
+#[test]
+fn the_queue_of_another_device_is_refused() {
+    let Some((first, device)) = support::opened() else { return };
+    let array = Array::from_values(DataType::Int32, [Some(1), None]).unwrap();
+    let there: Vec<Array> =
+        (0..20).map(|_| array.copy_to(&device.open_queue().unwrap()).unwrap()).collect();
+    let Some(second) = support::application() else { return };
+    for (one, two) in [(&first, &second), (&second, &first)] {
+        let error = open_from(&one.device, &two.queue).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("another device"), "{error}");
+        open_from(&one.device, &one.queue).unwrap();
+    }
+    for there in there {
+        assert!(there.to_host().unwrap().equals(&array).unwrap());
+    }
+}
+
 #[test]
 fn a_handle_of_another_opening_is_refused() {
     let Some((_, one)) = support::opened() else { return };
