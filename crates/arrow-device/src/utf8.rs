@@ -5,10 +5,10 @@
 //!
 //! 1. Texts are checked one by one as long as they have no more bytes together than twice what the
 //!    data buffers have. Views that do not overlap never get further.
-//! 2. The others are kept, and sorted by their addresses in the end. Each byte is then decoded once:
-//!    where a text begins inside of what was decoded, at the beginning of a character, decoding it
-//!    would find the same characters. So a text is right if it begins and ends with a whole
-//!    character, and if decoding has come to its end.
+//! 2. The others are kept, and sorted by their addresses in the end. Each byte is then decoded
+//!    once: where a text begins inside of what was decoded, at the beginning of a character,
+//!    decoding it would find the same characters. So a text is right if it begins and ends with a
+//!    whole character, and if decoding has come to its end.
 //!
 //! What must stay true: of several wrong texts the first one is told, as if each had been checked
 //! by itself.
