@@ -1,8 +1,8 @@
 //! Messages and buffers that lie in each other, as no writer makes them: a few megabytes that would
 //! be read a hundred thousand times.
 
-use arrow_device::{Buffer, ErrorKind};
-use arrow_device_ipc::{FileReader, ReadOptions};
+use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind};
+use arrow_device_ipc::{Decoder, Encoder, FileReader, ReadOptions, WriteOptions};
 use arrow_ipc as fb;
 use flatbuffers::FlatBufferBuilder;
 
@@ -34,6 +34,35 @@ fn header(
     let message = fb::Message::create(&mut builder, &args);
     builder.finish(message, None);
     builder.finished_data().to_vec()
+}
+
+/// Columns of one byte each, all of which are in the same compressed bytes.
+fn of_columns(count: usize, codec: fb::CompressionType, packed: &[u8]) -> arrow_device::Error {
+    let column = Array::from_values(DataType::Int8, [Some(1_i8)]).unwrap();
+    let columns = (0..count).map(|_| ("n", column.clone()));
+    let schema = Batch::from_columns(columns).unwrap().schema().unwrap();
+    let encoder = Encoder::new(&schema, WriteOptions::new()).unwrap();
+    let body = [&1_i64.to_le_bytes(), packed].concat();
+    let nodes = vec![fb::FieldNode::new(1, 0); count];
+    let buffer = [fb::Buffer::new(0, 0), fb::Buffer::new(0, body.len() as i64)];
+    let header = header((1, body.len() as i64), &nodes, &buffer.repeat(count), Some(codec));
+    let mut decoder = Decoder::new(ReadOptions::new());
+    decoder.decode(&encoder.schema_message().unwrap(), Buffer::from(Vec::<u8>::new())).unwrap();
+    decoder.decode(&header, Buffer::from(body)).map(drop).unwrap_err()
+}
+
+// Requirement: SAF-38
+#[test]
+fn compressed_bytes_that_all_buffers_share_are_unpacked_a_few_times() {
+    // Frames without a byte, which take their time: "Magic_Number … Frame_Size".
+    let empty = [0x184d_2a50_u32.to_le_bytes(), [0; 4]].concat();
+    let empty = empty.repeat(500_000);
+    // A frame of one block of one byte.
+    let one = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 1, 9, 0, 0, 1];
+    let packed = [&empty[..], &one].concat();
+    let error = of_columns(100_000, fb::CompressionType::ZSTD, &packed);
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert!(error.to_string().contains("lie in each other"), "{error}");
 }
 
 /// A file whose table names these blocks of this part of the file, in front of which are 8 bytes.
