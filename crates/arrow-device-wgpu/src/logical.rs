@@ -445,10 +445,7 @@ impl Logical {
     /// Moves the bytes of reads whose buffers are mapped to host memory.
     fn finish_reads(&self) {
         let unmap = |buffer: &wgpu::Buffer| _ = self.scoped(|| buffer.unmap());
-        let failed = lock(&self.held.reads).finish(unmap);
-        if let Some(order) = failed {
-            self.tell_failure(order);
-        }
+        lock(&self.held.reads).finish(unmap, |order| self.tell_failure(order));
     }
 }
 
