@@ -113,8 +113,7 @@ mod tests {
             b"\xff",
             b"\xed\xa0\x80",
         ];
-        let right = random() % 3 > 0;
-        let most = if right { 4 } else { pieces.len() };
+        let most = if random().is_multiple_of(3) { pieces.len() } else { 4 };
         (0..random() % 20).flat_map(|_| pieces[random() % most].to_vec()).collect()
     }
 
@@ -131,7 +130,7 @@ mod tests {
             let count = random() % 8;
             let texts: Vec<&[u8]> = (0..count)
                 .map(|_| {
-                    let whole = if random() % 4 > 0 { &one } else { &two };
+                    let whole = if random().is_multiple_of(4) { &two } else { &one };
                     let (a, b) = (random() % (whole.len() + 1), random() % (whole.len() + 1));
                     &whole[a.min(b)..a.max(b)]
                 })
