@@ -20,7 +20,7 @@ struct FieldForm {
     name: String,
     flags: i64,
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "pairs")]
-    metadata: Vec<(Vec<u8>, Vec<u8>)>,
+    metadata: Pairs,
     /// How many of the following fields are children. The fields below a child come right after it.
     #[serde(default, skip_serializing_if = "is_zero")]
     children: u32,
@@ -122,26 +122,24 @@ impl<'de> Visitor<'de> for Forms {
     }
 }
 
+/// The keys and values of the metadata of a field.
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Reads the metadata of a field, no more than there may be.
-fn pairs<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> std::result::Result<Vec<(Vec<u8>, Vec<u8>)>, D::Error> {
-    deserializer.deserialize_seq(Pairs)
+fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Pairs, D::Error> {
+    deserializer.deserialize_seq(ListOfPairs)
 }
 
-struct Pairs;
+struct ListOfPairs;
 
-impl<'de> Visitor<'de> for Pairs {
-    type Value = Vec<(Vec<u8>, Vec<u8>)>;
+impl<'de> Visitor<'de> for ListOfPairs {
+    type Value = Pairs;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the metadata of a field")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(
-        self,
-        mut given: A,
-    ) -> std::result::Result<Self::Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut given: A) -> std::result::Result<Pairs, A::Error> {
         let (mut pairs, mut len) = (Vec::new(), 0_usize);
         while let Some((key, value)) = given.next_element::<(Bytes, Bytes)>()? {
             len = len.saturating_add(key.0.len() + value.0.len());
