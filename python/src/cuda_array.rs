@@ -11,6 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::backends;
 use crate::described::{Described, compact, dtype, type_string};
 use crate::device;
 use crate::error::{OrRaise, refused};
@@ -27,6 +28,7 @@ pub(crate) fn of_array<'py>(
 ) -> PyResult<(Bound<'py, PyDict>, Option<Queue>)> {
     let on = array.device();
     if !matches!(on.device_type, DeviceType::CUDA | DeviceType::CUDA_MANAGED) {
+        let on = backends::called(on);
         let message =
             format!("__cuda_array_interface__ is for CUDA devices, and this lives on {on}");
         return Err(PyAttributeError::new_err(message));

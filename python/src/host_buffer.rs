@@ -9,6 +9,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::array::PyArray;
+use crate::backends;
 use crate::error::OrRaise;
 use crate::interrupt;
 
@@ -78,8 +79,8 @@ fn format(array: &Array) -> PyResult<(&'static CStr, ffi::Py_ssize_t)> {
         Err(PyBufferError::new_err(format!("the buffer protocol gets no {of}: {why}")))
     };
     if array.device().device_type != arrow_device::DeviceType::CPU {
-        let message =
-            format!("a buffer is host memory, and this lives on {}; use to_host()", array.device());
+        let on = backends::called(array.device());
+        let message = format!("a buffer is host memory, and this lives on {on}; use to_host()");
         return Err(PyBufferError::new_err(message));
     }
     Ok(match array.data_type() {

@@ -166,6 +166,7 @@ fn require_oneapi(on: DeviceId) -> PyResult<()> {
     if on.device_type == DeviceType::ONEAPI {
         return Ok(());
     }
+    let on = backends::called(on);
     let message =
         format!("__sycl_usm_array_interface__ is for oneAPI devices, and this lives on {on}");
     Err(PyAttributeError::new_err(message))

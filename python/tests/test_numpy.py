@@ -196,8 +196,11 @@ def test_an_array_on_a_device_is_for_numpy_where_copies_are_allowed(device):
         return
     with pytest.raises(ad.NotSupportedError, match="__array__ is for host memory"):
         np.asarray(a)
-    with pytest.raises(BufferError, match="a buffer is host memory"):
+    with pytest.raises(BufferError, match=f"a buffer is host memory, and this lives on {device};"):
         memoryview(a)
+    for name in ("__cuda_array_interface__", "__sycl_usm_array_interface__"):
+        with pytest.raises(AttributeError, match=f"{name} is for .* devices, and this lives on {device}$"):
+            getattr(a, name)
     assert np.asarray(a.with_host_copies()).tolist() == [1, 2, 3]
     with pytest.raises(ValueError, match="by a copy only"):
         np.asarray(a.with_host_copies(), copy=False)

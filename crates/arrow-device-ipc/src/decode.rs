@@ -23,12 +23,16 @@ use arrow_ipc as fb;
 
 use crate::compression::Codec;
 use crate::dictionaries::Dictionaries;
-use crate::problem::{malformed, within};
+use crate::problem::{limited, malformed, within};
 use crate::ranges::{Body, outside};
 use crate::shape::{Shape, ShapeKind};
 
 /// The most buffers that an array has by its type.
 const MOST_FIXED: usize = 3;
+
+/// How many times the bytes of a body may be unpacked. Buffers that lie in each other, as no writer
+/// makes them, would otherwise have a small body unpacked as often as a header has buffers.
+const UNPACKED_TIMES: u64 = 16;
 
 /// A walk along the nodes and buffers of a record batch.
 pub(crate) struct Walk<'a> {
@@ -46,9 +50,34 @@ pub(crate) struct Walk<'a> {
 pub(crate) struct Bytes<'a> {
     pub(crate) body: &'a Body,
     pub(crate) codec: Option<Codec>,
-    /// How many bytes may still be unpacked.
+    /// How many bytes may still come out of compressed buffers.
     pub(crate) left: u64,
+    /// How many bytes of compressed buffers may still be read.
+    packed_left: u64,
     pub(crate) dictionaries: &'a Dictionaries,
+}
+
+impl<'a> Bytes<'a> {
+    /// The bytes of a body, of which at most `most` come out of compressed buffers.
+    pub(crate) fn new(
+        body: &'a Body,
+        codec: Option<Codec>,
+        most: u64,
+        dictionaries: &'a Dictionaries,
+    ) -> Self {
+        let packed_left = body.kept_bytes().saturating_mul(UNPACKED_TIMES);
+        Self { body, codec, left: most, packed_left, dictionaries }
+    }
+
+    /// The content of a buffer that was found in the body.
+    fn content(&mut self, part: Buffer) -> Result<Option<Buffer>> {
+        let Some(codec) = self.codec else { return Ok(Some(part)) };
+        let left = self.packed_left.checked_sub(part.extent().at_least());
+        self.packed_left = left.ok_or_else(|| {
+            limited(format!("the compressed buffers of a message lie in each other: they have more than {UNPACKED_TIMES} times the bytes of its body"))
+        })?;
+        codec.unpack(part, &mut self.left)
+    }
 }
 
 /// A place in a record batch up to which a walk has come.
@@ -215,10 +244,7 @@ impl<'a> Walk<'a> {
                 return Ok(None);
             }
             let part = bytes.body.part(number, place.start, place.end - place.start)?;
-            match bytes.codec {
-                Some(codec) => codec.unpack(part, &mut bytes.left),
-                None => Ok(Some(part)),
-            }
+            bytes.content(part)
         };
         buffer().map_err(|error| in_buffer(error, number))
     }

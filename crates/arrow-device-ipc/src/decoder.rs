@@ -158,8 +158,7 @@ impl Columns {
         let whole = match (Codec::of(batch)?, body) {
             (None, Body::Whole(body)) => self.of_one_body(&mut walk, rows, body)?,
             (codec, _) => {
-                let left = options.max_unpacked;
-                let bytes = Bytes { body, codec, left, dictionaries: &self.dictionaries };
+                let bytes = Bytes::new(body, codec, options.max_unpacked, &self.dictionaries);
                 self.of_several(&mut walk, rows, bytes)?
             }
         };
@@ -250,7 +249,7 @@ impl Columns {
             walk.check_buffer_count(buffers.len())?;
         }
         let (codec, most) = (Codec::of(batch)?, options.max_unpacked.min(room));
-        let mut bytes = Bytes { body, codec, left: most, dictionaries: &self.dictionaries };
+        let mut bytes = Bytes::new(body, codec, most, &self.dictionaries);
         let named = |error: Error| {
             let is_full = error.kind() == ErrorKind::LimitExceeded && room < options.max_unpacked;
             let room = format!(", where all dictionaries may have {room} bytes more");

@@ -7,6 +7,8 @@
 //! more than [`STEP`] bytes of memory are taken for bytes of which the last one was not read
 //! before.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -252,13 +254,28 @@ impl FileReader {
         self.inner.batches.len()
     }
 
-    /// Returns how many rows all batches have together. Reads the header of each batch.
+    /// Returns how many rows all batches have together. Reads the header of each batch once.
     pub fn row_count(&self) -> Result<u64> {
+        let rows_of = |block: Block| -> Result<Option<u64>> {
+            let header = self.inner.header(block)?;
+            let batch = verified(&header)?.header_as_record_batch();
+            Ok(batch.and_then(|batch| u64::try_from(batch.length()).ok()))
+        };
+        // A table may name one header many times. Headers that lie in each other have any number of
+        // bytes, in a small file.
+        let mut known: HashMap<(u64, u64), Option<u64>> = HashMap::new();
+        let mut left = self.inner.bytes.len()?;
         let mut all = 0_u64;
         for (number, block) in self.inner.batches.iter().enumerate() {
-            let header = self.inner.header(*block)?;
-            let batch = verified(&header)?.header_as_record_batch();
-            let rows = batch.and_then(|batch| u64::try_from(batch.length()).ok());
+            let rows = match known.entry((block.offset, block.header)) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(room) => {
+                    left = left.checked_sub(block.header).ok_or_else(|| {
+                        malformed("the table at the end names headers that lie in each other")
+                    })?;
+                    *room.insert(rows_of(*block)?)
+                }
+            };
             let sum = rows.and_then(|rows| all.checked_add(rows));
             all = sum.ok_or_else(|| {
                 let message = format!("the file does not tell a number of rows at batch {number}");

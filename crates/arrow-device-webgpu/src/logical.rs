@@ -505,6 +505,8 @@ impl Logical {
         if !self.is_over(point) {
             return Ok(false);
         }
+        // Another thread that found the device lost may have given up the reads meanwhile.
+        self.check_lost()?;
         if self.failure.reaches(point.order) {
             return Err(self.work_failed());
         }

@@ -173,7 +173,10 @@ impl Opening {
     /// there.
     ///
     /// # Errors
-    /// [`ErrorKind::DeviceLost`] if the device is lost.
+    /// * [`ErrorKind::DeviceLost`] if the device is lost.
+    /// * [`ErrorKind::InvalidArgument`] if the queue was made with another device. The handler of
+    ///   that device's errors is then called once, and without a handler wgpu prints what it would
+    ///   panic with. In a browser the mistake is not found.
     pub fn open(self) -> Result<Device> {
         let logical = Logical::open(self).map_err(|error| error.during("open"))?;
         Ok(Device::new(WgpuDriver::new(logical)))
@@ -183,7 +186,7 @@ impl Opening {
 /// Opens the device of an application. The queue is the one that was made with the device.
 ///
 /// # Errors
-/// [`ErrorKind::DeviceLost`] if the device is lost.
+/// Those of [`Opening::open`].
 pub fn open_from(device: &wgpu::Device, queue: &wgpu::Queue) -> Result<Device> {
     Opening::new(device, queue).open()
 }

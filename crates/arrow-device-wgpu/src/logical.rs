@@ -137,7 +137,30 @@ impl Logical {
         open.push(Arc::downgrade(&logical));
         drop(open);
         logical.check()?;
+        #[cfg(not(target_arch = "wasm32"))]
+        logical.check_queue()?;
         Ok(logical)
+    }
+
+    /// An error if the queue was made with another device: what is copied would go to the buffers
+    /// of that device, and no work would ever be seen to end.
+    ///
+    /// wgpu does not tell to which device a queue belongs, but an error of a queue goes to the
+    /// scopes of its device. So the queue is asked for a write that every queue refuses: a write
+    /// of nothing, at a place that is no multiple of four. A queue of another instance finds
+    /// another buffer by the number of this one, or none, and then panics.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn check_queue(&self) -> Result<()> {
+        let buffer = self.create_buffer(4, BufferUsages::COPY_DST, false)?;
+        let refused = || self.scoped(|| self.held.queue.write_buffer(&buffer, 1, &[]));
+        if let Ok(((), Some(_))) = catch_unwind(AssertUnwindSafe(refused)) {
+            return Ok(());
+        }
+        // A lost device refuses nothing.
+        self.ask_for_loss();
+        self.check_flag()?;
+        let message = "the queue was made with another device than the one that is opened";
+        Err(self.error(ErrorKind::InvalidArgument, message))
     }
 
     pub(crate) fn find(id: DeviceId) -> Option<Arc<Self>> {
@@ -184,9 +207,13 @@ impl Logical {
 
     /// A lost device of wgpu makes buffers without an error, and shows no bytes of them.
     fn look_for_loss(&self) {
-        if self.is_told_of_loss || self.is_lost.load(Ordering::Acquire) {
-            return;
+        if !self.is_told_of_loss && !self.is_lost.load(Ordering::Acquire) {
+            self.ask_for_loss();
         }
+    }
+
+    /// Asks wgpu whether the device is lost.
+    fn ask_for_loss(&self) {
         let (is_there, caught) = self.scoped(|| {
             let buffer = self.held.device.create_buffer(&wgpu::BufferDescriptor {
                 label: None,
@@ -418,10 +445,7 @@ impl Logical {
     /// Moves the bytes of reads whose buffers are mapped to host memory.
     fn finish_reads(&self) {
         let unmap = |buffer: &wgpu::Buffer| _ = self.scoped(|| buffer.unmap());
-        let failed = lock(&self.held.reads).finish(unmap);
-        if let Some(order) = failed {
-            self.tell_failure(order);
-        }
+        lock(&self.held.reads).finish(unmap, |order| self.tell_failure(order));
     }
 }
 

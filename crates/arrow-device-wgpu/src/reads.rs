@@ -136,9 +136,10 @@ impl Reads {
     }
 
     /// Moves the bytes of all reads whose buffers are mapped to where the bytes belong. `unmap`
-    /// ends a mapping. The result is the smallest place among all work of the reads that failed.
-    pub(crate) fn finish(&mut self, unmap: impl Fn(&wgpu::Buffer)) -> Option<u64> {
-        let (mut index, mut failed) = (0, None);
+    /// ends a mapping. `fail` is told the places among all work of the reads that failed: under the
+    /// lock, because a read that is not under way any more counts as done.
+    pub(crate) fn finish(&mut self, unmap: impl Fn(&wgpu::Buffer), fail: impl Fn(u64)) {
+        let mut index = 0;
         while let Some(read) = self.under_way.get(index) {
             let told = read.mapping.0.load(Ordering::Acquire);
             if told == PENDING {
@@ -150,10 +151,9 @@ impl Reads {
                 unmap(&read.staging);
                 self.keep(read.staging);
             } else {
-                failed = Some(failed.map_or(read.order, |order: u64| order.min(read.order)));
+                fail(read.order);
             }
         }
-        failed
     }
 
     /// Gives up all reads of a lost device. What callbacks say of the reads later is ignored.

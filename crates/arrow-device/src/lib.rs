@@ -146,6 +146,7 @@ mod sync;
 mod trace;
 pub mod types;
 mod unwind;
+mod utf8;
 pub mod validate;
 mod values;
 

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::schema::{MAX_NODES, MAX_TEXT};
+use crate::schema::{MAX_ENCODED_BYTES, MAX_NODES, MAX_PAIRS, MAX_TEXT};
 use crate::{DataType, DeviceId, DeviceType, Error, ErrorKind, Field, Metadata, Result, Schema};
 
 /// A field in its serialized form.
@@ -19,8 +19,8 @@ struct FieldForm {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     name: String,
     flags: i64,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    metadata: Vec<(Vec<u8>, Vec<u8>)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "pairs")]
+    metadata: Pairs,
     /// How many of the following fields are children. The fields below a child come right after it.
     #[serde(default, skip_serializing_if = "is_zero")]
     children: u32,
@@ -52,9 +52,9 @@ impl FieldForm {
         }
     }
 
-    /// The length in bytes of the texts of the field.
+    /// The length in bytes of the texts of the field. A pair of metadata has two lengths in C.
     fn text_len(&self) -> usize {
-        let pairs = self.metadata.iter().map(|(key, value)| key.len() + value.len());
+        let pairs = self.metadata.iter().map(|(key, value)| 8 + key.len() + value.len());
         self.format.len() + self.name.len() + pairs.sum::<usize>()
     }
 
@@ -120,6 +120,74 @@ impl<'de> Visitor<'de> for Forms {
         }
         Ok(forms)
     }
+}
+
+/// The keys and values of the metadata of a field.
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Reads the metadata of a field, no more than there may be.
+fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Pairs, D::Error> {
+    deserializer.deserialize_seq(ListOfPairs)
+}
+
+struct ListOfPairs;
+
+impl<'de> Visitor<'de> for ListOfPairs {
+    type Value = Pairs;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the metadata of a field")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut given: A) -> std::result::Result<Pairs, A::Error> {
+        let (mut pairs, mut len) = (Vec::new(), 0_usize);
+        while let Some((key, value)) = given.next_element::<(Bytes, Bytes)>()? {
+            len = len.saturating_add(key.0.len() + value.0.len());
+            if pairs.len() == MAX_PAIRS || len > MAX_ENCODED_BYTES {
+                return Err(too_much_metadata());
+            }
+            pairs.push((key.0, value.0));
+        }
+        Ok(pairs)
+    }
+}
+
+/// A key or a value of metadata, as a list of its bytes.
+struct Bytes(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_seq(ListOfBytes).map(Self)
+    }
+}
+
+struct ListOfBytes;
+
+impl<'de> Visitor<'de> for ListOfBytes {
+    type Value = Vec<u8>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of bytes")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut given: A) -> std::result::Result<Vec<u8>, A::Error> {
+        let mut bytes = Vec::new();
+        while let Some(byte) = given.next_element()? {
+            if bytes.len() == MAX_ENCODED_BYTES {
+                return Err(too_much_metadata());
+            }
+            bytes.push(byte);
+        }
+        Ok(bytes)
+    }
+}
+
+#[cold]
+fn too_much_metadata<E: serde::de::Error>() -> E {
+    let most = MAX_ENCODED_BYTES >> 20;
+    E::custom(format!(
+        "the metadata of a field has at most {MAX_PAIRS} pairs and {most} MiB, and this has more"
+    ))
 }
 
 fn schema_of(forms: Vec<FieldForm>) -> Result<Schema> {

@@ -4,6 +4,7 @@
 use std::io;
 
 use arrow_device::{DataType, DeviceId, DeviceType, Field, IndexType, Metadata, Schema, TimeUnit};
+use serde::de::{Deserialize, Deserializer, IntoDeserializer, Visitor, value};
 
 fn there_and_back(schema: &Schema) -> Schema {
     serde_json::from_str(&serde_json::to_string(schema).unwrap()).unwrap()
@@ -91,6 +92,75 @@ fn fields_without_end_are_refused() {
         let error = read.unwrap_err().to_string();
         assert!(error.contains("at most 262144 fields and 48 MiB"), "{error}");
     }
+}
+
+/// A value that repeats itself, which takes less time than its text.
+#[derive(Clone)]
+enum Given {
+    Number(u8),
+    Times(usize, Box<Given>),
+    Pair(usize),
+    Field(Box<Given>),
+}
+
+impl<'de> IntoDeserializer<'de, value::Error> for Given {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Given {
+    type Error = value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, value::Error> {
+        let list = |times| Self::Times(times, Box::new(Self::Number(1)));
+        match self {
+            Self::Number(number) => visitor.visit_u8(number),
+            Self::Times(times, item) => {
+                visitor.visit_seq(value::SeqDeserializer::new(std::iter::repeat_n(*item, times)))
+            }
+            Self::Pair(len) => {
+                visitor.visit_seq(value::SeqDeserializer::new([list(0), list(len)].into_iter()))
+            }
+            Self::Field(metadata) => {
+                let format = Self::Number(b'n');
+                let members =
+                    [("format", format), ("flags", Self::Number(0)), ("metadata", *metadata)];
+                visitor.visit_map(value::MapDeserializer::new(members.into_iter()))
+            }
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, value::Error> {
+        visitor.visit_str("n")
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+// Requirement: SAF-32, SAF-38
+#[test]
+#[cfg(not(miri))]
+fn metadata_without_end_is_refused() {
+    const END: usize = 1 << 40;
+    let schema = |fields, pairs, len| {
+        let metadata = Given::Times(pairs, Box::new(Given::Pair(len)));
+        let fields = Given::Times(fields, Box::new(Given::Field(Box::new(metadata))));
+        Schema::deserialize(fields)
+    };
+    assert!(schema(1, 1, 1).is_ok());
+    for (pairs, len) in [(END, 0), (END, 1 << 20), (1, END)] {
+        let error = schema(1, pairs, len).unwrap_err().to_string();
+        assert!(error.contains("at most 65536 pairs and 24 MiB"), "{error}");
+    }
+    // Pairs without a byte count, too.
+    let error = schema(END, 60_000, 0).unwrap_err().to_string();
+    assert!(error.contains("at most 262144 fields and 48 MiB"), "{error}");
 }
 
 #[test]

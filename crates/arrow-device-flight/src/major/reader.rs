@@ -59,16 +59,23 @@ where
     /// [`Malformed`](ErrorKind::Malformed): the stream ends without a schema, or has a batch before
     /// it.
     pub async fn schema(&mut self) -> Result<Schema> {
-        loop {
-            if let Some(schema) = self.incoming.schema() {
-                return Ok(schema.clone());
+        poll_fn(|context| {
+            for _ in 0..AT_ONCE {
+                if let Some(schema) = self.incoming.schema() {
+                    return Poll::Ready(Ok(schema.clone()));
+                }
+                match ready!(self.poll_message(context)) {
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return Poll::Ready(Err(error)),
+                    None => {
+                        let error = malformed("the stream ended before its schema");
+                        return Poll::Ready(Err(error));
+                    }
+                }
             }
-            match poll_fn(|context| self.poll_message(context)).await {
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(error),
-                None => return Err(malformed("the stream ended before its schema")),
-            }
-        }
+            again(context)
+        })
+        .await
     }
 
     /// Returns the descriptor, which the first message has where a client sends. `None` before that
@@ -127,6 +134,16 @@ where
     }
 }
 
+/// How many messages that are of no use alone are read by one poll. A peer may send them without
+/// end, and whoever polls may have other things to do, such as to give up after a time.
+const AT_ONCE: usize = 64;
+
+/// Asks to be polled again.
+fn again<T>(context: &Context<'_>) -> Poll<T> {
+    context.waker().wake_by_ref();
+    Poll::Pending
+}
+
 #[cold]
 fn malformed(message: &'static str) -> Error {
     Error::new(ErrorKind::Malformed, message).during("read Flight")
@@ -140,7 +157,7 @@ where
     type Item = Result<Received>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
+        for _ in 0..AT_ONCE {
             match ready!(self.poll_message(context)) {
                 Some(Ok(None)) => {}
                 Some(Ok(Some(received))) => return Poll::Ready(Some(Ok(received))),
@@ -148,6 +165,7 @@ where
                 None => return Poll::Ready(None),
             }
         }
+        again(context)
     }
 }
 
@@ -188,7 +206,7 @@ where
     type Item = Result<Array>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
+        for _ in 0..AT_ONCE {
             match ready!(Pin::new(&mut self.reader).poll_next(context)) {
                 Some(Ok(Received { batch: None, .. })) => {}
                 Some(Ok(Received { batch: Some(batch), .. })) => {
@@ -198,6 +216,7 @@ where
                 None => return Poll::Ready(None),
             }
         }
+        again(context)
     }
 }
 

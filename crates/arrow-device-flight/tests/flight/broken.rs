@@ -3,12 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use arrow_device::{Array, Error, ErrorKind};
+use arrow_device::{Array, Batch, DataType, Error, ErrorKind, IndexType};
 use arrow_device_flight::v60::{FlightMessages, FlightReader, exchange, get, put};
 use arrow_device_ipc::{ReadOptions, WriteOptions};
 use arrow_device_testkit::samples::growing_dictionaries;
 use arrow_flight_60::FlightData;
 use arrow_flight_60::flight_service_client::FlightServiceClient;
+use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tonic::{Code, Status};
 
@@ -228,4 +229,34 @@ async fn a_stream_that_begins_with_something_else_has_no_schema() {
     let note = stream::iter([Ok::<_, Status>(note)]);
     let error = FlightReader::new(note, ReadOptions::new()).schema().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed);
+}
+
+/// A peer that sends what is of no use alone, without end, keeps nobody from giving up.
+// Requirement: SAF-26
+#[tokio::test]
+async fn messages_of_no_use_without_end_leave_turns_to_others() {
+    let words = Array::from_texts(DataType::Utf8, [Some("a")]).unwrap();
+    let keys = DataType::dictionary(IndexType::Int8, DataType::Utf8);
+    let keys = Array::from_keys(keys, [Some(0)], words).unwrap();
+    let batch = Batch::from_columns([("words", keys)]).unwrap();
+    let arrays = stream::iter([Ok(Array::from(batch.clone()))]);
+    let messages = FlightMessages::new(&batch.schema().unwrap(), arrays).unwrap();
+    let messages: Vec<FlightData> = messages.try_collect().await.unwrap();
+    let [schema, dictionary, last] = &*messages else { panic!("{} messages", messages.len()) };
+    let note = FlightData { app_metadata: "note".into(), ..FlightData::default() };
+    let reader = |begin: &[FlightData], again: &FlightData| {
+        let begin = stream::iter(begin.to_vec());
+        let messages = begin.chain(stream::iter(vec![again.clone(); 1000]));
+        let messages = messages.chain(stream::iter([schema.clone(), last.clone()]));
+        FlightReader::new(messages.map(Ok::<_, Status>).boxed(), ReadOptions::new())
+    };
+    let mut endless = reader(&[], &note);
+    assert!(endless.schema().now_or_never().is_none());
+    endless.schema().await.unwrap();
+    let mut endless = reader(std::slice::from_ref(schema), dictionary);
+    assert!(endless.next().now_or_never().is_none());
+    assert!(endless.next().await.unwrap().is_err(), "the schema comes a second time");
+    let mut endless = reader(std::slice::from_ref(schema), &note).arrays();
+    assert!(endless.next().now_or_never().is_none());
+    assert!(endless.next().await.unwrap().is_err(), "the schema comes a second time");
 }

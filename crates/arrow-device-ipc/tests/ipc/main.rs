@@ -9,6 +9,7 @@ mod generated;
 mod golden;
 mod hostile;
 mod kept;
+mod overlapping;
 mod scale;
 mod shared;
 mod shortened;

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use arrow_device::{Array, DataType, Device, ErrorKind};
+use arrow_device::copy::Options;
+use arrow_device::driver::{Raw, Region, Route, Spot};
+use arrow_device::{Array, DataType, Device, ErrorKind, Queue};
 use arrow_device_testkit::{process, release_until};
 use arrow_device_webgpu::open_from;
 
@@ -103,6 +105,46 @@ fn a_staging_buffer_is_not_released_while_it_is_being_mapped() {
         let error = there.to_host().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
         assert_eq!(hooks::mappings(), (1, 0));
+    });
+}
+
+/// Another thread finds the device lost, and gives up a read, while this one is about to say that
+/// the work behind the read is done.
+// Requirement: DRV-19, DRV-28
+#[test]
+fn no_event_behind_a_read_that_was_given_up_has_passed() {
+    process::alone(|| {
+        let Some((web, handles)) = support::application() else { return };
+        // SAFETY: the handles keep what they are the handles of, and were made together.
+        let device = unsafe { open_from(hooks::hooked(&web, handles)) }.unwrap();
+        let queue = device.open_queue().unwrap();
+        let there = numbers().copy_to(&queue).unwrap();
+        there.wait().unwrap();
+        let mut memory = queue.allocate(64).unwrap();
+        let to = memory.spot(&queue).unwrap();
+        let release = hooks::hold();
+        let mut copy = there.copy_polled(&Queue::host(), &Options::new()).unwrap();
+        assert!(copy.poll().unwrap().is_none());
+        // The event is announced when it is asked for, because it is behind a write.
+        let bytes = [1_u8; 64];
+        let from = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
+        // SAFETY: the bytes are taken at once, and the memory is there until the end.
+        unsafe { queue.copy(Route::FromHost, &[Region { from, to, len: 64 }]) }.unwrap();
+        let event = queue.record().unwrap();
+        let other = device.clone();
+        hooks::in_next_announcement(Box::new(move || {
+            while !hooks::is_done() {
+                web.poll();
+            }
+            web.is_lost().store(true, Ordering::SeqCst);
+            let asked = std::thread::spawn(move || other.allocate(64).unwrap_err().kind());
+            assert_eq!(asked.join().unwrap(), ErrorKind::DeviceLost);
+        }));
+        let error = event.is_complete().unwrap_err();
+        assert!(hooks::is_done());
+        assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+        assert_eq!(copy.poll().unwrap_err().kind(), ErrorKind::DeviceLost);
+        drop(release);
     });
 }
 

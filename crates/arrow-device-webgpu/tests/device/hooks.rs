@@ -51,6 +51,10 @@ static BEING_MAPPED: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static INTERRUPTED: AtomicUsize = AtomicUsize::new(0);
 static RELEASED: AtomicUsize = AtomicUsize::new(0);
 
+/// What runs once the work that is announced next is done, before the announcement returns.
+static IN_ANNOUNCEMENT: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+static IS_DONE: AtomicBool = AtomicBool::new(false);
+
 /// How many buffers were unmapped since the last submission, and the most there were.
 static UNMAPPED: Mutex<(usize, usize)> = Mutex::new((0, 0));
 static SUBMISSIONS: AtomicUsize = AtomicUsize::new(0);
@@ -132,6 +136,17 @@ pub(crate) fn in_next_mapping(call: Box<dyn FnOnce() + Send>) {
     *IN_MAPPING.lock().unwrap() = Some(call);
 }
 
+/// The work that is announced next is done before the announcement returns, and then this runs. The
+/// call polls the device by itself.
+pub(crate) fn in_next_announcement(call: Box<dyn FnOnce() + Send>) {
+    *IN_ANNOUNCEMENT.lock().unwrap() = Some(call);
+}
+
+/// Whether that work is done.
+pub(crate) fn is_done() -> bool {
+    IS_DONE.load(SeqCst)
+}
+
 /// How many mappings were interrupted, and how many of their buffers were released meanwhile.
 pub(crate) fn mappings() -> (usize, usize) {
     (INTERRUPTED.load(SeqCst), RELEASED.load(SeqCst))
@@ -185,6 +200,14 @@ unsafe extern "C" fn submit(queue: Handle, count: usize, commands: *const Handle
 unsafe extern "C" fn work_done(queue: Handle, info: Info) -> u64 {
     look_at_lock();
     let info = orders(info);
+    let call = IN_ANNOUNCEMENT.lock().unwrap().take();
+    if let Some(call) = call {
+        let first = Box::into_raw(Box::new(info)).cast();
+        let future =
+            unsafe { real::<WorkDone>(&WORK_DONE)(queue, Info { callback: done, first, ..info }) };
+        call();
+        return future;
+    }
     if HOLDS.load(SeqCst) > 0 {
         HELD.lock().unwrap().push(Held::WorkDone(queue, info));
         return 0;
@@ -241,4 +264,10 @@ fn orders(info: Info) -> Info {
 extern "C" fn failed(_: u32, text: Text, info: Handle, _: Handle) {
     let info = unsafe { Box::from_raw(info.cast::<Info>()) };
     (info.callback)(3, text, info.first, info.second);
+}
+
+extern "C" fn done(status: u32, text: Text, info: Handle, _: Handle) {
+    let info = unsafe { Box::from_raw(info.cast::<Info>()) };
+    (info.callback)(status, text, info.first, info.second);
+    IS_DONE.store(true, SeqCst);
 }

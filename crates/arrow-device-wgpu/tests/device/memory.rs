@@ -1,5 +1,10 @@
 //! Buffers: sizes, limits, and errors that have the words of wgpu.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
 use arrow_device::driver::{Addressing, HostAccess, Raw, Readiness, Region, Route, Spot};
 use arrow_device::{Array, DataType, Device, DeviceId, DeviceType, ErrorKind};
 use arrow_device_wgpu::{bound, device_of, handles_of, limits_of, open_from};
@@ -46,6 +51,60 @@ fn openings_are_kept_apart() {
         assert_eq!(copied.device(), other.id());
         assert!(copied.to_host().unwrap().equals(&array).unwrap());
     }
+}
+
+/// A queue of another device would write to the buffers of that device that have the same numbers,
+/// among them those of arrays.
+// Requirement: SAF-3
+#[test]
+fn the_queue_of_another_device_is_refused() {
+    let Some((first, device)) = support::opened() else { return };
+    let array = Array::from_values(DataType::Int32, [Some(1), None]).unwrap();
+    let there: Vec<Array> =
+        (0..20).map(|_| array.copy_to(&device.open_queue().unwrap()).unwrap()).collect();
+    let Some(second) = support::application() else { return };
+    for (one, two) in [(&first, &second), (&second, &first)] {
+        let error = open_from(&one.device, &two.queue).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("another device"), "{error}");
+        open_from(&one.device, &one.queue).unwrap();
+    }
+    for there in there {
+        assert!(there.to_host().unwrap().equals(&array).unwrap());
+    }
+}
+
+/// Within one instance, wgpu tells the mistake to the handler of the queue's own device.
+#[test]
+fn the_queue_of_another_device_of_one_instance_is_refused() {
+    fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => Some(answer),
+            Poll::Pending => None,
+        }
+    }
+
+    if support::application().is_none() {
+        return;
+    }
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = wgpu::Backends::VULKAN;
+    let instance = wgpu::Instance::new(descriptor);
+    let adapter = now(instance.request_adapter(&wgpu::RequestAdapterOptions::default()));
+    let adapter = adapter.unwrap().unwrap();
+    let made = || now(adapter.request_device(&wgpu::DeviceDescriptor::default())).unwrap().unwrap();
+    let ((one, one_queue), (two, two_queue)) = (made(), made());
+    let told = Arc::new(AtomicUsize::new(0));
+    let counted = told.clone();
+    two.on_uncaptured_error(Arc::new(move |_| _ = counted.fetch_add(1, Ordering::SeqCst)));
+    let error = open_from(&one, &two_queue).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(told.load(Ordering::SeqCst), 1);
+    // This device has no handler.
+    let error = open_from(&two, &one_queue).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    open_from(&one, &one_queue).unwrap();
+    open_from(&two, &two_queue).unwrap();
 }
 
 #[test]

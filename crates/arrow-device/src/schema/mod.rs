@@ -45,6 +45,8 @@ pub use table::Schema;
 pub use text::Text;
 
 pub(crate) use check::{Check, Nullability};
+#[cfg(feature = "serde")]
+pub(crate) use metadata::{MAX_ENCODED_BYTES, MAX_PAIRS};
 pub(crate) use node::SchemaNode;
 pub(crate) use rules::{MAX_BUFFERS, NO_BUFFER, Rule, can_be_absent};
 #[cfg(feature = "serde")]

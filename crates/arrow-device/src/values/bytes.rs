@@ -21,6 +21,7 @@ use super::native::NativeElement;
 use super::rows::{Rows, asked};
 use super::strings::INLINE;
 use crate::array::{read_i32, read_i64};
+use crate::utf8::Utf8Check;
 use crate::{DataType, Error, HostArray, HostBytes, Result};
 
 impl HostArray {
@@ -41,8 +42,20 @@ impl HostArray {
         }
         let bytes = Bytes::of(self)?;
         bytes.check(self)?;
+        // Short texts lie in their views.
+        let views = bytes.len().saturating_mul(16);
+        let room = bytes.data.iter().map(|data| data.len()).fold(views, usize::saturating_add);
+        let (mut utf8, mut wrong) = (Utf8Check::within(room), None);
         for index in 0..bytes.len() {
-            bytes.text(self, index)?;
+            let text = bytes.at(self, index)?.unwrap_or_default();
+            if !utf8.admits(index, text) {
+                wrong = Some((index, text));
+                break;
+            }
+        }
+        // What is left to check comes before.
+        if let Some((index, text)) = utf8.first_wrong().or(wrong) {
+            text_of(self, index, text)?;
         }
         Ok(Texts { bytes })
     }
@@ -336,11 +349,6 @@ impl<'host> Bytes<'host> {
             return Ok(None);
         }
         self.find(index).map(Some).map_err(|fault| explain(host, index, &fault))
-    }
-
-    /// A value as text, which may lead outside; `None` where it is null.
-    pub(super) fn text(&self, host: &HostArray, index: usize) -> Result<Option<&str>> {
-        self.at(host, index)?.map(|bytes| text_of(host, index, bytes)).transpose()
     }
 
     /// Checks all values. Offsets have to be in order even where an element is null.

@@ -286,3 +286,30 @@ fn rows_without_bytes_are_looked_at_in_no_time() {
     let read = host.lists().unwrap();
     assert_eq!(read.get(rows - 1).unwrap().unwrap().len(), 0);
 }
+
+/// Views of a few megabytes of text, which stand for terabytes: each byte is looked at once.
+// Requirement: SAF-38
+#[test]
+fn views_that_share_their_text_are_validated_and_read_in_a_moment() {
+    let count = 300_000;
+    let array = |text: Vec<u8>| {
+        let len = text.len() as i32;
+        let view = |number: i32| {
+            let (offset, prefix) = (number % 1000, [b'x'; 4]);
+            [(len - offset).to_le_bytes(), prefix, 0_i32.to_le_bytes(), offset.to_le_bytes()]
+        };
+        let views: Vec<u8> = (0..count).flat_map(view).flatten().collect();
+        let buffers = [None, Some(views.into()), Some(text.into())];
+        Array::builder(DataType::Utf8View).len(count as usize).buffers(buffers).finish_ready()
+    };
+    let right = array(vec![b'x'; 16 << 20]).unwrap();
+    right.validate().unwrap();
+    assert_eq!(right.host().unwrap().texts().unwrap().len(), 300_000);
+    let mut text = vec![b'x'; 16 << 20];
+    text[12 << 20] = 0xff;
+    let wrong = array(text).unwrap();
+    let error = wrong.validate().unwrap_err().to_string();
+    assert!(error.contains("element 0: not UTF-8 from byte 12582912 of 16777216 on"), "{error}");
+    let error = wrong.host().unwrap().texts().map(drop).unwrap_err().to_string();
+    assert!(error.contains("element 0 is not UTF-8"), "{error}");
+}
