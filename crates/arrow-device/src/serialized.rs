@@ -141,7 +141,7 @@ impl<'de> Visitor<'de> for ListOfPairs {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut given: A) -> std::result::Result<Pairs, A::Error> {
         let (mut pairs, mut len) = (Vec::new(), 0_usize);
-        while let Some((key, value)) = given.next_element::<(Bytes, Bytes)>()? {
+        while let Some((key, value)) = given.next_element::<(ByteList, ByteList)>()? {
             len = len.saturating_add(key.0.len() + value.0.len());
             if pairs.len() == MAX_PAIRS || len > MAX_ENCODED_BYTES {
                 return Err(too_much_metadata());
@@ -153,17 +153,17 @@ impl<'de> Visitor<'de> for ListOfPairs {
 }
 
 /// A key or a value of metadata, as a list of its bytes.
-struct Bytes(Vec<u8>);
+struct ByteList(Vec<u8>);
 
-impl<'de> Deserialize<'de> for Bytes {
+impl<'de> Deserialize<'de> for ByteList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        deserializer.deserialize_seq(ListOfBytes).map(Self)
+        deserializer.deserialize_seq(ByteListVisitor).map(Self)
     }
 }
 
-struct ListOfBytes;
+struct ByteListVisitor;
 
-impl<'de> Visitor<'de> for ListOfBytes {
+impl<'de> Visitor<'de> for ByteListVisitor {
     type Value = Vec<u8>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
