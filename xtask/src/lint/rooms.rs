@@ -19,6 +19,7 @@ const ROOMS: &[&str] = &[
     "once",
     "numbered",
     "bits",
+    "utf8",
     "node_path",
     "device_id",
     "error",
