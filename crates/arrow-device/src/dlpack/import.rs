@@ -309,7 +309,8 @@ impl PlainTensor {
         Some((lengths, distances, self.occupied(count)?))
     }
 
-    /// The function that imports a tensor with this number of dimensions.
+    /// The function that imports a tensor with this number of dimensions. Without it, the workload
+    /// `tensor import/four dimensions/1` takes 814 instructions in place of 250.
     #[inline(always)]
     fn importer<F: Form>(ndim: i32) -> Option<Importer<F>> {
         Some(match ndim {

@@ -147,7 +147,9 @@ impl Scratch {
 }
 
 /// Up to this number of columns, the block has a constant size, so that the compiler can compute
-/// the layout of the block.
+/// the layout of the block. With a size that is computed for every schema, the workload `import of
+/// a schema/int64/1` takes 337 instructions in place of 289, and `import of a schema/batch/1` 726
+/// in place of 677.
 const FEW: i64 = 7;
 
 impl<'memory> SchemaReader<'memory> {
@@ -156,8 +158,6 @@ impl<'memory> SchemaReader<'memory> {
     fn new(root: &ArrowSchema, memory: &'memory mut Scratch) -> Result<Self> {
         // Negative counts are refused when they are read.
         let draft = match root.n_children {
-            // The compiler knows the size of small blocks.
-            0 if root.dictionary.is_null() => Draft::new(PackedRoom::for_nodes(1)),
             ..FEW => Draft::new(PackedRoom::for_nodes(FEW as usize + 1)),
             children => {
                 Draft::new(PackedRoom::for_nodes(children.min(MAX_NODES as i64) as usize + 2))
