@@ -127,7 +127,6 @@ thread_local! {
 }
 
 impl Scratch {
-    #[inline(always)]
     fn take() -> Box<Self> {
         // A thread that is being torn down has no such memory.
         IDLE.try_with(Cell::take).ok().flatten().unwrap_or_else(Self::fresh)
@@ -139,7 +138,6 @@ impl Scratch {
         Box::default()
     }
 
-    #[inline(always)]
     fn give_back(self: Box<Self>) {
         // On a thread that is being torn down, the memory is dropped.
         _ = IDLE.try_with(|idle| idle.set(Some(self)));
@@ -188,7 +186,6 @@ impl<'memory> SchemaReader<'memory> {
     ///
     /// # Safety
     /// UNS-2, of the struct and of all below it.
-    #[inline(always)]
     unsafe fn read_waiting(&mut self) -> Result<()> {
         let mut next = 0;
         while let Some(&Unread { number, depth, source }) = self.memory.waiting.get(next) {
@@ -405,7 +402,6 @@ impl<'memory> SchemaReader<'memory> {
     }
 
     /// The finished schema. An error where its text is not UTF-8.
-    #[inline(always)]
     fn finish(self) -> Result<Schema> {
         let text = &self.draft.packed().text;
         if self.name_bytes & NOT_ASCII != 0

@@ -575,12 +575,10 @@ impl<'a> Walk<'a> {
     }
 
     /// What is known of a node so far.
-    #[inline(always)]
     pub(in crate::copy) fn item(&self, number: usize) -> &Item {
         numbered(self.items.get(number))
     }
 
-    #[inline(always)]
     fn item_mut(&mut self, number: usize) -> &mut Item {
         numbered(self.items.get_mut(number))
     }
