@@ -69,7 +69,6 @@ pub(super) const NO_TEXT: TextSpan = TextSpan { start: 0, len: 0 };
 ///
 /// # Safety
 /// `text` is NUL-terminated.
-#[inline(always)]
 pub(super) unsafe fn key_of(text: *const c_char) -> u64 {
     let mut key = 0;
     for index in 0..8 {
