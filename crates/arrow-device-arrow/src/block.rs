@@ -70,7 +70,6 @@ pub(crate) struct Lane<'block, U> {
 impl<U> Lane<'_, U> {
     /// Writes into the first places that are left, and returns their address. `None` where fewer
     /// are left.
-    #[inline(always)]
     pub(crate) fn put<const N: usize>(&mut self, values: [U; N]) -> Option<*mut U> {
         let first = self.take(N)?.next;
         // SAFETY: so many places were this lane's, in a block that nobody else sees and that is
@@ -80,7 +79,6 @@ impl<U> Lane<'_, U> {
     }
 
     /// Takes the first places that are left, to be written later. `None` where fewer are left.
-    #[inline(always)]
     pub(crate) fn take(&mut self, count: usize) -> Option<Self> {
         self.left = self.left.checked_sub(count)?;
         let next = self.next;

@@ -16,13 +16,11 @@ pub(crate) struct OnceBox<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
 
 impl<T> OnceBox<T> {
     /// Without a value yet.
-    #[inline(always)]
     pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
     }
 
     /// The value, if there is one. Costs one load.
-    #[inline(always)]
     pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: the member is null, or a pointer of `Box::into_raw` that `store` has stored and
         // that `Drop` alone gives back, when nobody borrows `self` any more. The load acquires what
@@ -31,7 +29,6 @@ impl<T> OnceBox<T> {
     }
 
     /// The value, which is made now if there is none.
-    #[inline(always)]
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {
             Some(value) => value,
@@ -78,14 +75,12 @@ pub(crate) struct OnceSlice<T> {
 
 impl<T> OnceSlice<T> {
     /// Without values yet.
-    #[inline(always)]
     pub(crate) const fn new() -> Self {
         let (start, count) = (AtomicPtr::new(ptr::null_mut()), AtomicUsize::new(0));
         Self { start, count, owns: PhantomData }
     }
 
     /// The values, if they exist.
-    #[inline(always)]
     pub(crate) fn get(&self) -> Option<&[T]> {
         let start = self.start.load(Ordering::Acquire);
         if start.is_null() {
@@ -101,7 +96,6 @@ impl<T> OnceSlice<T> {
 
     /// The values, which are made now if there are none. Every thread has to make the same number
     /// of values.
-    #[inline(always)]
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Box<[T]>) -> &[T] {
         match self.get() {
             Some(values) => values,

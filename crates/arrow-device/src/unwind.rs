@@ -7,7 +7,6 @@ use crate::{Error, ErrorKind, Result};
 
 /// Runs `body`, and turns a panic into an error. After a panic, do not look at values that `body`
 /// captured.
-#[inline(always)]
 pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(result) => result,
@@ -16,7 +15,6 @@ pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Runs `body`, and returns whether it returned without a panic.
-#[inline(always)]
 pub(crate) fn is_well(body: impl FnOnce()) -> bool {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(()) => true,

@@ -3,6 +3,7 @@
 //! Every step runs, whatever became of those before it, so that one run shows all there is to mend.
 
 mod comments;
+mod inlining;
 mod names;
 mod proofs;
 mod rooms;
@@ -40,6 +41,7 @@ const STEPS: &[Step] = &[
     ("proofs", proofs),
     ("names", names),
     ("rooms", rooms),
+    ("inlining", inlining),
     ("decisions", decisions),
     ("book", book::check),
     ("oldest Rust", oldest_rust),
@@ -225,6 +227,15 @@ fn rooms() -> Result<(), String> {
         }
     }
     shell::none_of(&rooms::problems(&files))
+}
+
+/// Every file that inlines by force is in the table of what that saves.
+fn inlining() -> Result<(), String> {
+    let mut inlining = inlining::Inlining::default();
+    for file in shell::project_files(&["rs"])? {
+        inlining.read(&file.to_string_lossy(), &shell::read(&file)?);
+    }
+    shell::none_of(&inlining.problems(&shell::read(inlining::PAGE)?))
 }
 
 /// Where decisions are, and the page with a row for each.

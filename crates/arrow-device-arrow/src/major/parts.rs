@@ -85,7 +85,6 @@ pub(super) struct Leaf<'a> {
 }
 
 impl<'a> Leaf<'a> {
-    #[inline(always)]
     pub(super) fn begins_with_a_byte(&self) -> bool {
         self.nulls.is_none_or(|nulls| nulls.offset() % 8 == 0)
     }
@@ -152,7 +151,6 @@ pub(super) fn leaf<'a>(data_type: &DataType, array: &'a dyn Array) -> Option<Lea
 }
 
 /// Takes apart an array whose type in arrow-rs has no parameters.
-#[inline(always)]
 fn plain<T: of::ArrowPrimitiveType>(array: &dyn Array) -> Option<Leaf<'_>> {
     let array = array.as_primitive_opt::<T>()?;
     Some(Leaf {
@@ -166,7 +164,6 @@ fn plain<T: of::ArrowPrimitiveType>(array: &dyn Array) -> Option<Leaf<'_>> {
 
 /// Takes apart an array whose type has parameters, such as a scale or a time zone, which have to be
 /// equal.
-#[inline(always)]
 fn parametrised<'a, T: of::ArrowPrimitiveType>(
     data_type: &DataType,
     array: &'a dyn Array,
@@ -175,7 +172,6 @@ fn parametrised<'a, T: of::ArrowPrimitiveType>(
     types::is_laid_out_as(data_type, array.data_type()).then_some(leaf)
 }
 
-#[inline(always)]
 fn text<T: of::ByteArrayType>(array: &dyn Array) -> Option<Leaf<'_>> {
     let array = array.as_bytes_opt::<T>()?;
     Some(Leaf {
@@ -188,7 +184,6 @@ fn text<T: of::ByteArrayType>(array: &dyn Array) -> Option<Leaf<'_>> {
 }
 
 /// Takes apart booleans that begin with the first bit of their buffer.
-#[inline(always)]
 fn bits(array: &dyn Array) -> Option<Leaf<'_>> {
     let array = array.as_boolean_opt()?;
     let (values, nulls) = (array.values(), array.nulls());

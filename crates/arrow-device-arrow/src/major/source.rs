@@ -102,7 +102,6 @@ fn count_all(fields: &[Field], arrays: &[ArrayRef], needs: &mut Needs) -> Result
 
 /// Returns the number of buffers of an array of this type, where arrays of the type need nothing
 /// else; 0 where they may need more.
-#[inline(always)]
 fn usual_count(data_type: &DataType) -> usize {
     match data_type {
         DataType::Binary | DataType::LargeBinary | DataType::Utf8 | DataType::LargeUtf8 => 3,
@@ -331,7 +330,6 @@ fn begin_inside_a_byte<const N: usize>(
 }
 
 /// Returns the offset of an array of booleans, in bits, and its bitmap.
-#[inline(always)]
 fn begin_bits(
     nulls: Option<&NullBuffer>,
     values: &BooleanBuffer,
@@ -354,7 +352,6 @@ fn before_start(buffer: &Buffer, bytes: usize) -> *const u8 {
 }
 
 /// Returns the byte that contains the first bit; null where there is no bitmap.
-#[inline(always)]
 fn bitmap(nulls: Option<&NullBuffer>) -> *const u8 {
     nulls.map_or(ptr::null(), |nulls| nulls.buffer().as_ptr().wrapping_add(nulls.offset() / 8))
 }
@@ -367,7 +364,6 @@ fn moved_bitmap(nulls: &NullBuffer, before: usize) -> Vec<u8> {
 }
 
 /// Converts a length of memory. None is larger than an `i64`.
-#[inline(always)]
 fn as_i64(number: usize) -> i64 {
     number as i64
 }

@@ -76,7 +76,6 @@ fn unfilled() -> Error {
 }
 
 /// Refuses an event on a type of device that has none.
-#[inline(always)]
 pub(crate) fn check_event(device: DeviceId, sync_event: *mut c_void) -> Result<()> {
     if sync_event.is_null() || convention::may_have_event(device.device_type) {
         Ok(())

@@ -126,7 +126,6 @@ impl Array {
 
     /// [`export`](Self::export) of an array that is not used any more. The consumer gets the
     /// array's own share of the tree, so no reference count changes.
-    #[inline(always)]
     pub(crate) fn export_away(self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
         let array = ManuallyDrop::new(self);
         // SAFETY: it is not looked at again, and never dropped.
@@ -425,7 +424,6 @@ impl Array {
     }
 
     /// The root node, without its children.
-    #[inline(always)]
     fn exported_root(&self) -> ArrayNode {
         let window = self.window();
         if self.is_batch && window.offset != 0 {
@@ -493,7 +491,6 @@ enum ShownEvent {
 }
 
 impl ShownEvent {
-    #[inline(always)]
     fn of(pending: Option<&Pending>) -> Result<Self> {
         Ok(match pending {
             None => Self::Nothing,
@@ -520,7 +517,6 @@ impl ShownEvent {
 
 impl Tree {
     /// The number of nodes of the subtree that begins at a node.
-    #[inline(always)]
     fn size_of(&self, root: u32) -> usize {
         if root == 0 { self.node_count() } else { self.size_below(root) }
     }
@@ -578,7 +574,6 @@ impl CNode for ArrowArray {
     type Plain = ArrayNode;
     type Origin = MemoryOrigin;
 
-    #[inline(always)]
     fn linked(node: ArrayNode, links: Links<Self>) -> Self {
         Self {
             length: node.window.length,
@@ -595,7 +590,6 @@ impl CNode for ArrowArray {
         }
     }
 
-    #[inline(always)]
     fn callback() -> unsafe extern "C" fn(*mut Self) {
         RELEASE_CALLBACKS.of_node
     }

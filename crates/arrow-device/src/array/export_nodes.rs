@@ -18,12 +18,10 @@ pub(super) struct BuiltNodes<'tree> {
 }
 
 impl TreeSource<ArrowArray> for BuiltNodes<'_> {
-    #[inline(always)]
     fn below(&self, source: u32) -> ChildNumbers {
         numbered(self.checks.get(source as usize)).below()
     }
 
-    #[inline(always)]
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrayNode> {
         all_numbered(self.nodes, numbers.start as usize..numbers.end as usize).iter().copied()
     }
@@ -36,12 +34,10 @@ pub(super) struct ImportedNodes<'tree> {
 }
 
 impl TreeSource<ArrowArray> for ImportedNodes<'_> {
-    #[inline(always)]
     fn below(&self, source: u32) -> ChildNumbers {
         numbered(self.checks.get(source as usize)).below()
     }
 
-    #[inline(always)]
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrayNode> {
         self.structs.nodes(numbers, self.checks)
     }
@@ -59,12 +55,10 @@ pub(super) struct BatchRows<S> {
 }
 
 impl<S: TreeSource<ArrowArray>> TreeSource<ArrowArray> for BatchRows<S> {
-    #[inline(always)]
     fn below(&self, source: u32) -> ChildNumbers {
         self.tables.below(source)
     }
 
-    #[inline(always)]
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrayNode> {
         let (rows, are_columns) = (self.window, numbers == self.columns);
         self.tables.children(numbers).map(move |mut node| {
@@ -78,7 +72,6 @@ impl<S: TreeSource<ArrowArray>> TreeSource<ArrowArray> for BatchRows<S> {
 
 /// Whether the columns have exactly the rows of the batch, as they usually do. Such columns go out
 /// unchanged.
-#[inline(always)]
 pub(super) fn have_rows_of(
     batch: Window,
     tables: &impl TreeSource<ArrowArray>,

@@ -33,7 +33,6 @@ impl ArrayNode {
     };
 
     /// The node of a struct that was seen to keep to its rule.
-    #[inline(always)]
     pub(super) fn of(source: &ArrowArray, nulls: Nullability) -> Self {
         let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
         let (n_buffers, extents) = (n_buffers as u32, Self::NO_EXTENTS);
@@ -65,7 +64,6 @@ impl ArrayNode {
 
 /// How many buffers of a struct hold data. A null column has none: a buffer that its producer left
 /// there is neither looked at nor passed on.
-#[inline(always)]
 pub(super) fn buffers_of(n_buffers: i64, nulls: Nullability) -> u32 {
     if nulls == Nullability::All { 0 } else { n_buffers as u32 }
 }
@@ -77,7 +75,6 @@ pub(crate) enum Nodes {
 }
 
 impl Nodes {
-    #[inline(always)]
     pub(crate) fn as_slice(&self) -> &[ArrayNode] {
         match self {
             Self::One(node) => node,

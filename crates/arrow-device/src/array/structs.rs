@@ -31,7 +31,6 @@ impl StructsBelow {
     ///
     /// # Safety
     /// The base was checked, and has a table of its children, which nobody writes to.
-    #[inline(always)]
     pub(super) unsafe fn of<'a>(&'a self, base: &'a ArrowArray) -> &'a [*const ArrowArray] {
         let ArrowArray { children, n_children, .. } = *base;
         match self {
@@ -60,26 +59,22 @@ impl Structs {
     }
 
     /// Which elements a base struct has. The struct was seen to keep to its rule.
-    #[inline(always)]
     pub(crate) fn root(base: &ArrowArray, checks: &[Check]) -> Window {
         ArrayNode::of(base, numbered(checks.first()).nulls).window
     }
 
     /// The structs of the nodes from 1 on.
-    #[inline(always)]
     pub(crate) fn below(&self) -> &[*const ArrowArray] {
         // SAFETY: `new`'s caller saw that the base keeps to its rule.
         unsafe { self.below.of(self.base()) }
     }
 
     /// A node. `checks` are those of the whole schema.
-    #[inline(always)]
     pub(crate) fn node(&self, number: u32, checks: &[Check]) -> ArrayNode {
         ArrayNode::of(self.get(number), numbered(checks.get(number as usize)).nulls)
     }
 
     /// Some nodes below the base.
-    #[inline(always)]
     pub(crate) fn nodes<'a>(
         &'a self,
         numbers: Range<u32>,
@@ -95,7 +90,6 @@ impl Structs {
     }
 
     /// The struct of a node.
-    #[inline(always)]
     pub(super) fn get(&self, number: u32) -> &ArrowArray {
         match (number as usize).checked_sub(1) {
             None => self.base(),

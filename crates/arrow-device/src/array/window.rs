@@ -25,7 +25,6 @@ impl Window {
 
     /// The part of `length` elements from `offset` on, counted from the window's first element. The
     /// null count stays known if no element or every element is null, or the length stays.
-    #[inline(always)]
     pub(crate) fn part(self, offset: i64, length: i64) -> Self {
         let null_count = match self.null_count {
             0 => 0,

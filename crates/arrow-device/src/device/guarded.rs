@@ -53,7 +53,6 @@ impl<D: Driver> Guarded<D> {
     }
 
     /// Calls the driver. An error where the driver may not be called, or where it panics.
-    #[inline(always)]
     fn ask<T>(&self, operation: &'static str, call: impl FnOnce(&D) -> Result<T>) -> Result<T> {
         if !self.made_in.goes_on() {
             return Err(self.about(operation, self.made_in.refusal()));
@@ -71,14 +70,12 @@ impl<D: Driver> Guarded<D> {
     }
 
     /// Calls the driver for something without an answer. Returns whether the driver did it.
-    #[inline(always)]
     fn tell(&self, call: impl FnOnce(&D)) -> bool {
         self.made_in.goes_on() && unwind::is_well(|| call(&self.driver))
     }
 
     /// Gives something back to the driver. What stays behind, because the driver may not be called
     /// or panics, is counted.
-    #[inline(always)]
     fn give_back(&self, call: impl FnOnce(&D)) {
         if !self.tell(call) {
             deferred::count_abandoned();
@@ -86,7 +83,6 @@ impl<D: Driver> Guarded<D> {
     }
 
     /// Asks the driver for a yes or a no. The answer is no where the driver cannot be asked.
-    #[inline(always)]
     fn confirms(&self, call: impl FnOnce(&D) -> bool) -> bool {
         let mut answer = false;
         self.made_in.goes_on() && unwind::is_well(|| answer = call(&self.driver)) && answer

@@ -62,7 +62,6 @@ impl Axes {
         }
     }
 
-    #[inline(always)]
     fn both_mut(&mut self) -> (&mut [i64], &mut [i64]) {
         match self {
             Self::One(both) => both.split_at_mut(1),
@@ -106,7 +105,6 @@ impl Dims {
     }
 
     /// Compact dimensions with `count` elements, at least one.
-    #[inline(always)]
     pub(crate) fn full(axes: Axes, count: u64) -> Self {
         Self { axes, count }
     }

@@ -298,12 +298,10 @@ trait TensorUser {
 struct FinishedUser;
 
 impl TensorUser for FinishedUser {
-    #[inline(always)]
     fn deleter<F: Form>() -> unsafe extern "C" fn(*mut F) {
         F::deleters().of_finished
     }
 
-    #[inline(always)]
     fn note_use(self, _memory: &Tensor) {}
 }
 
@@ -311,7 +309,6 @@ impl TensorUser for FinishedUser {
 struct QueueUser(Queue);
 
 impl TensorUser for QueueUser {
-    #[inline(always)]
     fn deleter<F: Form>() -> unsafe extern "C" fn(*mut F) {
         F::deleters().on_queue
     }

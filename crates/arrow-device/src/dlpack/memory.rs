@@ -178,7 +178,6 @@ impl TensorMemory {
 
     /// The memory of an imported tensor whose data is ready. It has at most as many bytes as an
     /// array may have.
-    #[inline(always)]
     pub(crate) fn imported<F: Form>(
         managed: Managed<F>,
         device: DeviceId,

@@ -189,26 +189,22 @@ impl Block {
     }
 
     /// The address of the block's bytes.
-    #[inline(always)]
     pub(crate) fn bytes(&self) -> NonNull<u8> {
         // SAFETY: a whole prefix lies at the start, in the same allocation.
         unsafe { self.0.add(PREFIX) }
     }
 
     /// The address of the block's prefix, which lies before the bytes.
-    #[inline(always)]
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.0
     }
 
     /// The block's bytes, to be given back by [`give`].
-    #[inline(always)]
     pub(crate) fn into_bytes(self) -> NonNull<u8> {
         std::mem::ManuallyDrop::new(self).bytes()
     }
 
     /// The start of the block, to be given back by [`from_start`](Self::from_start).
-    #[inline(always)]
     pub(crate) fn into_start(self) -> NonNull<u8> {
         std::mem::ManuallyDrop::new(self).0
     }
@@ -217,7 +213,6 @@ impl Block {
     ///
     /// # Safety
     /// The pointer is one of [`into_start`](Self::into_start), and is given back once.
-    #[inline(always)]
     pub(crate) unsafe fn from_start(start: NonNull<u8>) -> Self {
         Self(start)
     }

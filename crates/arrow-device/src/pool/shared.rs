@@ -71,14 +71,12 @@ impl<T> Vacancy<T> {
 
     /// The address of the room behind the `T`, aligned to 16. The room stays as long as the value
     /// does, and `Shared` does not use it.
-    #[inline(always)]
     pub(crate) fn room(&self) -> NonNull<u8> {
         // SAFETY: the block was asked for with so many bytes and more.
         unsafe { self.0.bytes().add(Self::ROOM_AT) }
     }
 
     /// Puts the value there, and returns its first share.
-    #[inline(always)]
     pub(crate) fn fill(self, value: T) -> Shared<T> {
         self.fill_with(|| value)
     }
@@ -104,7 +102,6 @@ impl<T> Vacancy<T> {
 
 impl<T> Shared<T> {
     /// The first share of a new value. An error where there is no memory.
-    #[inline(always)]
     pub(crate) fn new(value: T) -> Result<Self> {
         Ok(Vacancy::new()?.fill(value))
     }
@@ -186,13 +183,11 @@ pub(crate) struct Unique<T: 'static>(Shared<T>);
 
 impl<T> Unique<T> {
     /// Puts a value into the place, and returns its only share.
-    #[inline(always)]
     pub(crate) fn new(place: Vacancy<T>, value: T) -> Self {
         Self(place.fill(value))
     }
 
     /// Turns this into an ordinary share, which can be cloned.
-    #[inline(always)]
     pub(crate) fn share(self) -> Shared<T> {
         self.0
     }
@@ -201,14 +196,12 @@ impl<T> Unique<T> {
 impl<T> Deref for Unique<T> {
     type Target = T;
 
-    #[inline(always)]
     fn deref(&self) -> &T {
         &self.0
     }
 }
 
 impl<T> DerefMut for Unique<T> {
-    #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the value is there as long as this is, and there is no other share: `new` made
         // the first one, and nothing here makes another.
@@ -217,7 +210,6 @@ impl<T> DerefMut for Unique<T> {
 }
 
 impl<T> Clone for Shared<T> {
-    #[inline(always)]
     fn clone(&self) -> Self {
         // Relaxed is enough, as for `Arc`: a thread that has a share can see the value already.
         let before = self.counted().shares.fetch_add(1, Ordering::Relaxed);

@@ -74,7 +74,6 @@ impl Check {
     }
 
     /// The numbers of the children. The dictionary comes last.
-    #[inline(always)]
     pub(crate) fn below(&self) -> ChildNumbers {
         ChildNumbers {
             first: self.first_child,

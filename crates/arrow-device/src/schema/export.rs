@@ -115,7 +115,6 @@ impl TreeSource<ArrowSchema> for Drawing<'_> {
         self.schema.below(source)
     }
 
-    #[inline(always)]
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrowSchema> {
         let nodes = all_numbered(&self.image.nodes, numbers.start as usize..numbers.end as usize);
         nodes.iter().map(|node| ArrowSchema { ..*node })
@@ -127,7 +126,6 @@ impl CNode for ArrowSchema {
     type Plain = Self;
     type Origin = ();
 
-    #[inline(always)]
     fn linked(plain: Self, links: Links<Self>) -> Self {
         Self {
             n_children: links.n_children,

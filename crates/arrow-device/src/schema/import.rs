@@ -127,7 +127,6 @@ thread_local! {
 }
 
 impl Scratch {
-    #[inline(always)]
     fn take() -> Box<Self> {
         // A thread that is being torn down has no such memory.
         IDLE.try_with(Cell::take).ok().flatten().unwrap_or_else(Self::fresh)
@@ -139,7 +138,6 @@ impl Scratch {
         Box::default()
     }
 
-    #[inline(always)]
     fn give_back(self: Box<Self>) {
         // On a thread that is being torn down, the memory is dropped.
         _ = IDLE.try_with(|idle| idle.set(Some(self)));
@@ -147,7 +145,9 @@ impl Scratch {
 }
 
 /// Up to this number of columns, the block has a constant size, so that the compiler can compute
-/// the layout of the block.
+/// the layout of the block. With a size that is computed for every schema, the workload `import of
+/// a schema/int64/1` takes 337 instructions in place of 289, and `import of a schema/batch/1` 726
+/// in place of 677.
 const FEW: i64 = 7;
 
 impl<'memory> SchemaReader<'memory> {
@@ -156,8 +156,6 @@ impl<'memory> SchemaReader<'memory> {
     fn new(root: &ArrowSchema, memory: &'memory mut Scratch) -> Result<Self> {
         // Negative counts are refused when they are read.
         let draft = match root.n_children {
-            // The compiler knows the size of small blocks.
-            0 if root.dictionary.is_null() => Draft::new(PackedRoom::for_nodes(1)),
             ..FEW => Draft::new(PackedRoom::for_nodes(FEW as usize + 1)),
             children => {
                 Draft::new(PackedRoom::for_nodes(children.min(MAX_NODES as i64) as usize + 2))
@@ -188,7 +186,6 @@ impl<'memory> SchemaReader<'memory> {
     ///
     /// # Safety
     /// UNS-2, of the struct and of all below it.
-    #[inline(always)]
     unsafe fn read_waiting(&mut self) -> Result<()> {
         let mut next = 0;
         while let Some(&Unread { number, depth, source }) = self.memory.waiting.get(next) {
@@ -405,7 +402,6 @@ impl<'memory> SchemaReader<'memory> {
     }
 
     /// The finished schema. An error where its text is not UTF-8.
-    #[inline(always)]
     fn finish(self) -> Result<Schema> {
         let text = &self.draft.packed().text;
         if self.name_bytes & NOT_ASCII != 0

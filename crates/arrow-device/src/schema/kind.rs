@@ -69,7 +69,6 @@ pub(super) const NO_TEXT: TextSpan = TextSpan { start: 0, len: 0 };
 ///
 /// # Safety
 /// `text` is NUL-terminated.
-#[inline(always)]
 pub(super) unsafe fn key_of(text: *const c_char) -> u64 {
     let mut key = 0;
     for index in 0..8 {
@@ -84,13 +83,11 @@ pub(super) unsafe fn key_of(text: *const c_char) -> u64 {
 }
 
 /// The bytes of a string that is whole in its key, and their number.
-#[inline(always)]
 pub(super) fn whole(key: u64) -> ([u8; 8], usize) {
     (key.to_le_bytes(), (u64::BITS - key.leading_zeros()).div_ceil(8) as usize)
 }
 
 /// Whether the whole string is in its key, NUL byte included.
-#[inline(always)]
 pub(super) fn is_whole(key: u64) -> bool {
     key >> 56 == 0
 }

@@ -151,14 +151,12 @@ impl KnownKind {
         leaf: Check::leaf(Nullability::None),
     };
 
-    #[inline(always)]
     pub(super) fn kind(&self) -> &NodeKind {
         &self.named.kind
     }
 
     /// The check of a node of this kind with nothing below it. Its `is_leaf` says whether there can
     /// be such a node.
-    #[inline(always)]
     pub(super) fn leaf(&self) -> &Check {
         &self.leaf
     }
@@ -172,7 +170,6 @@ fn recent(draft: &Draft, is_this: impl Fn(&NamedKind) -> bool) -> Option<(u32, N
 }
 
 /// The place at which a kind with this key is remembered.
-#[inline(always)]
 fn place_of(key: u64) -> usize {
     // A multiplicative hash. The factor can be any odd number with mixed bits.
     (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - REMEMBERED_LOG)) as usize

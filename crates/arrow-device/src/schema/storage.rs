@@ -149,19 +149,16 @@ impl Draft {
     }
 
     /// The values that were written so far.
-    #[inline(always)]
     pub(super) fn packed(&self) -> &Packed {
         &self.0.packed
     }
 
     /// The checks that were written so far, to be changed.
-    #[inline(always)]
     pub(super) fn checks_mut(&mut self) -> &mut [Check] {
         &mut self.0.packed.checks
     }
 
     /// Adds the check of a node. The caller adds its record next.
-    #[inline(always)]
     pub(super) fn add_check(&mut self, check: &Check) -> Result<()> {
         if !self.0.packed.checks.push(check) {
             self.grow(PackedRoom { checks: 1, records: 1, ..PackedRoom::default() })?;
@@ -170,7 +167,6 @@ impl Draft {
         Ok(())
     }
 
-    #[inline(always)]
     pub(super) fn add_record(&mut self, record: Record) -> Result<()> {
         if !self.0.packed.records.push(&record) {
             self.grow(PackedRoom { records: 1, ..PackedRoom::default() })?;
@@ -246,7 +242,6 @@ impl Draft {
     }
 
     /// Makes room for more nodes.
-    #[inline(always)]
     pub(super) fn reserve_nodes(&mut self, nodes: usize) -> Result<()> {
         if self.0.packed.checks.left() < nodes {
             self.grow(PackedRoom { checks: nodes, records: nodes, ..PackedRoom::default() })?;
@@ -281,7 +276,6 @@ impl Draft {
     }
 
     /// The finished table.
-    #[inline(always)]
     pub(super) fn finish(self) -> Shared<Table> {
         self.0.share()
     }
@@ -305,7 +299,6 @@ impl<T: Copy> PackedItems<T> {
     /// # Safety
     /// From this byte behind `start` on there is room for so many items, as a [`BlockPlan`] says,
     /// in the block of the table that the part becomes a part of. No other part has these bytes.
-    #[inline(always)]
     unsafe fn new(start: NonNull<u8>, at: usize, room: usize) -> Self {
         // SAFETY: from this byte behind `start` on there is room for so many items, as a
         // `BlockPlan` says, in the block of the table that the part becomes a part of, as the
@@ -314,7 +307,6 @@ impl<T: Copy> PackedItems<T> {
     }
 
     /// For how many more items there is room.
-    #[inline(always)]
     fn left(&self) -> usize {
         self.room - self.count
     }
@@ -326,7 +318,6 @@ impl<T: Copy> PackedItems<T> {
     }
 
     /// Adds an item. Returns false where there is no room.
-    #[inline(always)]
     #[must_use]
     fn push(&mut self, item: &T) -> bool {
         self.extend(std::slice::from_ref(item))
@@ -352,7 +343,6 @@ impl<T: Copy> PackedItems<T> {
 impl<T: Copy> Deref for PackedItems<T> {
     type Target = [T];
 
-    #[inline(always)]
     fn deref(&self) -> &[T] {
         // SAFETY: so many items were written from there on. A part is borrowed from the table that
         // lies in the block, and there it stays: nothing hands a part out by value.
@@ -361,7 +351,6 @@ impl<T: Copy> Deref for PackedItems<T> {
 }
 
 impl<T: Copy> DerefMut for PackedItems<T> {
-    #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: so many items were written from there on, and the part is borrowed for writing. A
         // part is borrowed from the table that lies in the block, and there it stays: nothing hands

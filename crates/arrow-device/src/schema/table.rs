@@ -110,7 +110,6 @@ impl Schema {
     }
 
     /// A schema of a finished table whose values were checked.
-    #[inline(always)]
     pub(super) fn from_draft(draft: Draft) -> Self {
         Self(draft.finish())
     }
@@ -177,7 +176,6 @@ impl Schema {
     }
 
     /// The check of a node.
-    #[inline(always)]
     fn check(&self, number: u32) -> &Check {
         numbered(self.checks().get(number as usize))
     }

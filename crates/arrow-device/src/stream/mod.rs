@@ -210,7 +210,6 @@ impl ArrayStream {
     }
 
     /// An error where the array does not belong into this stream.
-    #[inline(always)]
     fn check(&mut self, array: &Array) -> Result<()> {
         let is_here = array.device().device_type == self.device_type;
         let is_known = |fitting: &Schema| fitting.is_same(&array.tree().schema);

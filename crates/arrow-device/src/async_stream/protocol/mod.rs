@@ -118,7 +118,6 @@ impl QuietWaker {
 }
 
 impl Drop for QuietWaker {
-    #[inline(always)]
     fn drop(&mut self) {
         if let Some(waker) = self.0.take() {
             // The waker may own another stream, in which a task waits, and so on.

@@ -61,7 +61,6 @@ impl KnownPieces {
 
     /// Whether the places of all pieces are before this place. If so, the bound moves behind this
     /// place.
-    #[inline(always)]
     pub(in crate::copy) fn is_behind_all(&mut self, from: Spot) -> bool {
         let place = place_of(from);
         let is_behind = place >= self.bound;

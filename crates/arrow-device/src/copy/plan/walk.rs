@@ -179,7 +179,6 @@ impl<'a> Walk<'a> {
     ///
     /// # Safety
     /// W1.
-    #[inline(always)]
     pub(super) unsafe fn settle_known(&mut self, awaited: &mut Vec<Awaited>) -> Result<()> {
         let mut numbers = 0..self.items.len();
         while self.known > 0
@@ -504,7 +503,6 @@ impl<'a> Walk<'a> {
 
     /// Records what a node will be in the result: its window, its number of buffers, and where its
     /// slots begin.
-    #[inline(always)]
     pub(in crate::copy) fn set_settled(
         &mut self,
         number: usize,
@@ -575,12 +573,10 @@ impl<'a> Walk<'a> {
     }
 
     /// What is known of a node so far.
-    #[inline(always)]
     pub(in crate::copy) fn item(&self, number: usize) -> &Item {
         numbered(self.items.get(number))
     }
 
-    #[inline(always)]
     fn item_mut(&mut self, number: usize) -> &mut Item {
         numbered(self.items.get_mut(number))
     }

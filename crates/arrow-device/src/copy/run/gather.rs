@@ -118,7 +118,6 @@ unsafe fn fill_otherwise(source: &CopySource, piece: &Piece, to: *mut u8) -> Res
 /// # Safety
 /// The host reads the source, which is ready; as many bytes as the piece has may be written at
 /// `to`.
-#[inline(always)]
 unsafe fn copy_piece(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
     if let CopySource::Host = source {
         // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may be
