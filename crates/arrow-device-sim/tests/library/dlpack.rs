@@ -9,7 +9,7 @@ use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::dlpack::{
     Conversion, CopyPolicy, Dtype, Managed, Order, Tensor, device_id, dl_device,
 };
-use arrow_device::{Array, DataType, ErrorKind, Queue};
+use arrow_device::{Array, Batch, DataType, ErrorKind, Queue};
 use arrow_device_sim::{Call, Kind, Mistake, Schedule, Sim, sweep};
 use tensors::matrix;
 
@@ -319,4 +319,26 @@ fn a_tensor_is_not_exported_for_a_queue_of_another_runtime_that_has_the_same_id(
             tensor.export::<DLManagedTensorVersioned>(Order::On(&other), CopyPolicy::Never);
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotReachable);
     });
+}
+
+/// One array keeps many allocations there, and an address of one leads to no other.
+#[test]
+fn columns_of_separate_allocations_are_no_tensor_without_a_copy() {
+    for builder in [Sim::builder().separate(true), Sim::builder().kind(Kind::Handles)] {
+        let sim = builder.build();
+        let queue = sim.device().open_queue().unwrap();
+        let column = |first| {
+            let values = (first..first + 100).map(Some);
+            Array::from_values(DataType::Int32, values).unwrap()
+        };
+        let batch = Batch::from_columns([("a", column(0)), ("b", column(500))]).unwrap();
+        let there = batch.copy_to(&queue).unwrap();
+        let shared = Conversion::new().copying(CopyPolicy::Never);
+        assert!(there.to_tensor(&shared).is_err());
+        let gathered = Conversion::new().copying(CopyPolicy::IfNeeded).on(&queue);
+        let host = there.to_tensor(&gathered).unwrap().copy_to_host(&queue).unwrap();
+        let found = host.host().unwrap().to_vec::<i32>().unwrap();
+        let expected: Vec<i32> = (0..100).flat_map(|row| [row, row + 500]).collect();
+        assert_eq!(found, expected);
+    }
 }

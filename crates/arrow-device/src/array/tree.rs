@@ -258,7 +258,7 @@ impl Tree {
 
     /// A share of the tree as the owner of a buffer. All buffers that are made of the tree share
     /// one owner as long as any of them exists. The common owner shows that the buffers belong to
-    /// one allocation.
+    /// one allocation, but for devices that need an allocation for each buffer.
     pub(crate) fn owner(tree: &Shared<Self>) -> BytesOwner {
         let mut known = tree.records.lock(|records| &records.as_owner);
         if let Some(owner) = known.upgrade() {

@@ -184,7 +184,11 @@ fn bytes_between(one: &Tensor, another: &Tensor) -> Option<i64> {
 /// Whether both arrays lie in one allocation, so that an address of one can lead to the other. Of a
 /// tree of another party only the addresses are known.
 fn are_of_one_allocation(one: &Array, other: &Array) -> bool {
-    if one.tree().addressing() == Addressing::Handle {
+    // Where each buffer has an allocation of its own, one tree may keep many allocations.
+    let are_separate = |device: crate::Device| device.properties().separate;
+    if one.tree().addressing() == Addressing::Handle
+        || one.tree().open_device().is_some_and(are_separate)
+    {
         return one.node().buffer(1) == other.node().buffer(1);
     }
     let (one, other) = (one.clone().at_its_source(), other.clone().at_its_source());
