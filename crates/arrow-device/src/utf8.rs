@@ -4,9 +4,10 @@
 //! amount of text. The algorithm:
 //!
 //! 1. Texts are checked one by one as long as they have no more bytes together than twice what the
-//!    data buffers have. Views that do not overlap never get further.
-//! 2. The others are kept, and sorted by their addresses in the end. Each byte is then decoded
-//!    once: where a text begins inside of what was decoded, at the beginning of a character,
+//!    buffers have, in which each byte counts once ([`distinct_bytes`]). Views that do not overlap
+//!    never get further.
+//! 2. The others are kept, and sorted by their addresses in the end. A byte is then decoded once,
+//!    but for the last three of a text that ends within a character: where a text begins inside of what was decoded, at the beginning of a character,
 //!    decoding it would find the same characters. So a text is right if it begins and ends with a
 //!    whole character, and if decoding has come to its end.
 //!
@@ -77,6 +78,19 @@ impl<'a> Utf8Check<'a> {
     }
 }
 
+/// Returns how many bytes there are, each byte counted once that lies in several parts.
+pub(crate) fn distinct_bytes<'a>(parts: impl Iterator<Item = &'a [u8]>) -> usize {
+    let place = |part: &[u8]| (part.as_ptr().addr(), part.as_ptr().addr() + part.len());
+    let mut places: Vec<_> = parts.map(place).collect();
+    places.sort_unstable();
+    let (mut reached, mut all) = (0, 0_usize);
+    for (begin, end) in places {
+        all = all.saturating_add(end.saturating_sub(begin.max(reached)));
+        reached = reached.max(end);
+    }
+    all
+}
+
 /// Whether a byte is not the first one of a character.
 fn continues(byte: u8) -> bool {
     byte & 0xc0 == 0x80
@@ -98,6 +112,8 @@ fn ends_with_whole_character(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     /// Bytes of which many are parts of characters.
@@ -143,6 +159,16 @@ mod tests {
             *if expected.is_some() { &mut wrong } else { &mut right } += 1;
         }
         assert!(right > 1000 && wrong > 1000, "{right} right, {wrong} wrong");
+    }
+
+    #[test]
+    fn bytes_of_parts_that_lie_in_each_other_count_once() {
+        let bytes = [0_u8; 100];
+        let count =
+            |parts: &[Range<usize>]| distinct_bytes(parts.iter().map(|part| &bytes[part.clone()]));
+        assert_eq!(count(&[0..100, 0..100, 20..30, 0..100]), 100);
+        assert_eq!(count(&[50..60, 10..20, 15..55, 70..70, 90..95]), 55);
+        assert_eq!(count(&[]), 0);
     }
 
     #[test]

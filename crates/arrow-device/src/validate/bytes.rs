@@ -5,7 +5,7 @@ use super::elements::elements;
 use super::errors::invalid_element;
 use super::lists::check_order;
 use crate::array::host::read_i32;
-use crate::utf8::Utf8Check;
+use crate::utf8::{Utf8Check, distinct_bytes};
 use crate::{BufferKind, Extent, HostArray, HostBytes, Result};
 
 /// Checks that offsets stay within the data, and that text is UTF-8.
@@ -74,7 +74,7 @@ pub(super) fn check_views(node: &HostArray) -> Result<()> {
     let is_text = array.data_type().is_text();
     let bytes = node.buffer(1)?;
     // Short texts lie in their views.
-    let room = data.iter().map(|data| data.len()).fold(bytes.len(), usize::saturating_add);
+    let room = distinct_bytes(data.iter().map(|data| &**data)).saturating_add(bytes.len());
     let mut utf8 = Utf8Check::within(room);
     let mut check = |(index, view)| {
         if !validity.is_valid(index) {
@@ -87,7 +87,7 @@ pub(super) fn check_views(node: &HostArray) -> Result<()> {
         Ok(())
     };
     let checked = elements::<16>(node, &bytes, 0)?.iter().enumerate().try_for_each(&mut check);
-    // What is left to check comes before an error that was found.
+    // The texts that were kept have smaller numbers than the one that ended the loop.
     match utf8.first_wrong() {
         Some((index, value)) => check_text(index, value),
         None => checked,

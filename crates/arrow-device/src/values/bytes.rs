@@ -21,7 +21,7 @@ use super::native::NativeElement;
 use super::rows::{Rows, asked};
 use super::strings::INLINE;
 use crate::array::{read_i32, read_i64};
-use crate::utf8::Utf8Check;
+use crate::utf8::{Utf8Check, distinct_bytes};
 use crate::{DataType, Error, HostArray, HostBytes, Result};
 
 impl HostArray {
@@ -44,7 +44,7 @@ impl HostArray {
         bytes.check(self)?;
         // Short texts lie in their views.
         let views = bytes.len().saturating_mul(16);
-        let room = bytes.data.iter().map(|data| data.len()).fold(views, usize::saturating_add);
+        let room = distinct_bytes(bytes.data.iter().map(|data| &**data)).saturating_add(views);
         let (mut utf8, mut wrong) = (Utf8Check::within(room), None);
         for index in 0..bytes.len() {
             let text = bytes.at(self, index)?.unwrap_or_default();
@@ -53,7 +53,7 @@ impl HostArray {
                 break;
             }
         }
-        // What is left to check comes before.
+        // The texts that were kept have smaller numbers than the one that ended the loop.
         if let Some((index, text)) = utf8.first_wrong().or(wrong) {
             text_of(self, index, text)?;
         }

@@ -287,19 +287,23 @@ fn rows_without_bytes_are_looked_at_in_no_time() {
     assert_eq!(read.get(rows - 1).unwrap().unwrap().len(), 0);
 }
 
-/// Views of a few megabytes of text, which stand for terabytes: each byte is looked at once.
+/// Views of a few megabytes of text, which stand for terabytes: each byte is looked at once. Many
+/// data buffers are the same bytes.
 // Requirement: SAF-38
 #[test]
 fn views_that_share_their_text_are_validated_and_read_in_a_moment() {
+    const TIMES: i32 = 100;
     let count = 300_000;
     let array = |text: Vec<u8>| {
         let len = text.len() as i32;
+        let text = Buffer::from(text);
         let view = |number: i32| {
-            let (offset, prefix) = (number % 1000, [b'x'; 4]);
-            [(len - offset).to_le_bytes(), prefix, 0_i32.to_le_bytes(), offset.to_le_bytes()]
+            let (offset, prefix, buffer) = (number % 1000, [b'x'; 4], number % TIMES);
+            [(len - offset).to_le_bytes(), prefix, buffer.to_le_bytes(), offset.to_le_bytes()]
         };
         let views: Vec<u8> = (0..count).flat_map(view).flatten().collect();
-        let buffers = [None, Some(views.into()), Some(text.into())];
+        let same = (0..TIMES).map(|_| Some(text.clone()));
+        let buffers = [None, Some(views.into())].into_iter().chain(same);
         Array::builder(DataType::Utf8View).len(count as usize).buffers(buffers).finish_ready()
     };
     let right = array(vec![b'x'; 16 << 20]).unwrap();
