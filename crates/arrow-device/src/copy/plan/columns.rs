@@ -145,7 +145,9 @@ impl Walk<'_> {
             return false;
         }
         let whole = node.window;
-        let window = Window { offset: 0, ..whole.part(range.start, range.end - range.start) };
+        let part = whole.part(range.start, range.end - range.start);
+        // There is no bitmap, so an unknown count is 0.
+        let window = Window { offset: 0, null_count: part.null_count.max(0), ..part };
         self.set_settled(child, window, node.n_buffers, begin as u32);
         if whole.offset > 0 || window.length < whole.length {
             let cut = Cut::Window { elements: window.length, of: whole.end(), kept: 0 };

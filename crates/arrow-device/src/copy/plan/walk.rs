@@ -257,6 +257,12 @@ impl<'a> Walk<'a> {
         let length = live.end - live.start;
         let null_count = whole.part(live.start - whole.offset, length).null_count;
         let has_bitmap = below.layout.has_validity() && !node.buffer(0).is_null();
+        let null_count = match null_count {
+            _ if matches!(data_type, DataType::Null) => length,
+            // A producer may leave the count unknown where there is no bitmap.
+            ..0 if !has_bitmap => 0,
+            told => told,
+        };
         let keeps_bitmap = has_bitmap && !(self.terms.trims && null_count == 0) && length > 0;
         if has_bitmap && !keeps_bitmap && length > 0 {
             self.note(number, Cut::NoNulls);
