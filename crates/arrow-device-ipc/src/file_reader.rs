@@ -264,15 +264,20 @@ impl FileReader {
         // A table may name one header many times. Headers that lie in each other have any number of
         // bytes, in a small file.
         let mut known: HashMap<(u64, u64), Option<u64>> = HashMap::new();
-        let mut left = self.inner.bytes.len()?;
+        let len = self.inner.bytes.len()?;
+        let mut left = len;
         let mut all = 0_u64;
         for (number, block) in self.inner.batches.iter().enumerate() {
             let rows = match known.entry((block.offset, block.header)) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(room) => {
-                    left = left.checked_sub(block.header).ok_or_else(|| {
-                        malformed("the table at the end names headers that lie in each other")
-                    })?;
+                    let end = block.offset.checked_add(block.header);
+                    // Behind the end, where the file was cut meanwhile, the read is refused.
+                    if end.is_some_and(|end| end <= len) {
+                        left = left.checked_sub(block.header).ok_or_else(|| {
+                            malformed("the table at the end names headers that lie in each other")
+                        })?;
+                    }
                     *room.insert(rows_of(*block)?)
                 }
             };
