@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// The variable that names the built library, where it is not beside the test.
 const VARIABLE: &str = "ARROW_DEVICE_SIMULATED_DRIVER";
@@ -17,6 +18,10 @@ const BUILT: &str = "libsimulated_gpu_drivers.so";
 /// How the name of a folder with a copy begins. The number of the process follows, a line, and the
 /// number of the copy.
 const FOLDER: &str = "simulated-gpu-drivers-";
+
+/// How old a copy is before it is removed. A younger copy may be one of a process that has another
+/// list of processes, and has not loaded the copy yet.
+const OLD: Duration = Duration::from_secs(600);
 
 /// A copy in a folder of its own. Both go when the copy is dropped, by whoever made the copy; who
 /// has loaded it keeps it. What a process leaves behind, because it was killed or because a static
@@ -36,7 +41,7 @@ impl Copied {
             hide(&mut bytes, name)?;
         }
         static SWEPT: Once = Once::new();
-        SWEPT.call_once(|| remove_what_ended_processes_left(&std::env::temp_dir()));
+        SWEPT.call_once(|| remove_what_ended_processes_left(&std::env::temp_dir(), OLD));
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("{FOLDER}{}-{number}", std::process::id()));
@@ -69,9 +74,9 @@ impl Drop for Copied {
     }
 }
 
-/// Removes the folders of copies whose process is no longer there: a copy has four megabytes, and
-/// many tests kill the processes that hold one.
-fn remove_what_ended_processes_left(temporary: &Path) {
+/// Removes the folders of copies of some age whose process is no longer there: a copy has four
+/// megabytes, and many tests kill the processes that hold one.
+fn remove_what_ended_processes_left(temporary: &Path, age: Duration) {
     for entry in std::fs::read_dir(temporary).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let numbers = name.to_str().and_then(|name| name.strip_prefix(FOLDER));
@@ -81,7 +86,9 @@ fn remove_what_ended_processes_left(temporary: &Path) {
         };
         // Without `/proc` nothing can be said about other processes, and nothing is removed.
         let is_there = Path::new("/proc").join(process.to_string()).exists();
-        if !is_there && Path::new("/proc/self").exists() {
+        let made = entry.metadata().and_then(|data| data.modified()).ok();
+        let is_old = made.and_then(|made| made.elapsed().ok()).is_some_and(|passed| passed >= age);
+        if is_old && !is_there && Path::new("/proc/self").exists() {
             // Another process may be removing the same folder.
             let _ = std::fs::remove_dir_all(entry.path());
         }
@@ -161,8 +168,10 @@ mod tests {
             std::fs::create_dir_all(temporary.join(name)).unwrap();
             std::fs::write(temporary.join(name).join("libcuda.so.1"), "a copy").unwrap();
         }
-        remove_what_ended_processes_left(&temporary);
         let is_left = |name: &str| temporary.join(name).join("libcuda.so.1").exists();
+        remove_what_ended_processes_left(&temporary, OLD);
+        assert!(is_left(&theirs), "the copy is young");
+        remove_what_ended_processes_left(&temporary, Duration::ZERO);
         assert!(is_left(&ours), "this process is there");
         assert!(is_left(other), "the name says no process");
         assert!(!temporary.join(&theirs).exists(), "its process has ended");
