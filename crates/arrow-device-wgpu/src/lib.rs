@@ -176,7 +176,9 @@ impl Opening {
     /// * [`ErrorKind::DeviceLost`] if the device is lost.
     /// * [`ErrorKind::InvalidArgument`] if the queue was made with another device. The handler of
     ///   that device's errors is then called once, and without a handler wgpu prints what it would
-    ///   panic with. In a browser the mistake is not found.
+    ///   panic with. For a queue of another instance wgpu may panic instead. Such a panic is caught
+    ///   after the panic hook has run; a program that aborts on panics ends. In a browser the
+    ///   mistake is not found.
     pub fn open(self) -> Result<Device> {
         let logical = Logical::open(self).map_err(|error| error.during("open"))?;
         Ok(Device::new(WgpuDriver::new(logical)))
