@@ -7,9 +7,10 @@
 //!    buffers have, in which each byte counts once ([`distinct_bytes`]). Views that do not overlap
 //!    never get further.
 //! 2. The others are kept, and sorted by their addresses in the end. A byte is then decoded once,
-//!    but for the last three of a text that ends within a character: where a text begins inside of what was decoded, at the beginning of a character,
-//!    decoding it would find the same characters. So a text is right if it begins and ends with a
-//!    whole character, and if decoding has come to its end.
+//!    but for the last three of a text that ends within a character: where a text begins inside of
+//!    what was decoded, at the beginning of a character, decoding it would find the same
+//!    characters. So a text is right if it begins and ends with a whole character, and if decoding
+//!    has come to its end.
 //!
 //! What must stay true: of several wrong texts the first one is told, as if each had been checked
 //! by itself.

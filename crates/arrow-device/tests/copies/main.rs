@@ -15,6 +15,7 @@ mod allocators;
 mod bound;
 mod copies;
 mod device;
+mod null_counts;
 mod polled;
 mod runtimes;
 mod staging;
