@@ -134,9 +134,9 @@ where
     }
 }
 
-/// How many messages that are of no use alone are read by one poll of a reader, and how many without
-/// a batch a poll of [`FlightArrays`] takes from its reader. A peer may send them without end, and
-/// whoever polls may have other things to do, such as to give up after a time.
+/// How many messages that are of no use alone are read by one poll of a reader, and how many
+/// without a batch a poll of [`FlightArrays`] takes from its reader. A peer may send them without
+/// end, and whoever polls may have other things to do, such as to give up after a time.
 const AT_ONCE: usize = 64;
 
 /// Asks to be polled again.
