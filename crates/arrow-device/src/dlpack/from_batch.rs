@@ -10,7 +10,7 @@ use super::{Conversion, CopyPolicy, Tensor};
 use crate::array::{Built, Storage, Tree};
 use crate::device::driver::{Addressing, Route};
 use crate::pool::shared::Shared;
-use crate::{Array, Batch, Buffer, Error, ErrorKind, Extent, Result};
+use crate::{Array, Batch, Buffer, DeviceType, Error, ErrorKind, Extent, Result};
 
 impl Batch {
     /// The batch as a tensor of rows and columns, in column-major order.
@@ -161,10 +161,15 @@ fn distance(arrays: &[Array], columns: &[Tensor]) -> Option<i64> {
     }
     let [one, another, ..] = columns else { return Some(1.max(first.len().cast_signed())) };
     let between = bytes_between(one, another)?;
+    let are_separate = arrays.first().is_some_and(has_separate_buffers);
+    let are_together = |this: &Array, that: &Array| match are_separate {
+        true => this.node().buffer(1) == that.node().buffer(1),
+        false => are_of_one_allocation(this, that),
+    };
     let pairs = columns.windows(2).zip(arrays.windows(2));
     let is_regular = pairs.into_iter().all(|(columns, arrays)| match (columns, arrays) {
         ([one, another], [this, that]) => {
-            bytes_between(one, another) == Some(between) && are_of_one_allocation(this, that)
+            bytes_between(one, another) == Some(between) && are_together(this, that)
         }
         _ => false,
     });
@@ -181,16 +186,18 @@ fn bytes_between(one: &Tensor, another: &Tensor) -> Option<i64> {
     inside.checked_add((another.bits() as i64).checked_sub(one.bits() as i64)?)
 }
 
+/// Whether no place of one buffer leads to another buffer, though one tree keeps both: memory is
+/// named by handles, or each buffer has an allocation of its own.
+fn has_separate_buffers(array: &Array) -> bool {
+    let tree = array.tree();
+    tree.device.device_type != DeviceType::CPU
+        && (tree.addressing() == Addressing::Handle
+            || tree.open_device().is_some_and(|device| device.properties().separate))
+}
+
 /// Whether both arrays lie in one allocation, so that an address of one can lead to the other. Of a
 /// tree of another party only the addresses are known.
 fn are_of_one_allocation(one: &Array, other: &Array) -> bool {
-    // Where each buffer has an allocation of its own, one tree may keep many allocations.
-    let are_separate = |device: crate::Device| device.properties().separate;
-    if one.tree().addressing() == Addressing::Handle
-        || one.tree().open_device().is_some_and(are_separate)
-    {
-        return one.node().buffer(1) == other.node().buffer(1);
-    }
     let (one, other) = (one.clone().at_its_source(), other.clone().at_its_source());
     match (one.tree().storage(), other.tree().storage()) {
         (Storage::Foreign { .. }, Storage::Foreign { .. }) => {
