@@ -142,7 +142,7 @@ mod tests {
             (state >> 33) as usize
         };
         let (mut right, mut wrong) = (0, 0);
-        for _ in 0..20_000 {
+        for _ in 0..if cfg!(miri) { 100 } else { 20_000 } {
             let (one, two) = (bytes(&mut random), bytes(&mut random));
             let count = random() % 8;
             let texts: Vec<&[u8]> = (0..count)
@@ -159,7 +159,8 @@ mod tests {
             assert_eq!(found, expected, "{texts:x?}");
             *if expected.is_some() { &mut wrong } else { &mut right } += 1;
         }
-        assert!(right > 1000 && wrong > 1000, "{right} right, {wrong} wrong");
+        let least = if cfg!(miri) { 5 } else { 1000 };
+        assert!(right > least && wrong > least, "{right} right, {wrong} wrong");
     }
 
     #[test]
