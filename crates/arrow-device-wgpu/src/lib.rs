@@ -188,7 +188,7 @@ impl Opening {
 /// Opens the device of an application. The queue is the one that was made with the device.
 ///
 /// # Errors
-/// Those of [`Opening::open`].
+/// The errors of [`Opening::open`].
 pub fn open_from(device: &wgpu::Device, queue: &wgpu::Queue) -> Result<Device> {
     Opening::new(device, queue).open()
 }

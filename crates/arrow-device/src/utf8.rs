@@ -32,8 +32,8 @@ impl<'a> Utf8Check<'a> {
         Self { left: bytes.saturating_mul(2), kept: Vec::new() }
     }
 
-    /// Returns whether a text is UTF-8, as far as it is looked at now. The numbers of texts
-    /// increase.
+    /// Returns whether a text is UTF-8, as far as the text is looked at now. Each text has a higher
+    /// number than the text before.
     pub(crate) fn admits(&mut self, number: usize, text: &'a [u8]) -> bool {
         match self.left.checked_sub(text.len()) {
             Some(left) => {

@@ -110,7 +110,7 @@ fn sender(socket: UnixStream, flags: u32) -> *mut ArdevSender {
     made(|out, error| unsafe { ardev_sender_new(fd, flags, out, error) }).unwrap()
 }
 
-/// The second process.
+/// What the second process does: it receives the array, or is refused where `flags` say so.
 fn receive<T>(opened: &Opened<T>, flags: u32) {
     let fd = io::stdin().as_fd().try_clone_to_owned().unwrap().into_raw_fd();
     let devices = [opened.device.cast_const()];

@@ -186,8 +186,8 @@ fn bytes_between(one: &Tensor, another: &Tensor) -> Option<i64> {
     inside.checked_add((another.bits() as i64).checked_sub(one.bits() as i64)?)
 }
 
-/// Whether no place of one buffer leads to another buffer, though one tree keeps both: memory is
-/// named by handles, or each buffer has an allocation of its own.
+/// Whether a place in one buffer leads to no other buffer, although one tree may keep both buffers:
+/// memory is named by handles, or each buffer has an allocation of its own.
 fn has_separate_buffers(array: &Array) -> bool {
     let tree = array.tree();
     tree.device.device_type != DeviceType::CPU
