@@ -5,7 +5,6 @@ use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Array, Batch, DataType, Field, Schema};
 use arrow_device_testkit::tensors::{conversions, matrix};
 use arrow_device_testkit::{process, trips};
-use arrow_device_webgpu::open_from;
 
 use crate::{hooks, support};
 
@@ -121,9 +120,7 @@ fn a_large_copy_comes_back_in_pieces() {
 #[test]
 fn a_thousand_columns_are_few_submissions() {
     process::alone(|| {
-        let Some((web, handles)) = support::application() else { return };
-        // SAFETY: the handles keep what they are the handles of, and were made together.
-        let device = unsafe { open_from(hooks::hooked(&web, handles)) }.unwrap();
+        let Some((_web, device)) = hooks::opened() else { return };
         let queue = device.open_queue().unwrap();
         let column = |number: i32| {
             Array::from_values(DataType::Int32, (0..1024).map(|row| Some(number + row))).unwrap()
@@ -148,9 +145,7 @@ fn a_thousand_columns_are_few_submissions() {
 #[test]
 fn each_buffer_of_a_long_list_is_submitted_before_the_next_one_is_filled() {
     process::alone(|| {
-        let Some((web, handles)) = support::application() else { return };
-        // SAFETY: the handles keep what they are the handles of, and were made together.
-        let device = unsafe { open_from(hooks::hooked(&web, handles)) }.unwrap();
+        let Some((_web, device)) = hooks::opened() else { return };
         let queue = device.open_queue().unwrap();
         trips::check_long_list(&queue, |copy| {
             hooks::submissions();
@@ -164,9 +159,7 @@ fn each_buffer_of_a_long_list_is_submitted_before_the_next_one_is_filled() {
 #[test]
 fn copies_from_the_host_wait_for_the_next_submission() {
     process::alone(|| {
-        let Some((web, handles)) = support::application() else { return };
-        // SAFETY: the handles keep what they are the handles of, and were made together.
-        let device = unsafe { open_from(hooks::hooked(&web, handles)) }.unwrap();
+        let Some((_web, device)) = hooks::opened() else { return };
         let queue = device.open_queue().unwrap();
         let mut memory = queue.allocate(64).unwrap();
         let spot = memory.spot(&queue).unwrap();

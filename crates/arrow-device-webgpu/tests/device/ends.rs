@@ -91,9 +91,7 @@ fn a_device_of_this_crate_that_is_lost_is_opened_anew() {
 #[test]
 fn a_staging_buffer_is_not_released_while_it_is_being_mapped() {
     process::alone(|| {
-        let Some((web, handles)) = support::application() else { return };
-        // SAFETY: the handles keep what they are the handles of, and were made together.
-        let device = unsafe { open_from(hooks::hooked(&web, handles)) }.unwrap();
+        let Some((web, device)) = hooks::opened() else { return };
         let there = numbers().copy_to(&device.open_queue().unwrap()).unwrap();
         there.wait().unwrap();
         let (flag, other) = (web.is_lost(), device.clone());
@@ -114,9 +112,7 @@ fn a_staging_buffer_is_not_released_while_it_is_being_mapped() {
 #[test]
 fn no_event_behind_a_read_that_was_given_up_has_passed() {
     process::alone(|| {
-        let Some((web, handles)) = support::application() else { return };
-        // SAFETY: the handles keep what they are the handles of, and were made together.
-        let device = unsafe { open_from(hooks::hooked(&web, handles)) }.unwrap();
+        let Some((web, device)) = hooks::opened() else { return };
         let queue = device.open_queue().unwrap();
         let there = numbers().copy_to(&queue).unwrap();
         there.wait().unwrap();
@@ -191,9 +187,7 @@ fn a_read_that_fails_reaches_what_comes_behind_it() {
 #[test]
 fn bytes_are_in_host_memory_when_an_event_says_so() {
     process::alone(|| {
-        let Some((web, handles)) = support::application() else { return };
-        // SAFETY: the handles keep what they are the handles of, and were made together.
-        let device = unsafe { open_from(hooks::hooked(&web, handles)) }.unwrap();
+        let Some((web, device)) = hooks::opened() else { return };
         let queue = device.open_queue().unwrap();
         let there = numbers().copy_to(&queue).unwrap();
         there.wait().unwrap();

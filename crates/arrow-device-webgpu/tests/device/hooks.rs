@@ -9,8 +9,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
+use arrow_device::Device;
 use arrow_device_testkit::application::webgpu::WebGpu;
-use arrow_device_webgpu::Handles;
+use arrow_device_webgpu::{Handles, open_from};
+
+use crate::support;
 
 type Handle = *mut c_void;
 
@@ -155,6 +158,14 @@ pub(crate) fn mappings() -> (usize, usize) {
 /// From now on polls run this.
 pub(crate) fn run_in_polls(call: Option<Call>) {
     *IN_POLLS.lock().unwrap() = call;
+}
+
+/// The application's part, and its device, opened with the hooks in between.
+pub(crate) fn opened() -> Option<(Arc<WebGpu>, Device)> {
+    let (web, handles) = support::application()?;
+    // SAFETY: the handles keep what they are the handles of, and were made together.
+    let device = unsafe { open_from(hooked(&web, handles)) }.unwrap();
+    Some((web, device))
 }
 
 /// The same handles, with the hooks in between.

@@ -4,7 +4,6 @@ use arrow_device::{Device, Queue};
 use arrow_device_testkit::faulty::{Fault, Faulty};
 use arrow_device_testkit::process;
 use arrow_device_testkit::suite::{Check, Report, Suite};
-use arrow_device_webgpu::open_from;
 
 use crate::{hooks, support};
 
@@ -40,9 +39,7 @@ fn a_device_of_dawn_passes() {
 #[test]
 fn what_callbacks_tell_is_told_on() {
     process::alone(|| {
-        let Some((web, handles)) = support::application() else { return };
-        // SAFETY: the handles keep what they are the handles of, and were made together.
-        let device = unsafe { open_from(hooks::hooked(&web, handles)) }.unwrap();
+        let Some((web, device)) = hooks::opened() else { return };
         let hold = |_: &Queue| -> Box<dyn FnOnce()> { hooks::hold() };
         let lose = || web.is_lost().store(true, std::sync::atomic::Ordering::SeqCst);
         let judged = |device: &Device| -> Report {
