@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use arrow_device::{Batch, ErrorKind, Queue, Result};
+use arrow_device::{ArrayStream, Batch, ErrorKind, Queue, Result};
 use arrow_device_ipc::{Compression, FileReader, ReadOptions, StreamReader, WriteOptions};
 use arrow_device_sim::Sim;
 use arrow_device_testkit::process::Child;
@@ -64,6 +64,12 @@ fn packed(compression: Option<Compression>) -> WriteOptions {
 const FORMS: [Option<Compression>; 3] =
     [None, Some(Compression::Lz4), Some(Compression::Zstd { level: 1 })];
 
+/// The first batch of a stream, and the batches behind it.
+fn begun(stream: ArrayStream) -> (Batch, impl Iterator<Item = Result<Batch>>) {
+    let mut batches = stream.into_batches();
+    (batches.next().unwrap().unwrap(), batches)
+}
+
 fn assert_is_cut(read: Option<Result<Batch>>, says: &str, what: &str) {
     let error = read.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed, "{what}: {error}");
@@ -89,10 +95,7 @@ fn a_file_that_another_process_makes_shorter_is_an_error_on_the_host_and_on_a_de
                 let options = ReadOptions::new().columns(columns.iter().copied());
                 let reader = FileReader::open(place.path(), options).unwrap();
                 let streams = [reader.stream(), reader.on(&queue)];
-                let begun = streams.map(|stream| {
-                    let mut batches = stream.into_batches();
-                    (batches.next().unwrap().unwrap(), batches)
-                });
+                let begun = streams.map(begun);
                 place.is_cut_by_another_process(len);
                 for (first, mut batches) in begun {
                     assert_is_cut(batches.next(), "the file ends before byte", &what);
@@ -125,10 +128,7 @@ fn a_stream_in_a_file_that_another_process_makes_shorter_is_an_error_on_the_host
             let file = File::open(place.path()).unwrap();
             StreamReader::new(file, ReadOptions::new()).unwrap()
         };
-        let begun = [open().into_stream(), open().on(&queue)].map(|stream| {
-            let mut batches = stream.into_batches();
-            (batches.next().unwrap().unwrap(), batches)
-        });
+        let begun = [open().into_stream(), open().on(&queue)].map(begun);
         place.is_cut_by_another_process(whole.len() / 4 * 3);
         for (first, mut left) in begun {
             assert_is_cut(left.next(), "message 2: the input ends", &format!("{form:?}"));
