@@ -33,6 +33,10 @@ use crate::lanes::{Failure, Landing, Lane, Mark, State, Task, Work};
 use crate::memory::Parts;
 use crate::start::Process;
 
+/// How long a wait sleeps before it looks whether the end of the process has begun. Nobody wakes a
+/// wait then, because the thread may be asleep until the process is gone.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// The state of a simulator, which the driver and the thread share.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -230,20 +234,25 @@ impl Engine {
             if self.verdict(mark, &state)? {
                 return Ok(true);
             }
-            // After the end of the process has begun, the thread does nothing more.
-            self.used.enter()?;
-            state = match deadline {
-                None => self.progress.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Ok(false);
-                    }
-                    let waited = self.progress.wait_timeout(state, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            let left = deadline
+                .map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Ok(false);
+            }
+            state = self.wait_for_progress(state, left)?;
         }
+    }
+
+    /// Waits for progress, at most so long and at most for [`LOOK`]. An error after the end of the
+    /// process has begun, where the thread does nothing more.
+    fn wait_for_progress<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        left: Duration,
+    ) -> Result<MutexGuard<'a, State>> {
+        self.used.enter()?;
+        let waited = self.progress.wait_timeout(state, left.min(LOOK));
+        Ok(waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
     /// Keeps a notice until the mark has its verdict.
@@ -273,8 +282,7 @@ impl Engine {
                 return answer.clone().map_err(|reason| self.lost(&reason));
             }
             self.check(&state)?;
-            self.used.enter()?;
-            state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wait_for_progress(state, LOOK)?;
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arrow_device::{Device, ErrorKind, Queue, Result};
 use arrow_device_testkit::process::{Child, is_child};
-use arrow_device_vpi::{Hold, Job};
+use arrow_device_vpi::{Hold, Job, Simulator};
 
 use crate::support::{self, top};
 
@@ -57,6 +57,25 @@ extern "C" fn end() {
 // Requirement: SAF-29
 #[test]
 fn after_the_end_of_the_process_has_begun_nothing_is_asked_of_a_simulator() {
+    end_while_a_job_is_waited_for(|simulator, submit| {
+        submit();
+        simulator.hold()
+    });
+}
+
+// Requirement: SAF-29
+#[test]
+fn a_wait_for_a_job_that_is_held_ends_after_the_end_of_the_process_has_begun() {
+    end_while_a_job_is_waited_for(|simulator, submit| {
+        let hold = simulator.hold();
+        submit();
+        hold
+    });
+}
+
+/// Ends a process, a child, in which a job that does not end by itself is waited for. `begin`
+/// submits the job, and makes a hold before or after that.
+fn end_while_a_job_is_waited_for(begin: impl FnOnce(&Simulator, &dyn Fn()) -> Hold) {
     if !is_child() {
         if support::is_there() {
             let ended = Child::of_this_test().run();
@@ -71,11 +90,12 @@ fn after_the_end_of_the_process_has_begun_nothing_is_asked_of_a_simulator() {
     let device = support::with(&support::units().wall_limit(Duration::from_secs(2))).unwrap();
     let (queue, other) = (device.open_queue().unwrap(), device.open_queue().unwrap());
     let simulator = support::simulator(&device);
-    let job = Job::new(top("stuck_start"), top("stuck_done"));
-    // SAFETY: UNS-15 and UNS-16: the unit touches no memory.
-    unsafe { simulator.submit(&other, job) }.unwrap();
+    let hold = begin(&simulator, &|| {
+        let job = Job::new(top("stuck_start"), top("stuck_done"));
+        // SAFETY: UNS-15 and UNS-16: the unit touches no memory.
+        unsafe { simulator.submit(&other, job) }.unwrap();
+    });
     let (sender, waited) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(other.synchronize()));
-    let hold = simulator.hold();
     *LAST.lock().unwrap() = Some(Held { device, queue, hold, waited });
 }
