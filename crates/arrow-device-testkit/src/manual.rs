@@ -68,6 +68,8 @@ struct ManualState {
     is_slow: bool,
     /// Whether a wait without a limit ends at once, and not with the work.
     gives_up: bool,
+    /// Whether the host may not wait for an event.
+    may_not_wait: bool,
     cannot_tell: bool,
     /// How many questions about events and queues were asked.
     questions: u64,
@@ -187,6 +189,11 @@ impl Manual {
     /// which is a mistake that drivers make.
     pub fn set_gives_up(&self, gives_up: bool) {
         self.state().gives_up = gives_up;
+    }
+
+    /// Makes each wait of the host for an event an error from now on, unless the event has passed.
+    pub fn refuse_to_wait(&self) {
+        self.state().may_not_wait = true;
     }
 
     /// Sets whether every question about an event or a queue is answered with an error.
@@ -383,10 +390,13 @@ unsafe impl Driver for ManualDriver {
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
-        let ((queue, point), is_slow) = {
+        let ((queue, point), is_slow, may_not_wait) = {
             let state = self.0.state();
-            (state.events[&event.bits()], state.is_slow)
+            (state.events[&event.bits()], state.is_slow, state.may_not_wait)
         };
+        if may_not_wait && self.0.state().queues[queue - 1].1 < point {
+            return Err(arrow_device::driver::may_not_wait(self.0.id));
+        }
         if let (Some(timeout), true) = (timeout, is_slow) {
             std::thread::sleep(timeout);
             return Ok(self.0.state().queues[queue - 1].1 >= point);

@@ -112,6 +112,51 @@ fn waiting_waits_for_a_release_on_another_thread() {
     });
 }
 
+/// Another thread begins to release the thing after any of the questions that a wait asks on a
+/// thread on which the driver may not wait.
+#[test]
+fn waiting_waits_for_another_thread_where_the_driver_may_not_wait() {
+    process::alone(|| {
+        let (manual, device, queue) = busy_queue();
+        manual.refuse_to_wait();
+        queue.keep_until_done(OnDrop(|| {}));
+        let before = manual.questions();
+        let error = wait_until_released(Duration::from_secs(60)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotReady);
+        let questions = manual.questions() - before;
+        manual.complete(&queue);
+        wait_until_released(Duration::from_secs(60)).unwrap();
+        for answered in 0..questions {
+            manual.submit(&queue);
+            let (in_destructor, begun) = std::sync::mpsc::channel();
+            let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+            queue.keep_until_done(OnDrop(move || {
+                in_destructor.send(()).unwrap();
+                may_go_on.recv().unwrap();
+            }));
+            let mut barrier = manual.hold_next_answer();
+            let waiting = std::thread::spawn(|| wait_until_released(Duration::from_secs(60)));
+            for _ in 0..answered {
+                barrier.wait();
+                let next = manual.hold_next_answer();
+                barrier.wait();
+                barrier = next;
+            }
+            barrier.wait();
+            manual.complete(&queue);
+            let releasing = std::thread::spawn(release_finished);
+            begun.recv().unwrap();
+            barrier.wait();
+            // Long enough for a wait that does not wait for the other thread to be over.
+            std::thread::sleep(Duration::from_millis(50));
+            go_on.send(()).unwrap();
+            assert!(waiting.join().unwrap().is_ok(), "after question {answered} of {questions}");
+            assert_eq!(releasing.join().unwrap(), 1);
+        }
+        drop(device);
+    });
+}
+
 #[test]
 fn waiting_makes_a_device_work_that_does_nothing_by_itself() {
     process::alone(|| {

@@ -6,7 +6,7 @@
 //!    `LONGEST_TURN`: a quick queue is noticed at once, and a slow one costs few questions.
 //! 3. Where no answer gives hope, the thread sleeps for `PAUSE` if other threads are releasing
 //!    something or drivers that cannot tell are to be asked again. Otherwise, and where a driver
-//!    may not wait on this thread, the wait ends.
+//!    may not wait on this thread for something that is still in use, the wait ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -71,13 +71,16 @@ impl Wait<'_> {
                 }
             }
             if !has_hope {
-                // On a thread that may not wait, asking again later is all that is left.
-                if is_done() || is_refused {
+                let counts = &self.holdings.counts;
+                // On a thread that may not wait, asking again later is all that is left. Where
+                // another thread has meanwhile begun to release what was waited for, no driver is
+                // to be waited for any more.
+                if is_done() || (is_refused && counts.in_use.load(Ordering::SeqCst) > 0) {
                     return is_done();
                 }
                 // Releases by other threads, unless these wait for what this thread has in hand.
                 let has_others = !nesting::is_dropping_list()
-                    && self.holdings.counts.being_released.load(Ordering::SeqCst) > 0
+                    && counts.being_released.load(Ordering::SeqCst) > 0
                     && !waiting::is_awaited_in_release();
                 if !(has_others || self.is_patient) {
                     return false;
