@@ -8,9 +8,9 @@ use super::memory::{TensorMemory, bytes_of};
 use super::tensor::Origin;
 use super::{Conversion, CopyPolicy, Tensor};
 use crate::array::{Built, Storage, Tree};
-use crate::device::driver::{Addressing, Route};
+use crate::device::driver::Route;
 use crate::pool::shared::Shared;
-use crate::{Array, Batch, Buffer, DeviceType, Error, ErrorKind, Extent, Result};
+use crate::{Array, Batch, Buffer, Error, ErrorKind, Extent, Result};
 
 impl Batch {
     /// The batch as a tensor of rows and columns, in column-major order.
@@ -161,7 +161,8 @@ fn distance(arrays: &[Array], columns: &[Tensor]) -> Option<i64> {
     }
     let [one, another, ..] = columns else { return Some(1.max(first.len().cast_signed())) };
     let between = bytes_between(one, another)?;
-    let are_separate = arrays.first().is_some_and(has_separate_buffers);
+    // One tree may keep many allocations there, and no address of one leads to another.
+    let are_separate = one.has_separate_buffers();
     let are_together = |this: &Array, that: &Array| match are_separate {
         true => this.node().buffer(1) == that.node().buffer(1),
         false => are_of_one_allocation(this, that),
@@ -184,15 +185,6 @@ fn bytes_between(one: &Tensor, another: &Tensor) -> Option<i64> {
         return Some(inside);
     }
     inside.checked_add((another.bits() as i64).checked_sub(one.bits() as i64)?)
-}
-
-/// Whether a place in one buffer leads to no other buffer, although one tree may keep both buffers:
-/// memory is named by handles, or each buffer has an allocation of its own.
-fn has_separate_buffers(array: &Array) -> bool {
-    let tree = array.tree();
-    tree.device.device_type != DeviceType::CPU
-        && (tree.addressing() == Addressing::Handle
-            || tree.open_device().is_some_and(|device| device.properties().separate))
 }
 
 /// Whether both arrays lie in one allocation, so that an address of one can lead to the other. Of a

@@ -313,6 +313,21 @@ impl Tensor {
         Device::addressing_of(self.device(), || self.memory().tree().open_device())
     }
 
+    /// Whether a buffer of an array begins where its allocation does, however far from there the
+    /// first element is: memory is named by handles, or each buffer of an array needs an allocation
+    /// of its own.
+    #[inline]
+    pub(crate) fn has_separate_buffers(&self) -> bool {
+        self.device().device_type != DeviceType::CPU && self.has_separate_buffers_on_device()
+    }
+
+    #[cold]
+    fn has_separate_buffers_on_device(&self) -> bool {
+        let device = || self.memory().tree().open_device();
+        self.addressing_on_device() == Addressing::Handle
+            || device().is_some_and(|device| device.properties().separate)
+    }
+
     /// The memory as an array, if it was ever shared, read or used on a queue.
     #[inline]
     pub(crate) fn shared_memory(&self) -> Option<&Array> {

@@ -15,7 +15,7 @@ use super::memory::ELEMENTS;
 use super::storage::schema_of;
 use super::{Conversion, CopyPolicy, Dtype, Tensor};
 use crate::array::Tree;
-use crate::device::driver::{Addressing, Raw};
+use crate::device::driver::Raw;
 use crate::{
     Array, Batch, Buffer, DataType, Error, ErrorKind, Extent, Field, Memory, Result, Schema,
 };
@@ -188,15 +188,13 @@ impl Tensor {
         if self.is_empty() || base.is_null() {
             return Some((Raw::NULL, 0));
         }
-        match self.addressing() {
-            Addressing::Handle => start.is_multiple_of(part).then_some((base, start)),
-            Addressing::Address => {
-                let start = usize::try_from(start).ok()?;
-                let address = base.as_ptr().wrapping_byte_add(start);
-                let is_aligned = (address.addr() as u64).is_multiple_of(part.min(8));
-                is_aligned.then(|| (Raw::from_ptr(address), 0))
-            }
+        if self.has_separate_buffers() {
+            return start.is_multiple_of(part).then_some((base, start));
         }
+        let start = usize::try_from(start).ok()?;
+        let address = base.as_ptr().wrapping_byte_add(start);
+        let is_aligned = (address.addr() as u64).is_multiple_of(part.min(8));
+        is_aligned.then(|| (Raw::from_ptr(address), 0))
     }
 
     /// An array of this schema over the same memory, with the elements in the order of memory.
