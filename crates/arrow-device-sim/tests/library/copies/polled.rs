@@ -6,7 +6,9 @@ use arrow_device::copy::{Options, PolledCopy};
 use arrow_device::deferred::{held_back, release_finished};
 use arrow_device::{Array, ErrorKind, Queue, Result};
 use arrow_device_sim::{Builder, Kind, Sim};
-use arrow_device_testkit::{generate, oracle, recipe, release_until, trips};
+use arrow_device_testkit::{
+    generate, oracle, recipe, release_until, release_what_has_passed, trips,
+};
 
 use super::faults::lists;
 
@@ -146,7 +148,7 @@ fn memory_that_comes_back_lets_a_polled_copy_go_on() {
     let array = Array::from_values(arrow_device::DataType::Int64, (0..300_i64).map(Some)).unwrap();
     let first = array.copy_polled(&queue, &Options::new()).unwrap().poll().unwrap().unwrap();
     sim.run_until_idle();
-    release_finished();
+    release_what_has_passed();
     let error = array.copy_polled(&queue, &Options::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfMemory, "nothing is held back that may help");
     // Still used by the copy that was submitted.
