@@ -113,6 +113,7 @@ impl KeptBlocks {
 
     /// Keeps a block, and returns the blocks that have to go, for the caller to drop without the
     /// lock: the oldest ones, or the block itself where it is longer than the bound.
+    #[expect(clippy::vec_box, reason = "a block stays where it is, also on its way out")]
     pub(super) fn keep_newest(
         &mut self,
         block: Box<RecycledBlock>,
@@ -133,6 +134,7 @@ impl KeptBlocks {
     }
 
     /// Takes out all blocks of a runtime.
+    #[expect(clippy::vec_box, reason = "a block stays where it is, also on its way out")]
     pub(super) fn take_of(&mut self, runtime: Runtime) -> Vec<Box<RecycledBlock>> {
         let is_of = |(_, queue): &(BlockKind, BlockQueue)| {
             queue.first.whole.device().driver().runtime() == runtime
