@@ -1,11 +1,11 @@
 //! [`Allocator`]: where the memory of a device comes from, if not straight from its driver; and
 //! [`Recycler`], an allocator that keeps freed memory for later requests.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::driver::{Raw, Runtime};
+use super::kept_blocks::{KeptBlocks, RecycledBlock};
 use super::{Device, Memory, Owner, Queue, deferred};
 use crate::pool::per_fork::PerFork;
 use crate::process::{ForkMoment, PerProcess};
@@ -85,77 +85,10 @@ where
 #[derive(Clone)]
 pub struct Recycler(Arc<RecyclerInner>);
 
-struct RecyclerInner {
+pub(super) struct RecyclerInner {
     bound: u64,
     /// The kept blocks. A child of `fork` has its own.
     free: PerFork<Mutex<KeptBlocks>>,
-}
-
-/// The blocks that a recycler keeps.
-#[derive(Default)]
-struct KeptBlocks {
-    /// The blocks by age: the block that came back last has the highest number.
-    by_age: BTreeMap<u64, Memory>,
-    /// The driver, the length and the number of each block.
-    by_len: BTreeSet<(usize, u64, u64)>,
-    next: u64,
-    bytes: u64,
-}
-
-impl KeptBlocks {
-    /// Identifies a driver as long as a block of it is kept.
-    fn driver(of: &Device) -> usize {
-        Arc::as_ptr(of.driver()).addr()
-    }
-
-    fn keep(&mut self, block: Memory) {
-        let (driver, len, number) = (Self::driver(block.device()), block.len(), self.next);
-        self.next += 1;
-        self.bytes += len;
-        self.by_len.insert((driver, len, number));
-        self.by_age.insert(number, block);
-    }
-
-    fn take(&mut self, number: u64) -> Option<Memory> {
-        let block = self.by_age.remove(&number)?;
-        self.bytes -= block.len();
-        self.by_len.remove(&(Self::driver(block.device()), block.len(), number));
-        Some(block)
-    }
-
-    /// The shortest block of a device that has at least `len` bytes and at most twice as many. Of
-    /// several such blocks, the oldest one.
-    fn take_fitting(&mut self, device: &Device, len: u64) -> Option<Memory> {
-        let driver = Self::driver(device);
-        let longest = len.saturating_mul(2).saturating_add(1);
-        let (_, _, number) =
-            self.by_len.range((driver, len, 0)..=(driver, longest, u64::MAX)).next()?;
-        self.take(*number)
-    }
-
-    /// Keeps a block, and returns the blocks that have to go, for the caller to drop without the
-    /// lock: the oldest ones, or the block itself where it is longer than the bound.
-    fn keep_newest(&mut self, block: Memory, bound: u64) -> Vec<Memory> {
-        if block.len() > bound {
-            return vec![block];
-        }
-        self.keep(block);
-        let mut gone = Vec::new();
-        while self.bytes > bound
-            && let Some(oldest) = self.by_age.first_key_value().map(|(number, _)| *number)
-        {
-            gone.extend(self.take(oldest));
-        }
-        gone
-    }
-
-    /// Takes out all blocks of a runtime.
-    fn take_of(&mut self, runtime: Runtime) -> Vec<Memory> {
-        let is_of = |memory: &Memory| memory.device().driver().runtime() == runtime;
-        let found = self.by_age.iter().filter(|(_, memory)| is_of(memory));
-        let numbers: Vec<u64> = found.map(|(number, _)| *number).collect();
-        numbers.into_iter().filter_map(|number| self.take(number)).collect()
-    }
 }
 
 /// All recyclers that this process made. A child of `fork` has a list of its own.
@@ -215,7 +148,7 @@ impl Recycler {
 
     /// How many bytes the recycler keeps at the moment.
     pub fn kept(&self) -> u64 {
-        self.0.free().bytes
+        self.0.free().bytes()
     }
 
     /// Frees all memory that the recycler keeps.
@@ -232,59 +165,61 @@ impl Allocator for Recycler {
         // Before the block is taken: a child that is made meanwhile may get the block.
         let forks = ForkMoment::now();
         let kept = self.0.free().take_fitting(device, len);
-        let whole = match kept {
-            Some(memory) => memory,
-            // The block is not allocated in the order of a queue: the next user may have another
-            // queue.
-            None => device.allocate(len)?,
+        let mut block = match kept {
+            Some(block) => block,
+            None => {
+                // The block is not allocated in the order of a queue: the next user may have
+                // another queue.
+                let whole = device.allocate(len)?;
+                if whole.is_of_one_use() {
+                    // Once shared, such memory cannot be written any more, and a fresh block is as
+                    // good.
+                    return Ok(whole);
+                }
+                RecycledBlock::new(whole, Arc::downgrade(&self.0))
+            }
         };
-        if whole.is_of_one_use() {
-            // Once shared, such memory cannot be written any more, and a fresh block is as good.
-            return Ok(whole);
-        }
-        whole.device().driver().reuse(whole.raw(), whole.len());
+        (block.failures, block.forks) = (failures, forks);
+        device.driver().reuse(block.whole.raw(), block.whole.len());
         // The block has at least `len` bytes, and nobody else has it: it is new, or was taken off
         // the list.
-        let home = Arc::downgrade(&self.0);
-        Ok(Memory::lent(whole, len, |whole| Lent { whole: Some(whole), home, failures, forks }))
+        Ok(Memory::lent(block, len))
     }
 }
 
 /// A block that goes back to its recycler when it is dropped.
-pub(super) struct Lent {
-    whole: Option<Memory>,
-    home: Weak<RecyclerInner>,
-    /// The count of failed uses when the block was lent.
-    failures: u64,
-    /// When the block was lent.
-    forks: ForkMoment,
-}
+pub(super) struct Lent(Option<Box<RecycledBlock>>);
 
 impl Lent {
-    /// The block.
-    pub(super) fn whole(&self) -> Option<&Memory> {
-        self.whole.as_ref()
+    pub(super) fn new(block: Box<RecycledBlock>) -> Self {
+        Self(Some(block))
     }
 
     /// The block.
-    pub(super) fn whole_mut(&mut self) -> Option<&mut Memory> {
-        self.whole.as_mut()
+    pub(super) fn block(&self) -> Option<&RecycledBlock> {
+        self.0.as_deref()
+    }
+
+    /// The block.
+    pub(super) fn block_mut(&mut self) -> Option<&mut RecycledBlock> {
+        self.0.as_deref_mut()
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let (Some(whole), Some(home)) = (self.whole.take(), self.home.upgrade()) else { return };
+        let Some(block) = self.0.take() else { return };
+        let Some(home) = block.home.upgrade() else { return };
         // The failed work may have used this block, and the memory itself may be what failed.
-        let runtime = whole.device().driver().runtime();
-        let has_failed = deferred::has_failed_since(self.failures, runtime);
+        let runtime = block.whole.device().driver().runtime();
+        let has_failed = deferred::has_failed_since(block.failures, runtime);
         // A parent and its child have the pages of such a block together, and what was made of it
         // at the fork lives on in both: whoever is finished first must not write to it.
         let is_in_two_processes =
-            whole.maker_of_shared_pages().is_some() && !self.forks.has_no_child_since();
+            block.whole.maker_of_shared_pages().is_some() && !block.forks.has_no_child_since();
         let rest = match has_failed || is_in_two_processes {
-            true => vec![whole],
-            false => home.free().keep_newest(whole, home.bound),
+            true => vec![block],
+            false => home.free().keep_newest(block, home.bound),
         };
         // The driver is called without the lock.
         drop(rest);
@@ -318,48 +253,6 @@ impl Memory {
         owner: impl Send + Sync + 'static,
     ) -> Self {
         Self::adopted(device, base, len, Box::new(Owner::on(device.id(), owner)))
-    }
-}
-
-#[cfg(test)]
-mod kept_tests {
-    use super::*;
-
-    fn lens(blocks: impl IntoIterator<Item = Memory>) -> Vec<u64> {
-        blocks.into_iter().map(|block| block.len()).collect()
-    }
-
-    #[test]
-    fn the_shortest_block_that_fits_is_given_out_and_the_oldest_goes() {
-        let (host, mut blocks) = (Device::host(), KeptBlocks::default());
-        let mut keep = |len| {
-            let block = host.allocate(len).unwrap();
-            let gone = lens(blocks.keep_newest(block, 100));
-            (gone, blocks.bytes)
-        };
-        assert_eq!([keep(40), keep(20), keep(30)], [40, 60, 90].map(|bytes| (vec![], bytes)));
-        assert_eq!(keep(101), (vec![101], 90), "longer than all that may be kept");
-        assert_eq!(keep(51), (vec![40, 20], 81), "the oldest ones");
-        let mut take = |len| blocks.take_fitting(&host, len).map(|block| block.len());
-        assert_eq!([take(52), take(14)], [None; 2], "none is so long, none so short");
-        assert_eq!([take(26), take(26), take(26)], [Some(30), Some(51), None]);
-        assert!(blocks.bytes == 0 && blocks.by_age.is_empty() && blocks.by_len.is_empty());
-    }
-
-    #[test]
-    fn a_hundred_thousand_blocks_are_kept_and_given_out_quickly() {
-        let count = if cfg!(miri) { 50 } else { 100_000 };
-        let recycler = Recycler::new(u64::MAX);
-        let device = Device::host().with_allocator(recycler.clone());
-        let began = std::time::Instant::now();
-        for _ in 0..2 {
-            let all: Vec<Memory> = (0..count).map(|_| device.allocate(64).unwrap()).collect();
-            assert_eq!(recycler.kept(), 0);
-            drop(all);
-            assert_eq!(recycler.kept(), 64 * count);
-        }
-        // A second at most; half a minute, where each looks at all others. Miri takes its time.
-        assert!(cfg!(miri) || began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn is_host(device: &Device) -> bool {
 }
 
 /// A device of host memory that is not the host, for tests.
-#[cfg(all(test, unix, not(miri)))]
+#[cfg(test)]
 pub(super) fn another() -> Device {
     Device::of(Arc::new(Host::new()))
 }

@@ -20,6 +20,7 @@ mod handle;
 mod host;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod host_sharing;
+mod kept_blocks;
 mod memory;
 pub(crate) mod nesting;
 mod newest;

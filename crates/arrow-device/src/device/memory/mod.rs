@@ -10,6 +10,7 @@ use self::parted::AllocationPart;
 pub(crate) use self::parted::Parted;
 use super::allocator::{Lent, free_what_is_kept};
 use super::driver::{Addressing, PlaceOwner, Raw, Region, Route, SharedUse, Spot, Watched};
+use super::kept_blocks::RecycledBlock;
 use super::{Allocator, Arrival, Buffer, Device, Extent, Moment, Queue, host};
 use crate::device::deferred::{self, QueueUse, Shortage};
 use crate::process::{self, MadeIn};
@@ -51,7 +52,7 @@ pub struct Memory {
 }
 
 /// A queue that memory is used on.
-struct MemoryQueue {
+pub(super) struct MemoryQueue {
     queue: Queue,
     /// Whether somebody outside of the library knows the place, and may submit work to the queue
     /// until the memory is shared or dropped.
@@ -89,7 +90,7 @@ struct OwnedAllocation {
 /// Where memory goes back to.
 pub(super) enum MemoryHome {
     Driver,
-    Recycler(Box<Lent>),
+    Recycler(Lent),
     Other {
         _owner: Box<dyn Send + Sync>,
     },
@@ -273,7 +274,7 @@ impl Memory {
     pub(crate) fn maker_of_shared_pages(&self) -> Option<MadeIn> {
         match &self.block.home {
             MemoryHome::Shared { made_in, .. } => Some(*made_in),
-            MemoryHome::Recycler(lent) => lent.whole()?.maker_of_shared_pages(),
+            MemoryHome::Recycler(lent) => lent.block()?.whole.maker_of_shared_pages(),
             MemoryHome::Driver | MemoryHome::Other { .. } => None,
         }
     }
@@ -294,16 +295,13 @@ impl Memory {
     }
 
     /// A block of a recycler, lent to a user. The block was counted where it was allocated.
-    pub(in crate::device) fn lent(
-        mut whole: Self,
-        len: u64,
-        home: impl FnOnce(Self) -> Lent,
-    ) -> Self {
-        let (device, raw) = (whole.block.device.clone(), whole.block.raw);
-        let parts = std::mem::take(&mut whole.block.parts);
-        let mut lent =
-            Self::new(&device, raw, len, MemoryHome::Recycler(Box::new(home(whole))), false);
-        lent.block.parts = parts;
+    pub(in crate::device) fn lent(mut block: Box<RecycledBlock>, len: u64) -> Self {
+        let room = std::mem::take(&mut block.room);
+        let OwnedAllocation { device, raw, parts, .. } = &mut *block.whole.block;
+        let (device, raw, parts) = (device.clone(), *raw, std::mem::take(parts));
+        let home = MemoryHome::Recycler(Lent::new(block));
+        let mut lent = Self::of(OwnedAllocation { device, raw, len, home, counted: false, parts });
+        lent.used_on = room;
         lent
     }
 
@@ -312,7 +310,10 @@ impl Memory {
         if counted {
             device.account().allocated(len);
         }
-        let block = OwnedAllocation { device, raw, len, home, counted, parts: Vec::new() };
+        Self::of(OwnedAllocation { device, raw, len, home, counted, parts: Vec::new() })
+    }
+
+    fn of(block: OwnedAllocation) -> Self {
         let block = ManuallyDrop::new(block);
         Self { block, used_on: Vec::new(), written: 0, free_after: FreeAfter::Nothing }
     }
@@ -564,14 +565,23 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: `block` is not touched again: this is the only place that takes it, and `self` is
         // being dropped.
-        let block = unsafe { ManuallyDrop::take(&mut self.block) };
-        if self.used_on.is_empty() || block.len == 0 {
+        let mut block = unsafe { ManuallyDrop::take(&mut self.block) };
+        if block.len == 0 {
             return;
         }
         for used in self.used_on.iter().filter(|used| used.is_told) {
             used.queue.tell(Watched::Withdrawn, PlaceOwner::OfMemory, block.raw, block.len);
         }
-        let uses = self.used_on.drain(..).map(|used| QueueUse::until_now(&used.queue)).collect();
+        let uses = self.used_on.drain(..).map(|used| QueueUse::until_now(&used.queue));
+        let uses: Vec<_> = uses.collect();
+        if let MemoryHome::Recycler(lent) = &mut block.home
+            && let Some(recycled) = lent.block_mut()
+        {
+            recycled.room = std::mem::take(&mut self.used_on);
+        }
+        if uses.is_empty() {
+            return;
+        }
         let frees_host_memory = block.device.id().device_type == DeviceType::CPU;
         deferred::defer(block, uses, frees_host_memory);
     }
@@ -583,9 +593,9 @@ impl Drop for OwnedAllocation {
             self.device.account().freed(self.len);
         }
         if let MemoryHome::Recycler(lent) = &mut self.home
-            && let Some(whole) = lent.whole_mut()
+            && let Some(recycled) = lent.block_mut()
         {
-            whole.block.parts = std::mem::take(&mut self.parts);
+            recycled.whole.block.parts = std::mem::take(&mut self.parts);
         }
         for part in self.parts.drain(..) {
             // SAFETY: `part` of this driver gave the handle, and the memory is freed after this.
