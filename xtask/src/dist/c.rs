@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::rust;
+use super::{checker, rust};
 use crate::shell;
 
 /// The devices that the library is built with: all that there are.
@@ -15,6 +15,9 @@ const DEBIAN: (&str, &str) = if cfg!(target_arch = "aarch64") {
 } else {
     ("amd64", "x86_64-linux-gnu")
 };
+
+/// The oldest glibc that the Debian package of the shared library asks for.
+const GLIBC: (u32, u32) = (2, 34);
 
 /// Builds in two folders, compares the bytes, and packs one of them.
 pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
@@ -28,6 +31,7 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     let tree = |root: &Path| root.join("installed").display().to_string();
     let compare = ["diff", "--recursive", "--no-dereference", &tree(first), &tree(again)];
     shell::run(&compare, &[]).map_err(|_| "two builds of the library differ".to_owned())?;
+    look_at_glibc(&first.join("installed"))?;
     archive(first, folder, &version)?;
     debian(first, folder, &version)
 }
@@ -90,6 +94,23 @@ fn archive(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
     shell::run(&[&words[..], &SAME, &["."]].concat(), &[])
 }
 
+/// Fails where a file that is loaded needs a newer glibc than its package asks for: what it needs
+/// depends on the glibc of the machine that it is linked on.
+fn look_at_glibc(installed: &Path) -> Result<(), String> {
+    let loaded = |file: &PathBuf| file.to_string_lossy().contains(".so");
+    for file in tree_of(installed)?.into_iter().filter(loaded) {
+        let path = installed.join(file).display().to_string();
+        let newest = checker::glibc_of(&path)?;
+        if newest > GLIBC {
+            let ((has, of), (asks, than)) = (newest, GLIBC);
+            return Err(format!(
+                "{path} needs glibc {has}.{of}, and its package asks for {asks}.{than}"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The package of the shared library and that of the headers.
 fn debian(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
     let major = version.split('.').next().unwrap_or_default();
@@ -98,6 +119,7 @@ fn debian(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
     // What the shared library has others load.
     let modules = format!("{libraries}/arrow-device");
     let shared = format!("libarrow-device{major}");
+    let needs = format!("libc6 (>= {}.{}), libgcc-s1", GLIBC.0, GLIBC.1);
     let about = "Arrow data that lives on a device, shared without copying it";
     let control = |name: &str, section: &str, depends: &str, what: &str| {
         format!(
@@ -106,10 +128,7 @@ fn debian(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
         )
     };
     let packages = [
-        (
-            shared.clone(),
-            control(&shared, "libs", "libc6 (>= 2.34), libgcc-s1", "The shared library."),
-        ),
+        (shared.clone(), control(&shared, "libs", &needs, "The shared library.")),
         (
             "libarrow-device-dev".to_owned(),
             control(

@@ -101,9 +101,7 @@ fn build(
 /// pass.
 pub(super) fn look_at_symbols(file: &Path) -> Result<(), String> {
     let path = file.display().to_string();
-    let needs = shell::output_of(&["readelf", "--version-info", "--wide", &path]);
-    let needs = needs.ok_or_else(|| format!("`readelf` cannot read {path}"))?;
-    let newest = newest_glibc(&needs).ok_or_else(|| format!("{path} needs no glibc"))?;
+    let newest = glibc_of(&path)?;
     if newest > GLIBC {
         return Err(format!("{path} needs glibc {}.{}", newest.0, newest.1));
     }
@@ -127,6 +125,13 @@ fn unversioned(symbols: &str) -> Vec<&str> {
     names
         .filter(|name| !name.contains('@') && !name.trim_start_matches('_').starts_with("Py"))
         .collect()
+}
+
+/// The newest version of glibc whose symbols a file needs.
+pub(super) fn glibc_of(file: &str) -> Result<(u32, u32), String> {
+    let needs = shell::output_of(&["readelf", "--version-info", "--wide", file]);
+    let needs = needs.ok_or_else(|| format!("`readelf` cannot read {file}"))?;
+    newest_glibc(&needs).ok_or_else(|| format!("{file} needs no glibc"))
 }
 
 /// The newest version of glibc that a list of versions by `readelf` names.
