@@ -42,16 +42,7 @@ fn install(source: &Path, root: &Path, version: &str) -> Result<(), String> {
     copy_tree(source, &package)?;
     let installed = root.join("installed").display().to_string();
     let script = package.join("crates/arrow-device-capi/install.sh").display().to_string();
-    let home = std::env::var("CARGO_HOME").ok().map(PathBuf::from);
-    let home =
-        home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
-    let home = home.unwrap_or_default();
-    // No path of this machine stays in the library.
-    let flags = format!(
-        "--remap-path-prefix={}=/arrow-device-{version} --remap-path-prefix={}=/cargo",
-        package.display(),
-        home.display()
-    );
+    let flags = rust::without_paths(&package, version);
     let target = root.join("target").display().to_string();
     let variables = [
         ("DESTDIR", installed.as_str()),

@@ -71,13 +71,8 @@ fn build(
         true => format!("--target={}", system.target),
         false => format!("--target={}.{major}.{minor}", system.target),
     };
-    // No path of this machine stays in the programs, whose reports name lines of their sources. A
-    // program that loads libraries must be linked to musl as to a shared library.
-    let mut flags = format!(
-        "--remap-path-prefix={}=/arrow-device-{version} --remap-path-prefix={}=/cargo",
-        source.display(),
-        super::cargo_home().display()
-    );
+    let mut flags = rust::without_paths(source, version);
+    // A program that loads libraries must be linked to musl as to a shared library.
     if is_musl {
         flags += " -Ctarget-feature=-crt-static";
     }

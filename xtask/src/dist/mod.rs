@@ -13,6 +13,7 @@ mod contents;
 mod manifests;
 mod npm;
 mod order;
+mod paths;
 mod python;
 pub(crate) mod readme;
 mod rust;
@@ -81,6 +82,7 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
         npm::prove(&source, &work, &folder)?;
     }
     contents::make(&source, &work, &folder, packages)?;
+    paths::check(&work, &folder)?;
     write_sums(&folder)?;
     println!("\n{FOLDER} has {}", count(&folder)?);
     for missing in addresses.missing() {

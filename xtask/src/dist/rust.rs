@@ -72,6 +72,16 @@ pub(super) fn version(source: &Path) -> Result<String, String> {
     version.ok_or_else(|| format!("{} has no version", path.display()))
 }
 
+/// What rustc is told, so that no path of this machine stays in what is compiled of these sources:
+/// a panic and a report of the software device name lines of them.
+pub(super) fn without_paths(source: &Path, version: &str) -> String {
+    format!(
+        "--remap-path-prefix={}=/arrow-device-{version} --remap-path-prefix={}=/cargo",
+        source.display(),
+        super::cargo_home().display()
+    )
+}
+
 /// Fails where a package has not what everybody expects, or has tests that cannot be built from it.
 fn look_through(name: &str, file: &Path) -> Result<(), String> {
     let file = file.display().to_string();
