@@ -20,7 +20,12 @@ const DEBIAN: (&str, &str) = if cfg!(target_arch = "aarch64") {
 const GLIBC: (u32, u32) = (2, 34);
 
 /// Builds in two folders, compares the bytes, and packs one of them.
-pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
+pub(super) fn make(
+    source: &Path,
+    work: &Path,
+    folder: &Path,
+    home: Option<&str>,
+) -> Result<(), String> {
     let version = rust::version(source)?;
     let installed = [work.join("c-first"), work.join("c/again/deeper")];
     for root in &installed {
@@ -33,7 +38,7 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     shell::run(&compare, &[]).map_err(|_| "two builds of the library differ".to_owned())?;
     look_at_glibc(&first.join("installed"))?;
     archive(first, folder, &version)?;
-    debian(first, folder, &version)
+    debian(first, folder, &version, home)
 }
 
 /// Copies the sources into a folder, builds there, and installs into `installed`.
@@ -103,7 +108,7 @@ fn look_at_glibc(installed: &Path) -> Result<(), String> {
 }
 
 /// The package of the shared library and that of the headers.
-fn debian(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
+fn debian(root: &Path, folder: &Path, version: &str, home: Option<&str>) -> Result<(), String> {
     let major = version.split('.').next().unwrap_or_default();
     let (processor, triplet) = DEBIAN;
     let libraries = format!("usr/lib/{triplet}");
@@ -111,11 +116,12 @@ fn debian(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
     let modules = format!("{libraries}/arrow-device");
     let shared = format!("libarrow-device{major}");
     let needs = format!("libc6 (>= {}.{}), libgcc-s1", GLIBC.0, GLIBC.1);
+    let home = home.map(|of| format!("Homepage: {of}\n")).unwrap_or_default();
     let about = "Arrow data that lives on a device, shared without copying it";
     let control = |name: &str, section: &str, depends: &str, what: &str| {
         format!(
             "Package: {name}\nVersion: {version}\nArchitecture: {processor}\nSection: {section}\nPriority: optional\n\
-             Maintainer: the arrow-device developers\nDepends: {depends}\nDescription: {about}\n {what}\n"
+             Maintainer: the arrow-device developers\n{home}Depends: {depends}\nDescription: {about}\n {what}\n"
         )
     };
     let packages = [

@@ -9,6 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::addresses::Addresses;
 use super::python::{self, System};
 use super::{readme, rust};
 use crate::shell;
@@ -31,14 +32,21 @@ const GLIBC: (u32, u32) = (2, 17);
 const PACK: &str = include_str!("wheel.py");
 
 /// Builds a wheel for each system.
-pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
+pub(super) fn make(
+    source: &Path,
+    work: &Path,
+    folder: &Path,
+    addresses: &Addresses,
+) -> Result<(), String> {
     let tools = python::tools(work)?;
     let script = work.join("wheel.py");
     fs::write(&script, PACK).map_err(|error| shell::said(&script, &error))?;
     let version = rust::version(source)?;
+    let urls = addresses.of_packages().map(|(name, value)| format!("\"{name}\": \"{value}\""));
+    let urls = urls.collect::<Vec<_>>().join(", ");
     for system in python::SYSTEMS {
         let programs = build(source, work, &tools, system, &version)?;
-        let wish = description(source, folder, &programs, system, &version)?;
+        let wish = description(source, folder, &programs, system, (&version, &urls))?;
         let file = work.join("wheel.json");
         fs::write(&file, wish).map_err(|error| shell::said(&file, &error))?;
         let words = ["python3", &script.display().to_string(), &file.display().to_string()];
@@ -147,7 +155,7 @@ fn description(
     folder: &Path,
     programs: &Path,
     system: &System,
-    version: &str,
+    (version, urls): (&str, &str),
 ) -> Result<String, String> {
     let package = source.join(readme::CRATES).join(NAME);
     let manifest = shell::read(package.join("Cargo.toml"))?;
@@ -169,7 +177,7 @@ fn description(
     files.push(format!("\"{data}/data/lib/{LIBRARY}\": \"{}\"", library.display()));
     Ok(format!(
         "{{\"folder\": \"{}\", \"name\": \"{NAME}\", \"version\": \"{version}\", \"summary\": \"{summary}\",\n\
-         \"readme\": \"{}\", \"licence\": \"{}\", \"platforms\": {platforms},\n\"files\": {{{}}}}}\n",
+         \"readme\": \"{}\", \"licence\": \"{}\", \"urls\": {{{urls}}}, \"platforms\": {platforms},\n\"files\": {{{}}}}}\n",
         folder.display(),
         source.join(PAGE).display(),
         source.join("LICENSE").display(),

@@ -65,7 +65,7 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
         compared::prove(&source, &work)?;
     }
     if matches!(packages, Packages::All | Packages::C) {
-        c::make(&source, &work, &folder)?;
+        c::make(&source, &work, &folder, addresses.of_project())?;
         c::prove(&work, &folder)?;
         c::prove_recipe(&source, &work)?;
     }
@@ -74,7 +74,7 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
         python::prove(&work, &folder)?;
     }
     if matches!(packages, Packages::All | Packages::Python | Packages::Checker) {
-        checker::make(&source, &work, &folder)?;
+        checker::make(&source, &work, &folder, &addresses)?;
         checker::prove(&work, &folder)?;
     }
     if matches!(packages, Packages::All | Packages::Npm) {
