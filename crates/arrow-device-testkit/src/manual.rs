@@ -395,7 +395,7 @@ unsafe impl Driver for ManualDriver {
             (state.events[&event.bits()], state.is_slow, state.may_not_wait)
         };
         if may_not_wait && self.0.state().queues[queue - 1].1 < point {
-            return Err(arrow_device::driver::may_not_wait(self.0.id));
+            return Err(arrow_device::driver::may_not_wait(self.0.0.id));
         }
         if let (Some(timeout), true) = (timeout, is_slow) {
             std::thread::sleep(timeout);
