@@ -31,6 +31,9 @@ const WORK: &str = "target/dist-work";
 /// The checksums of all files.
 const SUMS: &str = "SHA256SUMS";
 
+/// What pages say as long as nothing is published.
+const UNPUBLISHED: &str = "Nothing is published yet";
+
 /// Which packages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Packages {
@@ -88,7 +91,28 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     for missing in addresses.missing() {
         println!("publishing still needs: {missing}, in addresses.toml");
     }
+    for page in pages_of_the_unpublished()? {
+        println!("publishing still needs: another page than {page}, which says `{UNPUBLISHED}`");
+    }
     Ok(())
+}
+
+/// The pages in packages that say that there is no package. Those of the crates are made of their
+/// documentation.
+fn pages_of_the_unpublished() -> Result<Vec<String>, String> {
+    let crates = readme::crates()?.into_iter();
+    let mut pages: Vec<String> =
+        crates.map(|name| format!("{}/{name}/README.md", readme::CRATES)).collect();
+    pages.extend(
+        ["js/README.md", "packaging/checker/README.md", "python/README.md"].map(String::from),
+    );
+    let mut said = Vec::new();
+    for page in pages {
+        if shell::read(&page)?.contains(UNPUBLISHED) {
+            said.push(page);
+        }
+    }
+    Ok(said)
 }
 
 /// Compares the public interface of the crates with that of the last release.
@@ -175,4 +199,16 @@ fn count(folder: &Path) -> Result<String, String> {
     let files = files(folder)?;
     let bytes: u64 = files.iter().filter_map(|file| file.metadata().ok()).map(|of| of.len()).sum();
     Ok(format!("{} files, {} KiB", files.len(), bytes >> 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_in_packages_that_say_that_nothing_is_published_are_two_or_none() {
+        let pages = pages_of_the_unpublished().unwrap();
+        let both = ["js/README.md", "python/README.md"];
+        assert!(pages.is_empty() || pages == both, "{pages:?}");
+    }
 }
