@@ -19,8 +19,8 @@ pub(crate) mod readme;
 mod rust;
 mod versions;
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use crate::shell;
 
@@ -148,9 +148,16 @@ fn copy_of_sources(to: &Path) -> Result<(), String> {
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent).map_err(|error| shell::said(parent, &error))?;
         }
-        fs::copy(shell::root().join(&file), &target).map_err(|error| shell::said(&file, &error))?;
+        copy(&shell::root().join(&file), &target).map_err(|error| shell::said(&file, &error))?;
     }
     gather_headers(to)
+}
+
+/// Copies a file with the time of its last change, by which cargo knows what it has built already.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    let changed = fs::metadata(from)?.modified()?;
+    fs::OpenOptions::new().append(true).open(to)?.set_modified(changed)
 }
 
 /// Puts the headers of other crates beside those of the library for C, whose package installs all
@@ -162,7 +169,7 @@ fn gather_headers(source: &Path) -> Result<(), String> {
     for name in &others {
         for header in files(&headers(name))? {
             let to = headers("arrow-device-capi").join(header.file_name().unwrap_or_default());
-            fs::copy(&header, &to).map_err(|error| shell::said(&to, &error))?;
+            copy(&header, &to).map_err(|error| shell::said(&to, &error))?;
         }
     }
     Ok(())
@@ -204,6 +211,16 @@ fn count(folder: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copied_file_was_changed_when_the_file_itself_was() {
+        let from = shell::root().join("addresses.toml");
+        let to = std::env::temp_dir().join(format!("copy-{}", std::process::id()));
+        copy(&from, &to).unwrap();
+        let [first, second] = [&from, &to].map(|of| fs::metadata(of).unwrap().modified().unwrap());
+        fs::remove_file(&to).unwrap();
+        assert_eq!(first, second);
+    }
 
     #[test]
     fn the_pages_in_packages_that_say_that_nothing_is_published_are_two_or_none() {
