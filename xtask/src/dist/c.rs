@@ -19,6 +19,11 @@ const DEBIAN: (&str, &str) = if cfg!(target_arch = "aarch64") {
 /// The oldest glibc that the Debian package of the shared library asks for.
 const GLIBC: (u32, u32) = (2, 34);
 
+/// The prefix in the file for pkg-config that is installed, and in the one of the archive, which
+/// counts from where the file lies.
+const INSTALLED: &str = "prefix=/usr\n";
+const UNPACKED: &str = "prefix=${pcfiledir}/../../..\n";
+
 /// Builds in two folders, compares the bytes, and packs one of them.
 pub(super) fn make(
     source: &Path,
@@ -72,10 +77,22 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), String> {
 /// Words for `tar`, by which the same files are the same bytes.
 const SAME: [&str; 5] = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
 
+/// Packs what was installed for people who unpack it wherever they like, with the licence.
 fn archive(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
+    let tree = root.join("archive");
+    super::empty(&tree)?;
+    let installed = root.join("installed/usr/.").display().to_string();
+    let copy = ["cp", "--recursive", "--no-dereference", "--preserve=mode", &installed];
+    shell::run(&[&copy[..], &[&tree.display().to_string()]].concat(), &[])?;
+    let package = tree.join("lib").join(DEBIAN.1).join("pkgconfig/arrow-device.pc");
+    let text = fs::read_to_string(&package).map_err(|error| shell::said(&package, &error))?;
+    let text = text.replacen(INSTALLED, UNPACKED, 1);
+    fs::write(&package, text).map_err(|error| shell::said(&package, &error))?;
+    let licence = tree.join("LICENSE");
+    fs::copy(shell::root().join("LICENSE"), &licence)
+        .map_err(|error| shell::said(&licence, &error))?;
     let file = folder.join(format!("arrow-device-{version}-{}.tar.gz", DEBIAN.1));
-    let (file, tree) =
-        (file.display().to_string(), root.join("installed/usr").display().to_string());
+    let (file, tree) = (file.display().to_string(), tree.display().to_string());
     let name = format!("--transform=s,^\\.,arrow-device-{version},");
     let words = [
         "tar",
@@ -182,9 +199,10 @@ fn tree_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Unpacks both Debian packages into an empty root, and builds and runs a program of C and one of
-/// C++ against nothing else.
+/// Unpacks the archive into one folder and both Debian packages into another one, and builds and
+/// runs a program of C and one of C++ against nothing else.
 pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
+    prove_archive(work, folder)?;
     let root = work.join("c-root");
     super::empty(&root)?;
     for file in super::files_ending(folder, "deb")? {
@@ -195,6 +213,20 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
     let programs = Programs::against(&root, &format!("usr/lib/{triplet}"));
     programs.run_first_ones()?;
     prove_devices(&programs)
+}
+
+/// Uses the archive where it was unpacked.
+fn prove_archive(work: &Path, folder: &Path) -> Result<(), String> {
+    let root = work.join("c-archive");
+    super::empty(&root)?;
+    let version = rust::version(&shell::root())?;
+    let file = folder.join(format!("arrow-device-{version}-{}.tar.gz", DEBIAN.1));
+    let (file, to) = (file.display().to_string(), root.display().to_string());
+    shell::run(&["tar", "--extract", "--gzip", "--file", &file, "--directory", &to], &[])?;
+    let unpacked = root.join(format!("arrow-device-{version}"));
+    let mut programs = Programs::against(&unpacked, &format!("lib/{}", DEBIAN.1));
+    programs.sysroot = String::new();
+    programs.run_first_ones()
 }
 
 /// Runs the installer of the packed crate, which lies beside the other packed crates in a folder
@@ -220,21 +252,23 @@ struct Programs {
     root: PathBuf,
     libraries: String,
     pkg_config: String,
+    /// What the paths in the file for pkg-config are below.
+    sysroot: String,
 }
 
 impl Programs {
     fn against(root: &Path, libraries: &str) -> Self {
         let libraries = root.join(libraries).display().to_string();
         let pkg_config = format!("{libraries}/pkgconfig");
-        Self { root: root.to_owned(), libraries, pkg_config }
+        let sysroot = root.display().to_string();
+        Self { root: root.to_owned(), libraries, pkg_config, sysroot }
     }
 
     /// Compiles the source with this command into a program with this name, and runs the program.
     fn run(&self, compiler: &str, source: &Path, name: &str) -> Result<(), String> {
-        let root = self.root.display().to_string();
         let variables = [
             ("PKG_CONFIG_LIBDIR", self.pkg_config.as_str()),
-            ("PKG_CONFIG_SYSROOT_DIR", root.as_str()),
+            ("PKG_CONFIG_SYSROOT_DIR", self.sysroot.as_str()),
             ("LD_LIBRARY_PATH", self.libraries.as_str()),
         ];
         let program = self.root.join(name).display().to_string();
