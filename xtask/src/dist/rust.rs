@@ -59,7 +59,7 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
         let packed = work.join("target/package").join(&file);
         let to = folder.join(&file);
         fs::copy(&packed, &to).map_err(|error| shell::said(&packed, &error))?;
-        look_through(name, &to)?;
+        look_through(name, &names, &to)?;
     }
     Ok(())
 }
@@ -82,8 +82,9 @@ pub(super) fn without_paths(source: &Path, version: &str) -> String {
     )
 }
 
-/// Fails where a package has not what everybody expects, or has tests that cannot be built from it.
-fn look_through(name: &str, file: &Path) -> Result<(), String> {
+/// Fails where a package has not what everybody expects, or has tests or examples that cannot be
+/// built from it.
+fn look_through(name: &str, crates: &[String], file: &Path) -> Result<(), String> {
     let file = file.display().to_string();
     let list = shell::output_of(&["tar", "--list", "--file", &file]);
     let list = list.ok_or_else(|| format!("`tar` cannot list {file}"))?;
@@ -94,7 +95,26 @@ fn look_through(name: &str, file: &Path) -> Result<(), String> {
     let mut problems = faults_of(name, &list);
     let silent = SAYS.iter().filter(|line| !manifest.lines().any(|of| of.starts_with(**line)));
     problems.extend(silent.map(|line| format!("the manifest of {name} has no `{line}`")));
+    let examples = ["--to-stdout", "--wildcards", "*/examples/*.rs"];
+    let examples = [&["tar", "--extract", "--file", &file][..], &examples].concat();
+    // `tar` fails where there are none.
+    let examples = shell::output_of(&examples).unwrap_or_default();
+    let lacks = unnamed(name, &examples, &manifest, crates);
+    problems.extend(
+        lacks
+            .iter()
+            .map(|of| format!("an example of {name} needs {of}, which its manifest does not name")),
+    );
     shell::none_of(&problems)
+}
+
+/// The crates of the project that programs of a package use and that the manifest in the package
+/// does not name: packing leaves out a dependency of tests that has no version.
+fn unnamed<'a>(name: &str, programs: &str, manifest: &str, crates: &'a [String]) -> Vec<&'a str> {
+    let is_used = |of: &&str| programs.contains(&format!("{}::", of.replace('-', "_")));
+    let is_named = |of: &str| manifest.contains(&format!("dependencies.{of}]"));
+    let others = crates.iter().map(String::as_str).filter(|of| *of != name);
+    others.filter(is_used).filter(|of| !is_named(of)).collect()
 }
 
 fn faults_of(name: &str, list: &str) -> Vec<String> {
@@ -150,6 +170,17 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_example_that_needs_what_the_packed_manifest_leaves_out_is_found() {
+        let crates = ["arrow-device", "arrow-device-sim", "arrow-device-testkit"].map(String::from);
+        let manifest = "[dependencies.arrow-device]\n[dev-dependencies.arrow-device-sim]\n";
+        let program = "use arrow_device_sim::Sim;\nuse arrow_device_testkit::suite::Suite;\n";
+        let find = |name, manifest| unnamed(name, program, manifest, &crates);
+        assert_eq!(find("arrow-device-vpi", manifest), ["arrow-device-testkit"]);
+        assert_eq!(find("arrow-device-vpi", ""), ["arrow-device-sim", "arrow-device-testkit"]);
+        assert!(find("arrow-device-testkit", manifest).is_empty());
+    }
 
     #[test]
     fn a_package_without_a_licence_or_with_tests_is_refused() {
