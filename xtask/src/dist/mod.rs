@@ -19,6 +19,7 @@ pub(crate) mod readme;
 mod rust;
 mod versions;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -140,24 +141,44 @@ fn cargo_home() -> PathBuf {
 }
 
 /// The files that git has, as they are in the working tree, with what symbolic links lead to in
-/// their place.
+/// their place. A copy that is there already and has the same bytes stays as it is, so that cargo
+/// builds anew only what has changed since the last run; all else that is there goes.
 fn copy_of_sources(to: &Path) -> Result<(), String> {
-    empty(to)?;
-    for file in shell::project_files(&["*"])? {
-        let target = to.join(&file);
+    let files = shell::project_files(&["*"])?;
+    fs::create_dir_all(to).map_err(|error| shell::said(to, &error))?;
+    keep_only(to, &files.iter().map(|file| to.join(file)).collect())?;
+    for file in &files {
+        let target = to.join(file);
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent).map_err(|error| shell::said(parent, &error))?;
         }
-        copy(&shell::root().join(&file), &target).map_err(|error| shell::said(&file, &error))?;
+        copy(&shell::root().join(file), &target).map_err(|error| shell::said(file, &error))?;
     }
     gather_headers(to)
 }
 
-/// Copies a file with the time of its last change, by which cargo knows what it has built already.
+/// Removes what is in a folder, or below it, and not among these files.
+fn keep_only(folder: &Path, files: &BTreeSet<PathBuf>) -> Result<(), String> {
+    let entries = fs::read_dir(folder).map_err(|error| shell::said(folder, &error))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let is_folder = path.is_dir() && !path.is_symlink();
+        let has_files =
+            || files.range(path.clone()..).next().is_some_and(|of| of.starts_with(&path));
+        let result = match is_folder {
+            true if has_files() => keep_only(&path, files),
+            true => fs::remove_dir_all(&path).map_err(|error| shell::said(&path, &error)),
+            false if files.contains(&path) => Ok(()),
+            false => fs::remove_file(&path).map_err(|error| shell::said(&path, &error)),
+        };
+        result?;
+    }
+    Ok(())
+}
+
+/// Copies a file, unless there is a copy.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::copy(from, to)?;
-    let changed = fs::metadata(from)?.modified()?;
-    fs::OpenOptions::new().append(true).open(to)?.set_modified(changed)
+    let is_there = fs::read(to).is_ok_and(|copy| fs::read(from).is_ok_and(|file| file == copy));
+    if is_there { Ok(()) } else { fs::copy(from, to).map(|_| ()) }
 }
 
 /// Puts the headers of other crates beside those of the library for C, whose package installs all
@@ -213,13 +234,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copied_file_was_changed_when_the_file_itself_was() {
-        let from = shell::root().join("addresses.toml");
-        let to = std::env::temp_dir().join(format!("copy-{}", std::process::id()));
-        copy(&from, &to).unwrap();
-        let [first, second] = [&from, &to].map(|of| fs::metadata(of).unwrap().modified().unwrap());
-        fs::remove_file(&to).unwrap();
-        assert_eq!(first, second);
+    fn a_copy_is_written_where_the_file_has_changed_and_what_is_no_copy_goes() {
+        let place = std::env::temp_dir().join(format!("copies-{}", std::process::id()));
+        let (from, to) = (place.join("from"), place.join("to"));
+        for folder in [from.clone(), to.join("a"), to.join("a-b"), to.join("gone/deep")] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        let long_ago = std::time::UNIX_EPOCH;
+        for (name, file, copied) in [("a/same", "1", "1"), ("a/other", "2", "3")] {
+            let (file_of, copy_of) = (from.join(name.replace('/', "-")), to.join(name));
+            fs::write(&file_of, file).unwrap();
+            fs::write(&copy_of, copied).unwrap();
+            fs::File::options()
+                .append(true)
+                .open(&copy_of)
+                .unwrap()
+                .set_modified(long_ago)
+                .unwrap();
+            copy(&file_of, &copy_of).unwrap();
+        }
+        let changed = |name: &str| fs::metadata(to.join(name)).unwrap().modified().unwrap();
+        let is_written = [changed("a/same") > long_ago, changed("a/other") > long_ago];
+        let text = fs::read_to_string(to.join("a/other")).unwrap();
+        for name in ["a/more", "a-b/file", "gone/deep/file"] {
+            fs::write(to.join(name), "").unwrap();
+        }
+        keep_only(&to, &["a/same", "a/other", "b"].iter().map(|name| to.join(name)).collect())
+            .unwrap();
+        let left =
+            ["a/same", "a/other", "a/more", "a-b", "gone"].map(|name| to.join(name).exists());
+        fs::remove_dir_all(&place).unwrap();
+        assert_eq!(is_written, [false, true]);
+        assert_eq!(text, "2");
+        assert_eq!(left, [true, true, false, false, false]);
     }
 
     #[test]
