@@ -70,8 +70,8 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
 /// Cargo builds each package with the others from a registry, which is a folder that cargo fills
 /// with them. A package of a registry never changes, so cargo looks no second time at one that it
 /// has unpacked or built under the same name and version, whatever the file now holds. The times of
-/// the files in a package never change either. Without this, a run would prove the new packages with
-/// those of the first run in the same folder.
+/// the files in a package never change either. Without this, a run would prove the new packages
+/// with those of the first run in the same folder.
 fn forget(cargo: &Path, target: &Path, names: &[String]) -> Result<(), String> {
     // The folder of a registry with an address has a name that begins with the address.
     let unpacked = folders(&cargo.join("registry/src"), |name| name.starts_with('-'));
