@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::rust;
+use super::{checker, rust};
 use crate::shell;
 
 /// The devices that the library is built with: all that there are.
@@ -16,8 +16,21 @@ const DEBIAN: (&str, &str) = if cfg!(target_arch = "aarch64") {
     ("amd64", "x86_64-linux-gnu")
 };
 
+/// The oldest glibc that the Debian package of the shared library asks for.
+const GLIBC: (u32, u32) = (2, 34);
+
+/// The prefix in the file for pkg-config that is installed, and in the one of the archive, which
+/// counts from where the file lies.
+const INSTALLED: &str = "prefix=/usr\n";
+const UNPACKED: &str = "prefix=${pcfiledir}/../../..\n";
+
 /// Builds in two folders, compares the bytes, and packs one of them.
-pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
+pub(super) fn make(
+    source: &Path,
+    work: &Path,
+    folder: &Path,
+    home: Option<&str>,
+) -> Result<(), String> {
     let version = rust::version(source)?;
     let installed = [work.join("c-first"), work.join("c/again/deeper")];
     for root in &installed {
@@ -28,8 +41,9 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     let tree = |root: &Path| root.join("installed").display().to_string();
     let compare = ["diff", "--recursive", "--no-dereference", &tree(first), &tree(again)];
     shell::run(&compare, &[]).map_err(|_| "two builds of the library differ".to_owned())?;
+    look_at_glibc(&first.join("installed"))?;
     archive(first, folder, &version)?;
-    debian(first, folder, &version)
+    debian(first, folder, &version, home)
 }
 
 /// Copies the sources into a folder, builds there, and installs into `installed`.
@@ -38,16 +52,7 @@ fn install(source: &Path, root: &Path, version: &str) -> Result<(), String> {
     copy_tree(source, &package)?;
     let installed = root.join("installed").display().to_string();
     let script = package.join("crates/arrow-device-capi/install.sh").display().to_string();
-    let home = std::env::var("CARGO_HOME").ok().map(PathBuf::from);
-    let home =
-        home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
-    let home = home.unwrap_or_default();
-    // No path of this machine stays in the library.
-    let flags = format!(
-        "--remap-path-prefix={}=/arrow-device-{version} --remap-path-prefix={}=/cargo",
-        package.display(),
-        home.display()
-    );
+    let flags = rust::without_paths(&package, version);
     let target = root.join("target").display().to_string();
     let variables = [
         ("DESTDIR", installed.as_str()),
@@ -72,10 +77,22 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), String> {
 /// Words for `tar`, by which the same files are the same bytes.
 const SAME: [&str; 5] = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
 
+/// Packs what was installed for people who unpack it wherever they like, with the licence.
 fn archive(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
+    let tree = root.join("archive");
+    super::empty(&tree)?;
+    let installed = root.join("installed/usr/.").display().to_string();
+    let copy = ["cp", "--recursive", "--no-dereference", "--preserve=mode", &installed];
+    shell::run(&[&copy[..], &[&tree.display().to_string()]].concat(), &[])?;
+    let package = tree.join("lib").join(DEBIAN.1).join("pkgconfig/arrow-device.pc");
+    let text = fs::read_to_string(&package).map_err(|error| shell::said(&package, &error))?;
+    let text = text.replacen(INSTALLED, UNPACKED, 1);
+    fs::write(&package, text).map_err(|error| shell::said(&package, &error))?;
+    let licence = tree.join("LICENSE");
+    fs::copy(shell::root().join("LICENSE"), &licence)
+        .map_err(|error| shell::said(&licence, &error))?;
     let file = folder.join(format!("arrow-device-{version}-{}.tar.gz", DEBIAN.1));
-    let (file, tree) =
-        (file.display().to_string(), root.join("installed/usr").display().to_string());
+    let (file, tree) = (file.display().to_string(), tree.display().to_string());
     let name = format!("--transform=s,^\\.,arrow-device-{version},");
     let words = [
         "tar",
@@ -90,26 +107,42 @@ fn archive(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
     shell::run(&[&words[..], &SAME, &["."]].concat(), &[])
 }
 
+/// Fails where a file that is loaded needs a newer glibc than its package asks for: what it needs
+/// depends on the glibc of the machine that it is linked on.
+fn look_at_glibc(installed: &Path) -> Result<(), String> {
+    let loaded = |file: &PathBuf| file.to_string_lossy().contains(".so");
+    for file in tree_of(installed)?.into_iter().filter(loaded) {
+        let path = installed.join(file).display().to_string();
+        let newest = checker::glibc_of(&path)?;
+        if newest > GLIBC {
+            let ((has, of), (asks, than)) = (newest, GLIBC);
+            return Err(format!(
+                "{path} needs glibc {has}.{of}, and its package asks for {asks}.{than}"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The package of the shared library and that of the headers.
-fn debian(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
+fn debian(root: &Path, folder: &Path, version: &str, home: Option<&str>) -> Result<(), String> {
     let major = version.split('.').next().unwrap_or_default();
     let (processor, triplet) = DEBIAN;
     let libraries = format!("usr/lib/{triplet}");
     // What the shared library has others load.
     let modules = format!("{libraries}/arrow-device");
     let shared = format!("libarrow-device{major}");
+    let needs = format!("libc6 (>= {}.{}), libgcc-s1", GLIBC.0, GLIBC.1);
+    let home = home.map(|of| format!("Homepage: {of}\n")).unwrap_or_default();
     let about = "Arrow data that lives on a device, shared without copying it";
     let control = |name: &str, section: &str, depends: &str, what: &str| {
         format!(
             "Package: {name}\nVersion: {version}\nArchitecture: {processor}\nSection: {section}\nPriority: optional\n\
-             Maintainer: the arrow-device developers\nDepends: {depends}\nDescription: {about}\n {what}\n"
+             Maintainer: the arrow-device developers\n{home}Depends: {depends}\nDescription: {about}\n {what}\n"
         )
     };
     let packages = [
-        (
-            shared.clone(),
-            control(&shared, "libs", "libc6 (>= 2.34), libgcc-s1", "The shared library."),
-        ),
+        (shared.clone(), control(&shared, "libs", &needs, "The shared library.")),
         (
             "libarrow-device-dev".to_owned(),
             control(
@@ -166,9 +199,10 @@ fn tree_of(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Unpacks both Debian packages into an empty root, and builds and runs a program of C and one of
-/// C++ against nothing else.
+/// Unpacks the archive into one folder and both Debian packages into another one, and builds and
+/// runs a program of C and one of C++ against nothing else.
 pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
+    prove_archive(work, folder)?;
     let root = work.join("c-root");
     super::empty(&root)?;
     for file in super::files_ending(folder, "deb")? {
@@ -179,6 +213,20 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
     let programs = Programs::against(&root, &format!("usr/lib/{triplet}"));
     programs.run_first_ones()?;
     prove_devices(&programs)
+}
+
+/// Uses the archive where it was unpacked.
+fn prove_archive(work: &Path, folder: &Path) -> Result<(), String> {
+    let root = work.join("c-archive");
+    super::empty(&root)?;
+    let version = rust::version(&shell::root())?;
+    let file = folder.join(format!("arrow-device-{version}-{}.tar.gz", DEBIAN.1));
+    let (file, to) = (file.display().to_string(), root.display().to_string());
+    shell::run(&["tar", "--extract", "--gzip", "--file", &file, "--directory", &to], &[])?;
+    let unpacked = root.join(format!("arrow-device-{version}"));
+    let mut programs = Programs::against(&unpacked, &format!("lib/{}", DEBIAN.1));
+    programs.sysroot = String::new();
+    programs.run_first_ones()
 }
 
 /// Runs the installer of the packed crate, which lies beside the other packed crates in a folder
@@ -204,21 +252,23 @@ struct Programs {
     root: PathBuf,
     libraries: String,
     pkg_config: String,
+    /// What the paths in the file for pkg-config are below.
+    sysroot: String,
 }
 
 impl Programs {
     fn against(root: &Path, libraries: &str) -> Self {
         let libraries = root.join(libraries).display().to_string();
         let pkg_config = format!("{libraries}/pkgconfig");
-        Self { root: root.to_owned(), libraries, pkg_config }
+        let sysroot = root.display().to_string();
+        Self { root: root.to_owned(), libraries, pkg_config, sysroot }
     }
 
     /// Compiles the source with this command into a program with this name, and runs the program.
     fn run(&self, compiler: &str, source: &Path, name: &str) -> Result<(), String> {
-        let root = self.root.display().to_string();
         let variables = [
             ("PKG_CONFIG_LIBDIR", self.pkg_config.as_str()),
-            ("PKG_CONFIG_SYSROOT_DIR", root.as_str()),
+            ("PKG_CONFIG_SYSROOT_DIR", self.sysroot.as_str()),
             ("LD_LIBRARY_PATH", self.libraries.as_str()),
         ];
         let program = self.root.join(name).display().to_string();

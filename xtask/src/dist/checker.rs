@@ -9,6 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::addresses::Addresses;
 use super::python::{self, System};
 use super::{readme, rust};
 use crate::shell;
@@ -31,14 +32,21 @@ const GLIBC: (u32, u32) = (2, 17);
 const PACK: &str = include_str!("wheel.py");
 
 /// Builds a wheel for each system.
-pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
+pub(super) fn make(
+    source: &Path,
+    work: &Path,
+    folder: &Path,
+    addresses: &Addresses,
+) -> Result<(), String> {
     let tools = python::tools(work)?;
     let script = work.join("wheel.py");
     fs::write(&script, PACK).map_err(|error| shell::said(&script, &error))?;
     let version = rust::version(source)?;
+    let urls = addresses.of_packages().map(|(name, value)| format!("\"{name}\": \"{value}\""));
+    let urls = urls.collect::<Vec<_>>().join(", ");
     for system in python::SYSTEMS {
         let programs = build(source, work, &tools, system, &version)?;
-        let wish = description(source, folder, &programs, system, &version)?;
+        let wish = description(source, folder, &programs, system, (&version, &urls))?;
         let file = work.join("wheel.json");
         fs::write(&file, wish).map_err(|error| shell::said(&file, &error))?;
         let words = ["python3", &script.display().to_string(), &file.display().to_string()];
@@ -71,13 +79,8 @@ fn build(
         true => format!("--target={}", system.target),
         false => format!("--target={}.{major}.{minor}", system.target),
     };
-    // No path of this machine stays in the programs, whose reports name lines of their sources. A
-    // program that loads libraries must be linked to musl as to a shared library.
-    let mut flags = format!(
-        "--remap-path-prefix={}=/arrow-device-{version} --remap-path-prefix={}=/cargo",
-        source.display(),
-        super::cargo_home().display()
-    );
+    let mut flags = rust::without_paths(source, version);
+    // A program that loads libraries must be linked to musl as to a shared library.
     if is_musl {
         flags += " -Ctarget-feature=-crt-static";
     }
@@ -101,9 +104,7 @@ fn build(
 /// pass.
 pub(super) fn look_at_symbols(file: &Path) -> Result<(), String> {
     let path = file.display().to_string();
-    let needs = shell::output_of(&["readelf", "--version-info", "--wide", &path]);
-    let needs = needs.ok_or_else(|| format!("`readelf` cannot read {path}"))?;
-    let newest = newest_glibc(&needs).ok_or_else(|| format!("{path} needs no glibc"))?;
+    let newest = glibc_of(&path)?;
     if newest > GLIBC {
         return Err(format!("{path} needs glibc {}.{}", newest.0, newest.1));
     }
@@ -129,6 +130,13 @@ fn unversioned(symbols: &str) -> Vec<&str> {
         .collect()
 }
 
+/// The newest version of glibc whose symbols a file needs.
+pub(super) fn glibc_of(file: &str) -> Result<(u32, u32), String> {
+    let needs = shell::output_of(&["readelf", "--version-info", "--wide", file]);
+    let needs = needs.ok_or_else(|| format!("`readelf` cannot read {file}"))?;
+    newest_glibc(&needs).ok_or_else(|| format!("{file} needs no glibc"))
+}
+
 /// The newest version of glibc that a list of versions by `readelf` names.
 fn newest_glibc(needs: &str) -> Option<(u32, u32)> {
     let names = needs.split("GLIBC_").skip(1);
@@ -147,7 +155,7 @@ fn description(
     folder: &Path,
     programs: &Path,
     system: &System,
-    version: &str,
+    (version, urls): (&str, &str),
 ) -> Result<String, String> {
     let package = source.join(readme::CRATES).join(NAME);
     let manifest = shell::read(package.join("Cargo.toml"))?;
@@ -169,7 +177,7 @@ fn description(
     files.push(format!("\"{data}/data/lib/{LIBRARY}\": \"{}\"", library.display()));
     Ok(format!(
         "{{\"folder\": \"{}\", \"name\": \"{NAME}\", \"version\": \"{version}\", \"summary\": \"{summary}\",\n\
-         \"readme\": \"{}\", \"licence\": \"{}\", \"platforms\": {platforms},\n\"files\": {{{}}}}}\n",
+         \"readme\": \"{}\", \"licence\": \"{}\", \"urls\": {{{urls}}}, \"platforms\": {platforms},\n\"files\": {{{}}}}}\n",
         folder.display(),
         source.join(PAGE).display(),
         source.join("LICENSE").display(),

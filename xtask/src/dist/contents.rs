@@ -12,25 +12,36 @@ const TOOL: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
 /// The name of each list until it is put beside its artefact.
 const LIST: &str = "contents-of-artefact";
 
-/// A compiled artefact: its package's folder, its features, and the name of its list.
+/// A compiled artefact: its package's folder, its features, the name of its list, and what it is
+/// compiled for, if not for this machine.
 struct Artefact {
     folder: &'static str,
     features: &'static str,
     list: &'static str,
+    target: Option<&'static str>,
 }
 
 const LIBRARY: Artefact = Artefact {
     folder: "crates/arrow-device-capi",
     features: super::c::FEATURES,
     list: "arrow-device-c.cdx.json",
+    target: None,
 };
 const WHEEL: Artefact =
-    Artefact { folder: "python", features: "", list: "arrow_device-python.cdx.json" };
+    Artefact { folder: "python", features: "", list: "arrow_device-python.cdx.json", target: None };
 /// The command, which has the checker in it.
 const CHECKER: Artefact = Artefact {
     folder: "crates/arrow-device-cli",
     features: "check",
     list: "arrow_device_check-python.cdx.json",
+    target: None,
+};
+/// What pages load.
+const MODULE: Artefact = Artefact {
+    folder: "js/module",
+    features: "",
+    list: "arrow-device-js.cdx.json",
+    target: Some("wasm32-unknown-unknown"),
 };
 
 /// Writes the lists of the artefacts that were made.
@@ -41,11 +52,12 @@ pub(super) fn make(
     packages: Packages,
 ) -> Result<(), String> {
     let artefacts: &[Artefact] = match packages {
-        Packages::All => &[LIBRARY, WHEEL, CHECKER],
+        Packages::All => &[LIBRARY, WHEEL, CHECKER, MODULE],
         Packages::C => &[LIBRARY],
         Packages::Python => &[WHEEL, CHECKER],
         Packages::Checker => &[CHECKER],
-        Packages::Rust | Packages::Npm => &[],
+        Packages::Npm => &[MODULE],
+        Packages::Rust => &[],
     };
     if artefacts.is_empty() {
         return Ok(());
@@ -67,8 +79,10 @@ fn list(artefact: &Artefact, program: &str, source: &Path, folder: &Path) -> Res
     let words = [program, "cyclonedx", "--manifest-path", &manifest, "--format", "json"];
     let which = ["--spec-version", "1.5", "--no-build-deps", "--override-filename", LIST];
     let features = ["--features", artefact.features];
+    let target = artefact.target.map(|target| ["--target", target]);
     let variables = [("SOURCE_DATE_EPOCH", "0")];
-    shell::run(&[&words[..], &which, &features].concat(), &variables)?;
+    let target = target.as_ref().map_or(&[][..], |words| words);
+    shell::run(&[&words[..], &which, &features, target].concat(), &variables)?;
     let written = package.join(format!("{LIST}.json"));
     let text = fs::read_to_string(&written).map_err(|error| shell::said(&written, &error))?;
     // The tool names crates of a checkout by where the checkout lies.

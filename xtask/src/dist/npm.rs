@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::rust;
 use crate::shell;
 
 /// The folder of the package.
@@ -21,7 +22,9 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     let out = folder.display().to_string();
     // `prepack` builds.
     let pack = ["npm", "pack", "--silent", "--prefix", &package, "--pack-destination", &out];
-    shell::run(&[&pack[..], &[&package]].concat(), &[("CARGO_TARGET_DIR", &target)])?;
+    let flags = rust::without_paths(source, &rust::version(source)?);
+    let variables = [("CARGO_TARGET_DIR", target.as_str()), ("RUSTFLAGS", flags.as_str())];
+    shell::run(&[&pack[..], &[&package]].concat(), &variables)?;
     let packed = packed(folder)?;
     let list = shell::output_of(&["tar", "--list", "--gzip", "--file", &packed]);
     let list = list.ok_or_else(|| format!("{packed} cannot be listed"))?;

@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::rust;
 use crate::python::MATURIN_IS_BEHIND;
 use crate::{peers, shell};
 
@@ -63,8 +64,13 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     let tools = tools(work)?;
     let maturin = tools.bin.join("maturin").display().to_string();
     let target = work.join("target-python").display().to_string();
-    let variables =
-        [("PATH", tools.path.as_str()), ("CARGO_TARGET_DIR", target.as_str()), MATURIN_IS_BEHIND];
+    let flags = rust::without_paths(source, &rust::version(source)?);
+    let variables = [
+        ("PATH", tools.path.as_str()),
+        ("CARGO_TARGET_DIR", target.as_str()),
+        ("RUSTFLAGS", flags.as_str()),
+        MATURIN_IS_BEHIND,
+    ];
     let manifest = format!("--manifest-path={}", source.join("python/Cargo.toml").display());
     let out = folder.display().to_string();
     let built = |system: &System, which: &[&str], of: &str| {

@@ -1,7 +1,7 @@
 //! The crates: packed, looked through, and used by a program that has nothing but the packages.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::readme;
 use crate::shell;
@@ -49,6 +49,7 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     let target = work.join("target");
     let target = format!("--target-dir={}", target.display());
     let names = readme::crates()?;
+    forget(&super::cargo_home(), &work.join("target"), &names)?;
     let packages: Vec<String> = names.iter().map(|name| format!("--package={name}")).collect();
     let mut words = vec!["cargo", "package", "--quiet", &manifest, &target];
     words.extend(packages.iter().map(String::as_str));
@@ -59,9 +60,41 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
         let packed = work.join("target/package").join(&file);
         let to = folder.join(&file);
         fs::copy(&packed, &to).map_err(|error| shell::said(&packed, &error))?;
-        look_through(name, &to)?;
+        look_through(name, &names, &to)?;
     }
     Ok(())
+}
+
+/// Removes what cargo has unpacked and built of packages of earlier runs.
+///
+/// Cargo builds each package with the others from a registry, which is a folder that cargo fills
+/// with them. A package of a registry never changes, so cargo looks no second time at one that it
+/// has unpacked or built under the same name and version, whatever the file now holds. The times of
+/// the files in a package never change either. Without this, a run would prove the new packages
+/// with those of the first run in the same folder.
+fn forget(cargo: &Path, target: &Path, names: &[String]) -> Result<(), String> {
+    // The folder of a registry with an address has a name that begins with the address.
+    let unpacked = folders(&cargo.join("registry/src"), |name| name.starts_with('-'));
+    let is_ours = |folder: &str| {
+        let name = folder.rsplit_once('-').map_or(folder, |(name, _)| name);
+        names.iter().any(|of| of == name)
+    };
+    let mut stale: Vec<_> =
+        unpacked.iter().flat_map(|registry| folders(registry, is_ours)).collect();
+    for profile in ["debug", "release"] {
+        stale.extend(folders(&target.join(profile).join(".fingerprint"), is_ours));
+    }
+    for folder in stale {
+        fs::remove_dir_all(&folder).map_err(|error| shell::said(&folder, &error))?;
+    }
+    Ok(())
+}
+
+/// The folders in a folder, if there is one, whose names are as asked.
+fn folders(folder: &Path, is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let meant = entries.filter(|entry| entry.file_name().to_str().is_some_and(&is_meant));
+    meant.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
 /// The version of the workspace.
@@ -72,8 +105,19 @@ pub(super) fn version(source: &Path) -> Result<String, String> {
     version.ok_or_else(|| format!("{} has no version", path.display()))
 }
 
-/// Fails where a package has not what everybody expects, or has tests that cannot be built from it.
-fn look_through(name: &str, file: &Path) -> Result<(), String> {
+/// What rustc is told, so that no path of this machine stays in what is compiled of these sources:
+/// a panic and a report of the software device name lines of them.
+pub(super) fn without_paths(source: &Path, version: &str) -> String {
+    format!(
+        "--remap-path-prefix={}=/arrow-device-{version} --remap-path-prefix={}=/cargo",
+        source.display(),
+        super::cargo_home().display()
+    )
+}
+
+/// Fails where a package has not what everybody expects, or has tests or examples that cannot be
+/// built from it.
+fn look_through(name: &str, crates: &[String], file: &Path) -> Result<(), String> {
     let file = file.display().to_string();
     let list = shell::output_of(&["tar", "--list", "--file", &file]);
     let list = list.ok_or_else(|| format!("`tar` cannot list {file}"))?;
@@ -84,7 +128,26 @@ fn look_through(name: &str, file: &Path) -> Result<(), String> {
     let mut problems = faults_of(name, &list);
     let silent = SAYS.iter().filter(|line| !manifest.lines().any(|of| of.starts_with(**line)));
     problems.extend(silent.map(|line| format!("the manifest of {name} has no `{line}`")));
+    let examples = ["--to-stdout", "--wildcards", "*/examples/*.rs"];
+    let examples = [&["tar", "--extract", "--file", &file][..], &examples].concat();
+    // `tar` fails where there are none.
+    let examples = shell::output_of(&examples).unwrap_or_default();
+    let lacks = unnamed(name, &examples, &manifest, crates);
+    problems.extend(
+        lacks
+            .iter()
+            .map(|of| format!("an example of {name} needs {of}, which its manifest does not name")),
+    );
     shell::none_of(&problems)
+}
+
+/// The crates of the project that programs of a package use and that the manifest in the package
+/// does not name: packing leaves out a dependency of tests that has no version.
+fn unnamed<'a>(name: &str, programs: &str, manifest: &str, crates: &'a [String]) -> Vec<&'a str> {
+    let is_used = |of: &&str| programs.contains(&format!("{}::", of.replace('-', "_")));
+    let is_named = |of: &str| manifest.contains(&format!("dependencies.{of}]"));
+    let others = crates.iter().map(String::as_str).filter(|of| *of != name);
+    others.filter(is_used).filter(|of| !is_named(of)).collect()
 }
 
 fn faults_of(name: &str, list: &str) -> Vec<String> {
@@ -140,6 +203,43 @@ pub(super) fn prove(work: &Path, folder: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packages_of_an_earlier_run_are_forgotten_and_those_of_others_are_not() {
+        let place = std::env::temp_dir().join(format!("forget-{}", std::process::id()));
+        let (cargo, target) = (place.join("cargo"), place.join("target"));
+        let forgotten = [
+            cargo.join("registry/src/-0a1b/arrow-device-0.1.0"),
+            target.join("debug/.fingerprint/arrow-device-0123456789abcdef"),
+            target.join("release/.fingerprint/arrow-device-0123456789abcdef"),
+        ];
+        let kept = [
+            cargo.join("registry/src/-0a1b/arrow-device-others-0.1.0"),
+            cargo.join("registry/src/index-0a1b/arrow-device-0.1.0"),
+            target.join("debug/.fingerprint/libc-0123456789abcdef"),
+        ];
+        for folder in forgotten.iter().chain(&kept) {
+            fs::create_dir_all(folder).unwrap();
+        }
+        forget(&cargo, &target, &["arrow-device".to_owned()]).unwrap();
+        let left: Vec<_> = forgotten.iter().filter(|folder| folder.exists()).collect();
+        let is_kept = kept.iter().all(|folder| folder.exists());
+        fs::remove_dir_all(&place).unwrap();
+        assert!(left.is_empty() && is_kept, "{left:?} is left");
+        // Where nothing was ever packed.
+        forget(&cargo, &target, &[]).unwrap();
+    }
+
+    #[test]
+    fn an_example_that_needs_what_the_packed_manifest_leaves_out_is_found() {
+        let crates = ["arrow-device", "arrow-device-sim", "arrow-device-testkit"].map(String::from);
+        let manifest = "[dependencies.arrow-device]\n[dev-dependencies.arrow-device-sim]\n";
+        let program = "use arrow_device_sim::Sim;\nuse arrow_device_testkit::suite::Suite;\n";
+        let find = |name, manifest| unnamed(name, program, manifest, &crates);
+        assert_eq!(find("arrow-device-vpi", manifest), ["arrow-device-testkit"]);
+        assert_eq!(find("arrow-device-vpi", ""), ["arrow-device-sim", "arrow-device-testkit"]);
+        assert!(find("arrow-device-testkit", manifest).is_empty());
+    }
 
     #[test]
     fn a_package_without_a_licence_or_with_tests_is_refused() {

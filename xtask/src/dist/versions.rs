@@ -5,7 +5,7 @@ use crate::shell;
 
 /// Each place: the file, and what stands there once for each time it is listed. `{whole}` is the
 /// version, `{major}` and `{minor}` are its first two numbers.
-const PLACES: [(&str, &str); 14] = [
+const PLACES: [(&str, &str); 15] = [
     ("js/package.json", "\n  \"version\": \"{whole}\","),
     ("js/package-lock.json", "\n  \"version\": \"{whole}\","),
     ("js/package-lock.json", "\n      \"version\": \"{whole}\","),
@@ -20,6 +20,7 @@ const PLACES: [(&str, &str); 14] = [
     ("meson.build", "version: '{whole}'"),
     ("docs/c.md", "(arrow_device {major}.{minor} REQUIRED)"),
     ("docs/c.md", "`arrow-device/{whole}`"),
+    ("docs/c.md", "`libarrow-device{major}`"),
 ];
 const HEADER: &str = "crates/arrow-device-capi/include/arrow_device/arrow_device.h";
 

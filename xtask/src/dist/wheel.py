@@ -9,6 +9,7 @@ version
 summary   one line
 readme    a file, in Markdown
 licence   a file
+urls      of the project, by their names
 platforms the platforms that the wheel is for, as tags
 files     from paths inside of the wheel to files; what is in the folder of programs may be run
 """
@@ -26,6 +27,7 @@ wish = json.loads(pathlib.Path(sys.argv[1]).read_text())
 name = wish["name"].replace("-", "_")
 stem = f"{name}-{wish['version']}"
 info = f"{stem}.dist-info"
+urls = "".join(f"Project-URL: {of}, {url}\n" for of, url in wish["urls"].items())
 platform = ".".join(sorted(wish["platforms"]))
 
 metadata = f"""Metadata-Version: 2.4
@@ -39,7 +41,7 @@ Keywords: arrow,dlpack,gpu,conformance
 Classifier: Environment :: Console
 Classifier: Programming Language :: Rust
 Classifier: Topic :: Software Development :: Testing
-Description-Content-Type: text/markdown
+{urls}Description-Content-Type: text/markdown
 
 {pathlib.Path(wish["readme"]).read_text()}"""
 tags = "".join(f"Tag: py3-none-{tag}\n" for tag in sorted(wish["platforms"]))
