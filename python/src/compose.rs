@@ -1,5 +1,7 @@
 //! Batches with other columns, and several arrays as one.
 
+use std::collections::HashMap;
+
 use arrow_device::{Array, DataType, DeviceId, Field, Queue, Schema};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
@@ -18,7 +20,12 @@ pub(crate) fn select(batch: &arrow_device::Batch, keys: &Bound<'_, PyAny>) -> Py
         ));
     }
     let fields = batch.fields();
-    let find = |name: &str| fields.iter().position(|field| field.name() == name);
+    // A search for each name would take the square of their number.
+    let mut places = HashMap::with_capacity(fields.len());
+    for (place, field) in fields.iter().enumerate() {
+        places.entry(field.name()).or_insert(place);
+    }
+    let find = |name: &str| places.get(name).copied();
     let (mut chosen, mut columns) = (Vec::new(), Vec::new());
     for key in keys.try_iter()? {
         let index = position(&key?, fields.len(), find)?;
@@ -32,17 +39,17 @@ pub(crate) fn select(batch: &arrow_device::Batch, keys: &Bound<'_, PyAny>) -> Py
 pub(crate) fn rename(batch: &arrow_device::Batch, names: &Bound<'_, PyAny>) -> PyResult<Array> {
     let mut fields = batch.fields().to_vec();
     if let Ok(changed) = names.cast::<PyDict>() {
+        let mut places: HashMap<&str, Vec<usize>> = HashMap::with_capacity(fields.len());
+        for (place, field) in batch.fields().iter().enumerate() {
+            places.entry(field.name()).or_default().push(place);
+        }
         for pair in changed.items() {
             let (old, new) = pair.extract::<(String, String)>()?;
-            let mut is_known = false;
-            for (field, before) in fields.iter_mut().zip(batch.fields()) {
-                if before.name() == old {
-                    *field = before.clone().with_name(new.as_str());
-                    is_known = true;
+            let Some(of_name) = places.get(&*old) else { return Err(PyKeyError::new_err(old)) };
+            for place in of_name {
+                if let Some(field) = fields.get_mut(*place) {
+                    *field = field.clone().with_name(new.as_str());
                 }
-            }
-            if !is_known {
-                return Err(PyKeyError::new_err(old));
             }
         }
     } else {

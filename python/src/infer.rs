@@ -14,6 +14,11 @@ use crate::leaf::{Digits, Leaf, LeafKind};
 const DEEPEST: usize = 62;
 /// More different keys than this are a mistake, or a map.
 const MOST_KEYS: usize = 10_000;
+/// The dictionaries of a list may have together so many places for values, and so many for each
+/// value that is there. Where each has keys of its own, a list would otherwise take the square of
+/// its length.
+const FREE_PLACES: u64 = 1 << 26;
+const PLACES_FOR_EACH: u64 = 64;
 /// Integers up to this are floats, too.
 const EXACT: i128 = 1 << 53;
 
@@ -112,11 +117,27 @@ struct SeenValues<'py> {
     zone: Option<Bound<'py, PyAny>>,
 }
 
+/// How many places for values all dictionaries have, and how many values there are.
+#[derive(Default)]
+struct Places {
+    all: u64,
+    used: u64,
+}
+
 /// The type of these values.
 pub(crate) fn data_type(
     py: Python<'_>,
     values: &[Bound<'_, PyAny>],
     place: &Place<'_>,
+) -> PyResult<DataType> {
+    type_of(py, values, place, &mut Places::default())
+}
+
+fn type_of(
+    py: Python<'_>,
+    values: &[Bound<'_, PyAny>],
+    place: &Place<'_>,
+    places: &mut Places,
 ) -> PyResult<DataType> {
     let mut seen = SeenValues::default();
     for (index, value) in values.iter().enumerate() {
@@ -160,8 +181,8 @@ pub(crate) fn data_type(
         LeafKind::Delta => DataType::Duration(unit),
         LeafKind::Decimal => decimal(seen.whole, seen.places)?,
         LeafKind::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
-        LeafKind::List => list(py, values, place)?,
-        LeafKind::Dict => structure(py, values, place)?,
+        LeafKind::List => list(py, values, place, places)?,
+        LeafKind::Dict => structure(py, values, place, places)?,
     })
 }
 
@@ -265,13 +286,23 @@ fn flatten<'py>(values: &[Bound<'py, PyAny>]) -> PyResult<Flat<'py>> {
     Ok((items, lengths))
 }
 
-fn list(py: Python<'_>, values: &[Bound<'_, PyAny>], place: &Place<'_>) -> PyResult<DataType> {
+fn list(
+    py: Python<'_>,
+    values: &[Bound<'_, PyAny>],
+    place: &Place<'_>,
+    places: &mut Places,
+) -> PyResult<DataType> {
     let (items, lengths) = flatten(values)?;
-    Ok(DataType::list(data_type(py, &items, &Place::Item(place, &lengths))?))
+    Ok(DataType::list(type_of(py, &items, &Place::Item(place, &lengths), places)?))
 }
 
 /// The fields are the keys, in the order in which they come.
-fn structure(py: Python<'_>, values: &[Bound<'_, PyAny>], place: &Place<'_>) -> PyResult<DataType> {
+fn structure(
+    py: Python<'_>,
+    values: &[Bound<'_, PyAny>],
+    place: &Place<'_>,
+    places: &mut Places,
+) -> PyResult<DataType> {
     let mut names: Vec<String> = Vec::new();
     let mut known: HashMap<String, Vec<(usize, Bound<'_, PyAny>)>> = HashMap::new();
     for (index, value) in values.iter().enumerate() {
@@ -299,6 +330,15 @@ fn structure(py: Python<'_>, values: &[Bound<'_, PyAny>], place: &Place<'_>) -> 
             return Err(place.wrong_value(index, what));
         }
     }
+    places.used += known.values().map(|column| column.len() as u64).sum::<u64>();
+    places.all += (names.len() as u64).saturating_mul(values.len() as u64);
+    if places.all > places.used.saturating_mul(PLACES_FOR_EACH).saturating_add(FREE_PLACES) {
+        let (all, used) = (places.all, places.used);
+        let what = format!(
+            "the dictionaries have {used} values for {all} places, one for each key in each dictionary; pass `type`"
+        );
+        return Err(place.wrong_value(0, what));
+    }
     let mut fields = Vec::with_capacity(names.len());
     for name in names {
         let mut column = vec![py.None().into_bound(py); values.len()];
@@ -307,7 +347,7 @@ fn structure(py: Python<'_>, values: &[Bound<'_, PyAny>], place: &Place<'_>) -> 
                 *slot = value;
             }
         }
-        let of = data_type(py, &column, &Place::Key(place, &name))?;
+        let of = type_of(py, &column, &Place::Key(place, &name), places)?;
         fields.push(Field::new(name.as_str(), of, true));
     }
     Ok(DataType::struct_(fields))

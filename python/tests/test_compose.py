@@ -31,6 +31,18 @@ def test_columns_are_selected_by_name_or_place_without_a_copy():
         b.select("x")
 
 
+def test_the_names_of_many_columns_are_looked_up_in_little_time():
+    # A search for each name took the square of their number: minutes for so many.
+    names = [f"c{number}" for number in range(40_000)]
+    b = ad.record_batch(pa.record_batch([pa.array([number]) for number in range(40_000)], names=names))
+    assert b.select(reversed(names)).column_names == names[::-1]
+    changed = b.rename({name: name.upper() for name in names[1:]})
+    assert changed.column_names[:2] == ["c0", "C1"] and changed.column_names[-1] == "C39999"
+    # The first one of a name is selected, and all of a name are renamed.
+    twice = ad.record_batch(pa.record_batch([pa.array([1]), pa.array([2])], names=["x", "x"]))
+    assert twice.select(["x"]).to_pylist() == [{"x": 1}] and twice.rename({"x": "y"}).column_names == ["y", "y"]
+
+
 def test_columns_are_renamed_all_or_some():
     b = ad.record_batch(BATCH)
     assert b.rename(["a", "b", "c"]).column_names == ["a", "b", "c"]

@@ -317,6 +317,17 @@ def test_values_that_many_elements_share_are_made_once_where_nobody_can_change_t
     assert one == other == [1] and one is not other
 
 
+def test_dictionaries_with_no_key_in_common_are_refused():
+    # Each would be a row with a place for each key: the square of their number.
+    apart = [{f"k{number}": number} for number in range(9_000)]
+    with pytest.raises(ad.DataError, match="9000 values for 81000000 places"):
+        ad.array(apart)
+    with pytest.raises(ad.DataError, match="pass `type`"):
+        ad.array([{f"a{number % 100}": {f"b{number // 100}": 1}} for number in range(9_000)])
+    few = ad.array([{f"k{number % 50}": number} for number in range(1_000)])
+    assert few.num_children == 50 and few[999]["k49"] == 999
+
+
 def test_lists_without_an_end_are_refused():
     deep = []
     for _ in range(100_000):

@@ -3,7 +3,9 @@
 //! A batch whose body is too large is divided into as many parts of equal length as its body would
 //! fill messages, and a part that is still too large is divided again, until each fits or has one
 //! row. So most batches are encoded twice at most, which matters where bodies are compressed. The
-//! dictionaries were sent before the first part, and the encoder leaves them out of the others.
+//! data of views is cut to what the rows of a part name: each part would have the data of all rows
+//! otherwise, however often it is divided. The dictionaries were sent before the first part, and
+//! the encoder leaves them out of the others.
 
 use std::collections::VecDeque;
 
@@ -20,7 +22,8 @@ pub(crate) struct Cutter {
 
 impl Cutter {
     pub(crate) fn new(schema: &Schema, options: WriteOptions) -> Result<Self> {
-        Ok(Self { encoder: Encoder::new(schema, options)?, max_body: MAX_BODY })
+        let encoder = Encoder::new(schema, options.cut_views(true))?;
+        Ok(Self { encoder, max_body: MAX_BODY })
     }
 
     pub(crate) fn set_max_body(&mut self, bytes: u64) {
@@ -85,6 +88,19 @@ mod tests {
     fn a_larger_one_is_divided_until_its_parts_fit() {
         assert_eq!(cut(&numbers(32), 64).len(), 4);
         assert!(cut(&numbers(33), 64).iter().all(|(_, len)| *len <= 64));
+    }
+
+    #[test]
+    fn a_part_has_no_more_data_than_its_views_name() {
+        let text = "x".repeat(1000);
+        for order in [|row: usize| row, |row| row * 37 % 64] {
+            let texts = (0..64).map(|row| format!("{:02}{text}", order(row))).collect::<Vec<_>>();
+            let texts = Array::from_texts(DataType::Utf8View, texts.iter().map(Some)).unwrap();
+            let batch = Batch::from_columns([("text", texts)]).unwrap();
+            let parts = cut(&batch, 8192);
+            assert!(parts.iter().all(|(_, len)| *len <= 8192), "{parts:?}");
+            assert!(parts.len() < 16, "{parts:?}");
+        }
     }
 
     #[test]

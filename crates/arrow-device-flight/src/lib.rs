@@ -63,7 +63,8 @@
 //!   ends such a call as if all had been sent.)
 //! * **Errors.** A `Status` becomes an [`Error`](arrow_device::Error) of the kind that fits its
 //!   code, with the server's message, and an error becomes a `Status` with the fitting code, the
-//!   message, and the error as its source: see `ErrorExt`.
+//!   message, and the error as its source: see `ErrorExt`. A panic of the arrays that are sent is
+//!   an error of their call, and the other calls of the connection go on.
 //! * **Dictionaries** are sent before the batches that need them, and again only when they change:
 //!   whole, or, with [`WriteOptions::deltas`](arrow_device_ipc::WriteOptions::deltas), only what
 //!   was added. Most readers of Flight do not know deltas, so `FlightMessages` leaves them out

@@ -12,6 +12,7 @@
 
 use arrow_device::{BufferKind, DataType, Error, ErrorKind, Layout, Result, UnionMode};
 
+use crate::cut_views::{CutData, CutViews};
 use crate::pieces::{Change, Changed, Input, Piece};
 use crate::problem::refused;
 use crate::source::{Elements, Node, Source};
@@ -23,6 +24,7 @@ pub(crate) struct Pieces {
     pub(crate) nodes: Vec<(i64, i64)>,
     pub(crate) buffers: Vec<Piece>,
     pub(crate) variadic_counts: Vec<i64>,
+    cuts_views: bool,
 }
 
 #[cold]
@@ -84,6 +86,11 @@ fn two_numbers(source: &Source, wide: Wide, at: [usize; 2]) -> Result<Option<[i6
 }
 
 impl Pieces {
+    /// No pieces. `cuts_views` says whether slices of views are [cut](crate::cut_views).
+    pub(crate) fn new(cuts_views: bool) -> Self {
+        Self { cuts_views, ..Self::default() }
+    }
+
     /// Adds an array and all below it.
     pub(crate) fn add(&mut self, array: &Node) -> Result<()> {
         let data_type = array.data_type();
@@ -275,6 +282,12 @@ impl Pieces {
     fn add_view_data(&mut self, array: &Node) -> Result<()> {
         let count = array.array().buffer_count().saturating_sub(3);
         let (offset, len) = (array.offset(), array.len());
+        if self.cuts_views
+            && let Node::Host(host) = array
+            && let Some(cut) = CutViews::of_slice(host, count)?
+        {
+            return self.add_cut_views(array, cut);
+        }
         let mut is_used = vec![false; count];
         if len > 0 && count > 0 {
             let views = array.buffer(1)?;
@@ -303,6 +316,23 @@ impl Pieces {
             } else {
                 self.buffers.push(Piece::Nothing);
             }
+        }
+        Ok(())
+    }
+
+    /// Adds the data buffers of a slice of views, and puts the changed views in the place of those
+    /// that were added before.
+    fn add_cut_views(&mut self, array: &Node, cut: CutViews) -> Result<()> {
+        let CutViews { views, data } = cut;
+        if let Some(before) = self.buffers.last_mut() {
+            *before = Piece::Own(views);
+        }
+        self.variadic_counts.push(data.len() as i64);
+        for (number, data) in data {
+            self.buffers.push(match data {
+                CutData::Range(range) => Piece::Of { source: array.buffer(2 + number)?, range },
+                CutData::Gathered(bytes) => Piece::Own(bytes),
+            });
         }
         Ok(())
     }

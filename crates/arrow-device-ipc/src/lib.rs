@@ -87,6 +87,7 @@
 
 mod apart;
 mod compression;
+mod cut_views;
 mod decode;
 mod decoder;
 mod dictionaries;

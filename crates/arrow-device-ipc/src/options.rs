@@ -107,13 +107,20 @@ pub struct WriteOptions {
     pub(crate) writes_deltas: bool,
     /// Bytes of host memory for a batch on a device, a power of two.
     pub(crate) staging: u64,
+    pub(crate) cuts_views: bool,
 }
 
 impl WriteOptions {
     /// The defaults: no compression, buffers that begin at multiples of 64 bytes, dictionaries that
-    /// grow as deltas, and 16 MiB of host memory for data on devices.
+    /// grow as deltas, 16 MiB of host memory for data on devices, and whole data buffers of views.
     pub fn new() -> Self {
-        Self { compression: None, alignment: 64, writes_deltas: true, staging: 16 << 20 }
+        Self {
+            compression: None,
+            alignment: 64,
+            writes_deltas: true,
+            staging: 16 << 20,
+            cuts_views: false,
+        }
     }
 
     /// Sets how each buffer is compressed. A buffer that does not become smaller is written
@@ -147,6 +154,15 @@ impl WriteOptions {
     pub fn staging(mut self, bytes: u64) -> Self {
         let bytes = bytes.clamp(4 << 10, 1 << 40);
         self.staging = 1 << bytes.ilog2();
+        self
+    }
+
+    /// Sets whether slices in host memory are written with no more data than their views name. If
+    /// not, a data buffer that one view of a slice names is written whole, as the data of all rows
+    /// is for a part of a batch. Nothing changes for arrays with all elements of their buffers, and
+    /// for batches that are written from the memory of a device.
+    pub fn cut_views(mut self, cuts: bool) -> Self {
+        self.cuts_views = cuts;
         self
     }
 }

@@ -144,7 +144,7 @@ impl Encoder {
         for (shape, column) in self.columns.iter().zip(&columns) {
             self.write_dictionaries(shape, column, &mut new)?;
         }
-        let mut pieces = Pieces::default();
+        let mut pieces = Pieces::new(self.options.cuts_views);
         columns.iter().try_for_each(|column| pieces.add(column))?;
         let rows = batch.row_count();
         let NewDictionaries { mut messages, values } = new;
@@ -306,7 +306,7 @@ impl Encoder {
             return Err(refused(ErrorKind::Unsupported, message));
         }
         let part = if is_delta { here.slice(start, here.len() - start)? } else { here.clone() };
-        let mut pieces = Pieces::default();
+        let mut pieces = Pieces::new(self.options.cuts_views);
         pieces.add(&Node::Host(part.clone()))?;
         let content = Content::Dictionary { id, is_delta };
         new.messages.push(self.message(pieces, part.len(), &content)?);
@@ -320,7 +320,7 @@ impl Encoder {
         rows: usize,
         content: &Content<'_>,
     ) -> Result<EncodedMessage> {
-        let Pieces { nodes, mut buffers, variadic_counts } = pieces;
+        let Pieces { nodes, mut buffers, variadic_counts, .. } = pieces;
         if let Some(compression) = self.options.compression {
             for piece in &mut buffers {
                 if piece.len() > 0 {

@@ -9,6 +9,7 @@
 //! The size of a staging buffer is a power of two, or the most that the device allows, so that
 //! later reads can use the buffer. Staging buffers are kept for their next use, up to a bound.
 
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -97,7 +98,8 @@ pub(crate) struct Read {
 /// The reads of a queue that are not finished, and staging buffers that wait for their next use.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    under_way: Vec<Read>,
+    /// In the order of their numbers.
+    under_way: VecDeque<Read>,
     spare: Vec<Staging>,
 }
 
@@ -106,13 +108,14 @@ pub(crate) struct Reads {
 unsafe impl Send for Reads {}
 
 impl Reads {
+    /// The number of the read is the largest so far.
     pub(crate) fn begin(&mut self, read: Read) {
-        self.under_way.push(read);
+        self.under_way.push_back(read);
     }
 
     /// Whether a read is under way that began before the one with this number.
     pub(crate) fn has_before(&self, number: u64) -> bool {
-        self.under_way.iter().any(|read| read.number < number)
+        self.under_way.front().is_some_and(|first| first.number < number)
     }
 
     /// Takes a staging buffer of this size.
@@ -132,26 +135,20 @@ impl Reads {
         }
     }
 
-    /// Moves the bytes of all reads whose buffers are mapped to where the bytes belong.
+    /// Moves the bytes of the first reads to where the bytes belong, up to a read whose buffer is
+    /// not mapped yet: a point that is behind a later read is behind that one, too. So a question
+    /// takes no time for reads that are still under way, however many there are.
     pub(crate) fn finish(&mut self, api: &Api, failure: &Failure) {
-        let mut index = 0;
-        while let Some(read) = self.under_way.get(index) {
-            match read.mapping.0.load(Ordering::Acquire) {
-                PENDING => index += 1,
-                MAPPED => {
-                    let read = self.under_way.swap_remove(index);
-                    if empty(api, &read) {
-                        self.keep(api, read.staging);
-                    } else {
-                        failure.tell(read.order);
-                        release(api, &read.staging);
-                    }
-                }
-                _ => {
-                    let read = self.under_way.swap_remove(index);
-                    failure.tell(read.order);
-                    release(api, &read.staging);
-                }
+        while let Some(first) = self.under_way.front() {
+            if first.mapping.0.load(Ordering::Acquire) == PENDING {
+                return;
+            }
+            let Some(read) = self.under_way.pop_front() else { return };
+            if read.mapping.is_mapped() && empty(api, &read) {
+                self.keep(api, read.staging);
+            } else {
+                failure.tell(read.order);
+                release(api, &read.staging);
             }
         }
     }

@@ -8,6 +8,7 @@
 //! Staging buffers have sizes that are powers of two, or the most that the device allows, and are
 //! kept for later reads, up to a bound.
 
+use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -102,7 +103,8 @@ pub(crate) struct Read {
 /// The reads of a queue that are not finished, and staging buffers that wait for their next use.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    under_way: Vec<Read>,
+    /// In the order of their numbers.
+    under_way: VecDeque<Read>,
     spare: Vec<wgpu::Buffer>,
 }
 
@@ -111,13 +113,14 @@ pub(crate) struct Reads {
 unsafe impl Send for Reads {}
 
 impl Reads {
+    /// The number of the read is the largest so far.
     pub(crate) fn begin(&mut self, read: Read) {
-        self.under_way.push(read);
+        self.under_way.push_back(read);
     }
 
     /// Whether a read is under way that began before the one with this number.
     pub(crate) fn has_before(&self, number: u64) -> bool {
-        self.under_way.iter().any(|read| read.number < number)
+        self.under_way.front().is_some_and(|first| first.number < number)
     }
 
     /// Takes a staging buffer of this size.
@@ -135,19 +138,18 @@ impl Reads {
         }
     }
 
-    /// Moves the bytes of all reads whose buffers are mapped to where the bytes belong. `unmap`
-    /// ends a mapping. `fail` is told the places among all work of the reads that failed: under the
-    /// lock, because a read that is not under way any more counts as done.
+    /// Moves the bytes of the first reads to where the bytes belong, up to a read whose buffer is
+    /// not mapped yet: a point that is behind a later read is behind that one, too. So a question
+    /// takes no time for reads that are still under way, however many there are. `unmap` ends a
+    /// mapping. `fail` is told the places among all work of the reads that failed: under the lock,
+    /// because a read that is not under way any more counts as done.
     pub(crate) fn finish(&mut self, unmap: impl Fn(&wgpu::Buffer), fail: impl Fn(u64)) {
-        let mut index = 0;
-        while let Some(read) = self.under_way.get(index) {
-            let told = read.mapping.0.load(Ordering::Acquire);
-            if told == PENDING {
-                index += 1;
-                continue;
+        while let Some(first) = self.under_way.front() {
+            if first.mapping.0.load(Ordering::Acquire) == PENDING {
+                return;
             }
-            let read = self.under_way.swap_remove(index);
-            if told == MAPPED && empty(&read) {
+            let Some(read) = self.under_way.pop_front() else { return };
+            if read.mapping.is_mapped() && empty(&read) {
                 unmap(&read.staging);
                 self.keep(read.staging);
             } else {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -17,12 +18,15 @@ use super::ErrorExt as _;
 use super::arrow::flight::error::FlightError;
 use super::arrow::flight::{FlightData, FlightDescriptor};
 use crate::cut::Cutter;
+use crate::status::panicked;
 
 /// A stream of arrays, on whatever device they lie, as a stream of `FlightData`.
 ///
 /// The first message has the schema, also where no array comes. Each array is copied to the host
 /// when its message is asked for, without a blocked thread, and then into the body of its message;
-/// [`prefetch`](Self::prefetch) copies the next arrays meanwhile. The first error ends the stream.
+/// [`prefetch`](Self::prefetch) copies the next arrays meanwhile. The first error ends the stream,
+/// and so does a panic of the arrays, which becomes an error of the kind
+/// [`Panicked`](arrow_device::ErrorKind::Panicked).
 pub struct FlightMessages<S> {
     /// The message with the schema, until it was given.
     opening: Option<FlightData>,
@@ -105,7 +109,13 @@ impl<S: Stream<Item = Result<Array>> + Unpin> FlightMessages<S> {
         }
         // Taken out, so that nothing is asked again after an error or a panic.
         let Some(mut arrays) = self.arrays.take() else { return Poll::Ready(None) };
-        let next = self.poll_next_of(&mut arrays, context);
+        // A panic that passed through tonic would end the task that sends, and tell nobody: the
+        // other party would wait for ever.
+        let asked = AssertUnwindSafe(|| self.poll_next_of(&mut arrays, context));
+        let next = catch_unwind(asked).unwrap_or_else(|carried| {
+            let failure = panicked(carried);
+            Poll::Ready(Some(Err(failure)))
+        });
         if !matches!(next, Poll::Ready(None | Some(Err(_)))) {
             self.arrays = Some(arrays);
         }

@@ -146,6 +146,53 @@ async fn arrays_that_fail_while_they_are_sent_are_no_end_for_the_server() {
     }
 }
 
+// Requirement: SAF-30
+#[tokio::test]
+async fn a_panic_while_arrays_are_made_is_no_end_for_the_server() {
+    for with_exchange in [false, true] {
+        let tables = Tables::default();
+        let table = numbers(3, 10);
+        let running = Running::start(&tables).await;
+        let planted = stream::poll_fn(|_| std::panic::resume_unwind(Box::new("planted")));
+        let messages = FlightMessages::new(&table.schema, table.arrays().chain(planted)).unwrap();
+        let messages = messages.descriptor(path("half"));
+        let error = if with_exchange {
+            match exchange(&mut running.grpc().await, messages, ReadOptions::new()).await {
+                Ok(back) => back.arrays().try_collect::<Vec<_>>().await.unwrap_err(),
+                Err(error) => error,
+            }
+        } else {
+            match put(&mut running.grpc().await, messages).await {
+                Ok(answers) => answers.finish().await.unwrap_err(),
+                Err(error) => error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Panicked, "{error}");
+        assert!(error.to_string().contains("planted"), "{error}");
+        assert!(until(|| tables.is_gone.0.load(Ordering::SeqCst) == 1).await);
+        assert_eq!(tables.ended.load(Ordering::SeqCst), 0, "the server saw an end");
+    }
+}
+
+// Requirement: SAF-30
+#[tokio::test]
+async fn a_panic_while_a_server_answers_is_an_error_of_the_one_call() {
+    let tables = Tables::default();
+    tables.put(numbers(2, 10));
+    let running = Running::start(&tables).await;
+    let mut client = running.client().await;
+    let other = get(&mut client, ticket("endless"), ReadOptions::new()).await.unwrap();
+    let mut other = other.arrays();
+    other.next().await.unwrap().unwrap();
+    let arrays = get(&mut client, ticket("panics"), ReadOptions::new()).await.unwrap().arrays();
+    let error = all(arrays).await.unwrap_err();
+    assert!(error.to_string().contains("planted"), "{error}");
+    // The connection has room for a thousand arrays at most.
+    for _ in 0..5000 {
+        other.next().await.unwrap().unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_message_above_the_limit_of_the_client_is_an_error() {
     let tables = Tables::default();

@@ -128,6 +128,13 @@ impl FlightService for Tables {
                 let messages = FlightMessages::new(&table.schema, arrays);
                 return Ok(Response::new(Box::pin(messages.unwrap().statuses())));
             }
+            // Panics in the middle.
+            "panics" => {
+                let table = self.get("numbers")?;
+                let planted = stream::poll_fn(|_| std::panic::resume_unwind(Box::new("planted")));
+                let messages = FlightMessages::new(&table.schema, table.arrays().chain(planted));
+                return Ok(Response::new(Box::pin(messages.unwrap().statuses())));
+            }
             // Says more of its failure than the headers of HTTP/2 have room for.
             "verbose" => {
                 let table = self.get("numbers")?;

@@ -53,8 +53,8 @@ fn goes_through(generated: &generate::Generated) -> Verdict {
         Err(error) => return Err(said(error)),
         Ok(_) => {}
     }
-    let options =
-        [WriteOptions::new(), WriteOptions::new().alignment(8).compression(Some(Compression::Lz4))];
+    let packed = WriteOptions::new().alignment(8).compression(Some(Compression::Lz4));
+    let options = [WriteOptions::new(), packed.cut_views(true)];
     for options in options {
         let bytes = written(&schema, std::slice::from_ref(&batch), options);
         for read in [read(&bytes), read_at(&bytes, 5)] {

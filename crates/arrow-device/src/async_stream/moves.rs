@@ -145,6 +145,10 @@ pub struct MovingArrays<S> {
     under_way: VecDeque<Moving>,
 }
 
+/// How many of the arrays on their way are looked at by one poll. A poll returns one array, so a
+/// poll of all of them would take the square of their number until all are returned.
+const POLLED_AT_ONCE: usize = 64;
+
 /// An array on its way.
 enum Moving {
     Copied(AwaitedCopy),
@@ -158,6 +162,9 @@ impl<S: Stream<Item = Result<Array>> + Unpin> MovingArrays<S> {
 
     /// Keeps up to `ahead` arrays on their way while one is used. The memory of at most `ahead`
     /// arrays is in use besides that of the array that was returned.
+    ///
+    /// Every copy begins as soon as there is room for it. A copy that needs several steps, as one
+    /// of strings does, takes the second step once it is among the first 64 on their way.
     #[must_use]
     pub fn prefetch(mut self, ahead: usize) -> Self {
         self.ahead = ahead;
@@ -178,9 +185,9 @@ impl<S: Stream<Item = Result<Array>> + Unpin> MovingArrays<S> {
         }
     }
 
-    /// Polls every copy once.
+    /// Polls each of the first copies once.
     fn advance(&mut self, context: &mut Context<'_>) {
-        for moving in &mut self.under_way {
+        for moving in self.under_way.iter_mut().take(POLLED_AT_ONCE) {
             if let Moving::Copied(copy) = moving
                 && let Poll::Ready(result) = Pin::new(copy).poll(context)
             {
@@ -283,5 +290,38 @@ impl<S, F> fmt::Debug for MappedArrays<S, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_over = self.arrays.is_over();
         f.debug_struct("MappedArrays").field("is_over", &is_over).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DataType;
+
+    struct Numbers(i64);
+
+    impl Stream for Numbers {
+        type Item = Result<Array>;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            self.0 += 1;
+            let number = Array::from_values(DataType::Int64, [Some(self.0)]);
+            Poll::Ready((self.0 <= 1000).then_some(number))
+        }
+    }
+
+    #[test]
+    fn a_poll_looks_at_few_of_the_arrays_on_their_way() {
+        let mut moving = Numbers(0).to_host().prefetch(1000);
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let mut count = 0;
+        while let Poll::Ready(Some(array)) = Pin::new(&mut moving).poll_next(&mut context) {
+            assert!(array.unwrap().is_ready().unwrap());
+            count += 1;
+            let is_there = |moving: &&Moving| matches!(moving, Moving::There(_));
+            let there = moving.under_way.iter().filter(is_there).count();
+            assert!(there < POLLED_AT_ONCE, "{there} of {}", moving.under_way.len());
+        }
+        assert!(count == 1000 && moving.is_terminated());
     }
 }
