@@ -15,7 +15,7 @@ use super::readiness::{Pending, ReadyWhen};
 use super::structs::Structs;
 use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::deferred::LastQueueUses;
-use crate::device::driver::{Addressing, Raw, Watched};
+use crate::device::driver::{Raw, Watched};
 use crate::device::watch::WatchedRelease;
 use crate::device::{Arrival, BytesOwner, ClaimedMemory, Moment};
 use crate::numbered::numbered;
@@ -228,11 +228,6 @@ impl Tree {
     /// When the memory came.
     pub(super) fn came(&self) -> Moment {
         self.arrival.moment
-    }
-
-    /// Whether what names the memory is an address, to which a number can be added.
-    pub(crate) fn addressing(&self) -> Addressing {
-        Device::addressing_of(self.device, || self.open_device())
     }
 
     /// Says when the memory came, and whether the tree was put together of others.
