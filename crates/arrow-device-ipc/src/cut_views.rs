@@ -51,8 +51,8 @@ struct Named {
     place: usize,
 }
 
-/// Where the data of a view lies.
-struct Place {
+/// The bytes that a view names.
+struct ViewedBytes {
     number: usize,
     range: Range<usize>,
 }
@@ -67,12 +67,12 @@ fn is_long(view: &[u8; VIEW]) -> bool {
 }
 
 /// Returns where the data of a view lies, `None` where the view leads outside.
-fn place_of(view: &[u8; VIEW], lens: &[usize]) -> Option<Place> {
+fn place_of(view: &[u8; VIEW], lens: &[usize]) -> Option<ViewedBytes> {
     let size = usize::try_from(i32::from_ne_bytes(word(view, 0))).ok()?;
     let number = usize::try_from(i32::from_ne_bytes(word(view, 2))).ok()?;
     let start = usize::try_from(i32::from_ne_bytes(word(view, 3))).ok()?;
     let end = start.checked_add(size)?;
-    (end <= *lens.get(number)?).then_some(Place { number, range: start..end })
+    (end <= *lens.get(number)?).then_some(ViewedBytes { number, range: start..end })
 }
 
 /// Changes the number of the buffer of a view, and where its data begins there.
@@ -119,7 +119,7 @@ fn cut(views: &mut [[u8; VIEW]], buffers: &[&[u8]]) -> Vec<(usize, CutData)> {
     let lens: Vec<usize> = buffers.iter().map(|buffer| buffer.len()).collect();
     let mut all = vec![Named::default(); buffers.len()];
     for view in views.iter().filter(|view| is_long(view)) {
-        if let Some(Place { number, range }) = place_of(view, &lens)
+        if let Some(ViewedBytes { number, range }) = place_of(view, &lens)
             && let Some(named) = all.get_mut(number)
         {
             named.bytes = named.bytes.saturating_add(range.len());
@@ -145,7 +145,7 @@ fn cut(views: &mut [[u8; VIEW]], buffers: &[&[u8]]) -> Vec<(usize, CutData)> {
     for view in views.iter_mut().filter(|view| is_long(view)) {
         let place = place_of(view, &lens);
         let named = place.and_then(|place| Some((all.get(place.number)?, place)));
-        let found = named.and_then(|(named, Place { number, range })| {
+        let found = named.and_then(|(named, ViewedBytes { number, range })| {
             let bytes = buffers.get(number)?.get(range.clone())?;
             let start = match &mut data.get_mut(named.place)?.1 {
                 CutData::Range(_) => range.start - named.range.start,
