@@ -6,8 +6,9 @@
 //! * `OnDevice`: the query through an `OnDevice`, which copies each batch to the device and back;
 //! * `copy`: the copies alone, by `copy_to` and `to_host`, one batch after the other.
 //!
-//! The aim: `OnDevice` takes at most 1.1 times as long as `MemTable` and `copy` together. The
-//! program fails where the aim is not reached.
+//! The aim: on a device, `OnDevice` takes at most 1.1 times as long as `MemTable` and `copy`
+//! together. The program fails where the aim is not reached. On the host no byte is copied, so
+//! there the difference is the time to give batches to this library and back.
 //!
 //! `cargo run --release -p arrow-device-datafusion --features datafusion-55,sql --example
 //! round_trip_times [TURNS]`
@@ -55,7 +56,7 @@ impl Trial {
             (0..BATCHES).map(|number| batch(rows, number * rows)).collect::<Attempt<_>>()?;
         let context =
             SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1));
-        let schema = ours[0].schema()?;
+        let schema = ours.first().ok_or("no batches")?.schema()?;
         context.register_table(
             "ours",
             Arc::new(DeviceTable::from_batches(&schema, vec![ours.clone()])?),
@@ -105,7 +106,7 @@ impl Trial {
         }
         Ok(times.map(|mut times| {
             times.sort_unstable();
-            times[times.len() / 2]
+            times.get(times.len() / 2).copied().unwrap_or_default()
         }))
     }
 }
@@ -124,11 +125,16 @@ async fn run(turns: usize) -> Attempt<bool> {
         for rows in [8192, 1 << 17] {
             let trial = Trial::new(queue.clone(), rows).await?;
             let [plain, through, copy] = trial.medians(turns).await?;
-            let ratio = through.as_secs_f64() / (plain + copy).as_secs_f64();
-            println!(
+            print!(
                 "{name}, {BATCHES} batches of {COLUMNS} columns and {rows} rows: `MemTable` {plain:.1?}, \
-                 `OnDevice` {through:.1?}, `copy` {copy:.1?}: {ratio:.2} (aim: {AIM})"
+                 `OnDevice` {through:.1?}, `copy` {copy:.1?}"
             );
+            if queue.device().id() == DeviceId::CPU {
+                println!();
+                continue;
+            }
+            let ratio = through.as_secs_f64() / (plain + copy).as_secs_f64();
+            println!(": {ratio:.2} (aim: {AIM})");
             is_reached &= ratio <= AIM;
         }
     }
