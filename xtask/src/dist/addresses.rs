@@ -18,7 +18,8 @@ const ALL: [&str; 4] = [OF_CRATES[0], OF_CRATES[1], OF_CRATES[2], "contact"];
 /// The manifest of the Python package, and the table that the one with addresses stands before.
 const OF_PYTHON: &str = "python/pyproject.toml";
 const BEHIND_URLS: &str = "[tool.maturin]\n";
-/// That of the package for JavaScript, and the line that those with addresses stand before.
+/// The manifest of the package for JavaScript, and the beginning of the line before which the lines
+/// with addresses stand.
 const OF_NPM: &str = "js/package.json";
 const BEHIND_ADDRESSES: &str = "  \"license\": ";
 
@@ -44,7 +45,8 @@ impl Addresses {
         known.map(|(_, value)| value.as_str())
     }
 
-    /// Those that packages name and that are known, with their names, in the order of the file.
+    /// The addresses that packages name and that are known, with their names, in the order of the
+    /// file.
     pub(super) fn of_packages(&self) -> impl Iterator<Item = (&'static str, &str)> {
         OF_CRATES.into_iter().filter_map(|name| Some((name, self.known(name)?)))
     }

@@ -252,7 +252,7 @@ struct Programs {
     root: PathBuf,
     libraries: String,
     pkg_config: String,
-    /// What the paths in the file for pkg-config are below.
+    /// The folder below which the paths in the file for pkg-config lie.
     sysroot: String,
 }
 

@@ -36,7 +36,7 @@ const CHECKER: Artefact = Artefact {
     list: "arrow_device_check-python.cdx.json",
     target: None,
 };
-/// What pages load.
+/// The module of the package for JavaScript, which web pages load.
 const MODULE: Artefact = Artefact {
     folder: "js/module",
     features: "",

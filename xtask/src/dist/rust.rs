@@ -105,8 +105,8 @@ pub(super) fn version(source: &Path) -> Result<String, String> {
     version.ok_or_else(|| format!("{} has no version", path.display()))
 }
 
-/// What rustc is told, so that no path of this machine stays in what is compiled of these sources:
-/// a panic and a report of the software device name lines of them.
+/// The flags with which rustc leaves no path of this machine in what it compiles of these sources.
+/// A panic and a report of the software device name the files and lines where they arose.
 pub(super) fn without_paths(source: &Path, version: &str) -> String {
     format!(
         "--remap-path-prefix={}=/arrow-device-{version} --remap-path-prefix={}=/cargo",
