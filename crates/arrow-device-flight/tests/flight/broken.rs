@@ -10,7 +10,7 @@ use arrow_device_testkit::samples::growing_dictionaries;
 use arrow_flight_60::FlightData;
 use arrow_flight_60::flight_service_client::FlightServiceClient;
 use futures_util::FutureExt as _;
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
 use tonic::{Code, Status};
 
 use crate::server::{Running, Tables};
@@ -118,15 +118,17 @@ async fn a_server_that_dies_in_the_middle_is_an_error() {
     assert!(matches!(end, Some(Err(_))), "taken for the end of the stream");
 }
 
-#[tokio::test]
-async fn arrays_that_fail_while_they_are_sent_are_no_end_for_the_server() {
+/// Sends a table whose last array is no array, by `put` and by an exchange. The call fails with an
+/// error of this kind, and the server sees no end.
+async fn fails<S>(end: impl Fn() -> S, kind: ErrorKind, words: &str)
+where
+    S: Stream<Item = arrow_device::Result<Array>> + Send + Unpin + 'static,
+{
     for with_exchange in [false, true] {
         let tables = Tables::default();
         let table = numbers(3, 10);
         let running = Running::start(&tables).await;
-        let failure = Error::new(ErrorKind::DeviceLost, "unplugged");
-        let arrays = table.arrays().chain(stream::iter([Err(failure)]));
-        let messages = FlightMessages::new(&table.schema, arrays).unwrap();
+        let messages = FlightMessages::new(&table.schema, table.arrays().chain(end())).unwrap();
         let messages = messages.descriptor(path("half"));
         let error = if with_exchange {
             match exchange(&mut running.grpc().await, messages, ReadOptions::new()).await {
@@ -139,39 +141,24 @@ async fn arrays_that_fail_while_they_are_sent_are_no_end_for_the_server() {
                 Err(error) => error,
             }
         };
-        assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
-        assert!(error.to_string().contains("unplugged"), "{error}");
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
         assert!(until(|| tables.is_gone.0.load(Ordering::SeqCst) == 1).await);
         assert_eq!(tables.ended.load(Ordering::SeqCst), 0, "the server saw an end");
     }
 }
 
+#[tokio::test]
+async fn arrays_that_fail_while_they_are_sent_are_no_end_for_the_server() {
+    let failing = || stream::iter([Err(Error::new(ErrorKind::DeviceLost, "unplugged"))]);
+    fails(failing, ErrorKind::DeviceLost, "unplugged").await;
+}
+
 // Requirement: SAF-30
 #[tokio::test]
 async fn a_panic_while_arrays_are_made_is_no_end_for_the_server() {
-    for with_exchange in [false, true] {
-        let tables = Tables::default();
-        let table = numbers(3, 10);
-        let running = Running::start(&tables).await;
-        let planted = stream::poll_fn(|_| std::panic::resume_unwind(Box::new("planted")));
-        let messages = FlightMessages::new(&table.schema, table.arrays().chain(planted)).unwrap();
-        let messages = messages.descriptor(path("half"));
-        let error = if with_exchange {
-            match exchange(&mut running.grpc().await, messages, ReadOptions::new()).await {
-                Ok(back) => back.arrays().try_collect::<Vec<_>>().await.unwrap_err(),
-                Err(error) => error,
-            }
-        } else {
-            match put(&mut running.grpc().await, messages).await {
-                Ok(answers) => answers.finish().await.unwrap_err(),
-                Err(error) => error,
-            }
-        };
-        assert_eq!(error.kind(), ErrorKind::Panicked, "{error}");
-        assert!(error.to_string().contains("planted"), "{error}");
-        assert!(until(|| tables.is_gone.0.load(Ordering::SeqCst) == 1).await);
-        assert_eq!(tables.ended.load(Ordering::SeqCst), 0, "the server saw an end");
-    }
+    let panicking = || stream::poll_fn(|_| std::panic::resume_unwind(Box::new("planted")));
+    fails(panicking, ErrorKind::Panicked, "planted").await;
 }
 
 // Requirement: SAF-30
