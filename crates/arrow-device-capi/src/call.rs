@@ -17,8 +17,8 @@ use crate::error::{ArdevError, copy_text};
 /// `error` is null or may be written.
 pub(crate) unsafe fn run(error: *mut ArdevError, body: impl FnOnce() -> Result<()>) -> c_int {
     // What the body captured is not looked at after a panic.
-    let outcome =
-        catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panicked(payload)));
+    let outcome = catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|payload| Err(Error::from_panic(payload)));
     let Err(failure) = outcome else { return 0 };
     let told = ArdevError::of(&failure);
     // What the error came from is somebody else's, and its drop may panic.
@@ -28,13 +28,6 @@ pub(crate) unsafe fn run(error: *mut ArdevError, body: impl FnOnce() -> Result<(
         unsafe { error.write(told) };
     }
     told.code
-}
-
-fn panicked(payload: Box<dyn Any + Send>) -> Error {
-    let text = payload.downcast_ref::<&str>().map(ToString::to_string);
-    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-    dispose(payload);
-    Error::new(ErrorKind::Panicked, text.unwrap_or_else(|| "without a message".into()))
 }
 
 /// Drops what a panic carried. The drop may panic as well: what that panic carries is left.

@@ -1,9 +1,7 @@
 //! Errors of this library as the statuses of gRPC, and back.
 
-use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_device::{Error, ErrorKind};
@@ -105,15 +103,6 @@ pub(crate) fn into_status(error: Error) -> Status {
     let mut status = Status::new(code_of(error.kind()), shortened(error.to_string()));
     status.set_source(Arc::new(error));
     status
-}
-
-/// The error for a panic. What the panic carried may panic as well when it is dropped; what that
-/// second panic carries is left.
-pub(crate) fn panicked(carried: Box<dyn Any + Send>) -> Error {
-    let text = carried.downcast_ref::<&str>().map(ToString::to_string);
-    let text = text.or_else(|| carried.downcast_ref::<String>().cloned());
-    std::mem::forget(catch_unwind(AssertUnwindSafe(|| drop(carried))));
-    Error::new(ErrorKind::Panicked, text.unwrap_or_else(|| "without a message".into()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(result) => result,
-        Err(payload) => Err(panicked(payload)),
+        Err(payload) => Err(Error::from_panic(payload)),
     }
 }
 
@@ -25,11 +25,27 @@ pub(crate) fn is_well(body: impl FnOnce()) -> bool {
     }
 }
 
-#[cold]
-fn panicked(payload: Box<dyn Any + Send>) -> Error {
-    let message = panic_message(&*payload);
-    dispose(payload);
-    Error::new(ErrorKind::Panicked, message)
+impl Error {
+    /// The error for a panic that [`catch_unwind`] caught, of the kind
+    /// [`Panicked`](ErrorKind::Panicked), with the message of the panic.
+    ///
+    /// The payload is dropped, and a panic of that drop is stopped.
+    ///
+    /// ```
+    /// use arrow_device::{Error, ErrorKind};
+    ///
+    /// # std::panic::set_hook(Box::new(|_| {}));
+    /// let caught = std::panic::catch_unwind(|| panic!("no such column"));
+    /// let error = caught.map_err(Error::from_panic).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Panicked);
+    /// assert_eq!(error.message(), "no such column");
+    /// ```
+    #[cold]
+    pub fn from_panic(payload: Box<dyn Any + Send>) -> Self {
+        let message = panic_message(&*payload);
+        dispose(payload);
+        Self::new(ErrorKind::Panicked, message)
+    }
 }
 
 /// Drops the payload of a panic. The drop may panic as well. The payload of that second panic is

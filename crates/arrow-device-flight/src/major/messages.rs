@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use arrow_device::async_stream::{ArraysExt as _, MovingArrays};
-use arrow_device::{Array, ArrayReady, Batch, Result, Schema};
+use arrow_device::{Array, ArrayReady, Batch, Error, Result, Schema};
 use arrow_device_ipc::{EncodedMessage, WriteOptions};
 use bytes::Bytes;
 use futures_core::Stream;
@@ -18,7 +18,6 @@ use super::ErrorExt as _;
 use super::arrow::flight::error::FlightError;
 use super::arrow::flight::{FlightData, FlightDescriptor};
 use crate::cut::Cutter;
-use crate::status::panicked;
 
 /// A stream of arrays, on whatever device they lie, as a stream of `FlightData`.
 ///
@@ -112,10 +111,8 @@ impl<S: Stream<Item = Result<Array>> + Unpin> FlightMessages<S> {
         // A panic that passed through tonic would end the task that sends, and tell nobody: the
         // other party would wait for ever.
         let asked = AssertUnwindSafe(|| self.poll_next_of(&mut arrays, context));
-        let next = catch_unwind(asked).unwrap_or_else(|carried| {
-            let failure = panicked(carried);
-            Poll::Ready(Some(Err(failure)))
-        });
+        let next = catch_unwind(asked)
+            .unwrap_or_else(|payload| Poll::Ready(Some(Err(Error::from_panic(payload)))));
         if !matches!(next, Poll::Ready(None | Some(Err(_)))) {
             self.arrays = Some(arrays);
         }
