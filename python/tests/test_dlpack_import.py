@@ -20,6 +20,7 @@ from support import (
     name_of,
     rename,
     until,
+    until_no_more_than,
 )
 
 
@@ -388,4 +389,4 @@ def test_tensors_leave_nothing_behind():
         t = ad.from_dlpack(np.arange(5))
         t.to_array(copy=True), t.__dlpack__(), np.from_dlpack(t), t.permute([0])
     del t
-    until(lambda: live() == before)
+    until_no_more_than(before, live)

@@ -21,6 +21,7 @@ from support import (
     name_of,
     pointer_of,
     until,
+    until_no_more_than,
 )
 
 SetError = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
@@ -127,7 +128,7 @@ def test_tensors_are_allocated_and_may_be_written():
     assert np.from_dlpack(result.value).tolist() == [[0, 1, 2], [3, 4, 5]]
     ctypes.pythonapi.Py_DecRef(result)
     del result
-    until(lambda: live()["allocations"] == before["allocations"])
+    until_no_more_than(before, live)
 
     like.ndim = -1
     assert table().allocate(ctypes.byref(like), ctypes.byref(out), None, report) == -1
@@ -219,4 +220,4 @@ def test_allocated_tensors_are_deleted_on_any_thread():
     thread = threading.Thread(target=delete, args=(out.value,))
     thread.start()
     thread.join()
-    until(lambda: live()["allocations"] == before["allocations"])
+    until_no_more_than(before, live)

@@ -10,7 +10,7 @@ from pyarrow import flight
 
 import arrow_device as ad
 from arrow_device import flight as adf
-from support import DeviceStreamOnly, live, until
+from support import DeviceStreamOnly, live, until, until_no_more_than
 
 NUMBERS = pa.table({"x": pa.chunked_array([[1, 2], [3, None]]), "y": pa.chunked_array([["a", None], ["c", "d"]])})
 CODED = pa.chunked_array([["a", "b", "a"], ["b", "b", None]]).dictionary_encode()
@@ -284,4 +284,4 @@ def test_flights_leave_nothing_behind(client, server, software):
         pass
     ad.stream(client.do_get(ticket("numbers"))).to("ext_dev:0").read_all()
     del _
-    until(lambda: live() == before)
+    until_no_more_than(before, live)

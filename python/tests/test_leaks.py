@@ -10,7 +10,7 @@ import pytest
 
 import arrow_device as ad
 import arrow_device.testing
-from support import DeviceStreamOnly, OnDevice, live, until
+from support import DeviceStreamOnly, OnDevice, live, until_no_more_than
 
 ROUND_TRIPS, WARM_UP = 100_000, 10_000
 
@@ -66,7 +66,7 @@ def test_round_trips_leave_nothing_behind(kind):
     ad.release_finished()
     grown = resident() - start
     assert grown < 1 << 20, f"{grown} bytes more"
-    until(lambda: live() == before)
+    until_no_more_than(before, live)
 
 
 def test_threads_import_export_and_drop_in_any_order():
@@ -111,7 +111,7 @@ def test_threads_import_export_and_drop_in_any_order():
         thread.join()
     assert errors == []
     shared.clear()
-    until(lambda: live() == before)
+    until_no_more_than(before, live)
     assert ad.testing.take_reports() == []
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import arrow_device as ad
-from support import ArrowDeviceArray, DeviceStreamOnly, OnDevice, live, struct_of, until
+from support import ArrowDeviceArray, DeviceStreamOnly, OnDevice, live, struct_of, until_no_more_than
 
 DAY = datetime.date(2024, 2, 29)
 ARRAYS = [
@@ -235,4 +235,4 @@ def test_other_libraries_leave_nothing_behind():
         pa.table(ad.stream(frame))
         nanoarrow.Array(ad.array(pa.array([1])))
         np.from_dlpack(ad.array(np.arange(3)))
-    until(lambda: live() == before)
+    until_no_more_than(before, live)

@@ -16,8 +16,8 @@ import pytest
 
 import arrow_device as ad
 from arrow_device import share
-from support import until
-from test_share import allocated, batch, descriptors, is_shared
+from support import until, until_no_more_than
+from test_share import batch, descriptors, is_shared, nothing_shared, shared
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +25,6 @@ def no_test_hangs():
     signal.alarm(120)
     yield
     signal.alarm(0)
-
-
-def threads():
-    return sum(thread.name == "arrow-device-server" for thread in threading.enumerate())
 
 
 def program(text, *arguments, **options):
@@ -83,7 +79,7 @@ def test_an_offer_has_as_many_arrays_as_it_likes_and_none():
 
 
 def test_what_was_fetched_stays_usable_after_the_offer_and_the_server():
-    before = descriptors(), allocated(), threads()
+    before = nothing_shared()
     server = share.Server()
     key = server.offer([batch()])
     [first] = share.fetch(server.address, key)
@@ -100,16 +96,16 @@ def test_what_was_fetched_stays_usable_after_the_offer_and_the_server():
         server.offer([batch()])
     assert first == second == batch()
     del first, second
-    until(lambda: (descriptors(), allocated(), threads()) == before)
+    until_no_more_than(before, shared)
 
 
 def test_a_server_that_nobody_refers_to_is_closed():
-    before = descriptors(), allocated(), threads()
+    before = nothing_shared()
     server = share.Server()
     server.offer([batch()])
     del server
     gc.collect()
-    until(lambda: (descriptors(), allocated(), threads()) == before)
+    until_no_more_than(before, shared)
 
 
 def test_a_key_is_not_guessed_from_another_one():
@@ -171,7 +167,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for():
 
 
 def test_a_fetch_that_goes_away_or_never_reads_keeps_nothing():
-    before = descriptors(), allocated()
+    before = nothing_shared()
     with share.Server(patience=0.1) as server:
         a = share.to_shareable(ad.array(list(range(5000))))
         key = server.offer([a] * 5000)
@@ -187,7 +183,7 @@ def test_a_fetch_that_goes_away_or_never_reads_keeps_nothing():
         del a
         for connection in connections:
             connection.close()
-    until(lambda: (descriptors(), allocated()) == before)
+    until_no_more_than(before, shared)
 
 
 @pytest.mark.parametrize("name", ["cpu", "ext_dev:0", "opencl:0"])
@@ -221,7 +217,7 @@ def test_what_a_killed_server_sent_stays_usable():
         "server = share.Server(); key = server.offer([share.to_shareable(ad.record_batch({'x': range(1000)}))])\n"
         "print(server.address, key.hex(), flush=True); sys.stdin.readline()"
     )
-    before = descriptors()
+    before = nothing_shared()
     with program(text) as process:
         address, key = process.stdout.readline().split()
         [there] = share.fetch(address, bytes.fromhex(key))
@@ -230,7 +226,7 @@ def test_what_a_killed_server_sent_stays_usable():
     with pytest.raises(ad.ProducerError, match="has gone"):
         share.fetch(address, bytes.fromhex(key))
     del there
-    until(lambda: descriptors() == before)
+    until_no_more_than(before, shared)
 
 
 def test_a_child_of_fork_neither_serves_nor_keeps_others_waiting():

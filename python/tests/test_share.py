@@ -16,7 +16,7 @@ import pytest
 
 import arrow_device as ad
 from arrow_device import share
-from support import until
+from support import until, until_no_more_than
 from test_values import CASES, IDS
 
 #: The start methods in which the other process begins anew.
@@ -42,9 +42,16 @@ def allocated():
     return ad.device("cpu").held["allocated"]
 
 
-def settle():
-    """Waits until threads of the library have let go of what earlier tests shared."""
-    until(lambda: allocated() == 0)
+def shared():
+    """What is alive of all that was shared."""
+    servers = sum(thread.name == "arrow-device-server" for thread in threading.enumerate())
+    return {"descriptors": descriptors(), "bytes": allocated(), "threads of servers": servers}
+
+
+def nothing_shared():
+    """The counts of `shared`, once threads of the library have let go of what earlier tests shared."""
+    until(lambda: shared() | {"descriptors": 0} == {"descriptors": 0, "bytes": 0, "threads of servers": 0})
+    return shared()
 
 
 def is_shared(data):
@@ -169,7 +176,7 @@ def test_a_ticket_is_opened_once_by_a_program_that_inherits_it():
 
 
 def test_a_ticket_that_is_closed_unopened_releases_the_array():
-    before = descriptors(), allocated()
+    before = nothing_shared()
     ticket = share.Ticket(batch())
     sender = ticket.sender
     assert sender.held == 1
@@ -179,11 +186,11 @@ def test_a_ticket_that_is_closed_unopened_releases_the_array():
     sender.wait()
     assert sender.held == 0
     del ticket, sender
-    assert (descriptors(), allocated()) == before
+    until_no_more_than(before, shared)
 
 
 def test_descriptors_are_taken_over_whatever_the_outcome():
-    before = descriptors()
+    before = nothing_shared()
     for _ in range(3):
         with pytest.raises(Exception):
             share.open(os.open("/dev/null", os.O_RDONLY))
@@ -193,7 +200,7 @@ def test_descriptors_are_taken_over_whatever_the_outcome():
             share.open(-1)
         with pytest.raises(ValueError):
             share.Receiver(socket.socketpair()[0], ["no device"])
-    until(lambda: descriptors() == before)
+    until_no_more_than(before, shared)
 
 
 # ---- senders and receivers
@@ -237,8 +244,7 @@ _THIRD = "import sys; from arrow_device import share; print(sum(row['x'] for row
 
 @pytest.mark.parametrize("passing_on", [True, False])
 def test_a_third_program_opens_what_the_second_one_received_for_that(passing_on):
-    settle()
-    before = descriptors(), allocated()
+    before = nothing_shared()
     here, there = socket.socketpair()
     sender = share.Sender(here)
     sender.send(batch())
@@ -252,7 +258,7 @@ def test_a_third_program_opens_what_the_second_one_received_for_that(passing_on)
         assert "NotSupportedError" in outcome.stderr and "pass it on" in outcome.stderr
     sender.wait()
     del sender
-    assert (descriptors(), allocated()) == before
+    until_no_more_than(before, shared)
 
 
 def test_what_was_fetched_for_it_is_offered_on():
@@ -442,14 +448,12 @@ def test_a_worker_that_is_killed_leaves_nothing_behind(method):
         here.close()
         there.close()
 
-    memory = allocated()
     kill_one()
-    until(lambda: allocated() == memory)
     # What multiprocessing opens once stays open.
-    before = descriptors()
+    before = nothing_shared()
     for _ in range(5):
         kill_one()
-    until(lambda: (descriptors(), allocated()) == (before, memory))
+    until_no_more_than(before, shared)
 
 
 def where(data):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import arrow_device as ad
-from support import live, until
+from support import live, until_no_more_than
 
 TYPES = [
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128", "bfloat16",
@@ -76,7 +76,7 @@ def test_a_tensor_of_torch_outlives_what_it_was_made_of(torch):
     x = torch.from_dlpack(ad.array(pa.array([1, 2, 3])))
     assert x.sum() == 6 and live()["arrays"] == before["arrays"]
     del x
-    until(lambda: live() == before)
+    until_no_more_than(before, live)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
