@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{checker, rust};
+use super::{checker, contents, licences, rust};
 use crate::shell;
 
 /// The devices that the library is built with: all that there are.
@@ -42,8 +42,9 @@ pub(super) fn make(
     let compare = ["diff", "--recursive", "--no-dereference", &tree(first), &tree(again)];
     shell::run(&compare, &[]).map_err(|_| "two builds of the library differ".to_owned())?;
     look_at_glibc(&first.join("installed"))?;
-    archive(first, folder, &version)?;
-    debian(first, folder, &version, home)
+    let others = licences::write(source, work, &contents::LIBRARY)?;
+    archive(first, folder, &version, &others)?;
+    debian(first, folder, &version, home, &others)
 }
 
 /// Copies the sources into a folder, builds there, and installs into `installed`.
@@ -77,8 +78,8 @@ fn copy_tree(from: &Path, to: &Path) -> Result<(), String> {
 /// Words for `tar`, by which the same files are the same bytes.
 const SAME: [&str; 5] = ["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"];
 
-/// Packs what was installed for people who unpack it wherever they like, with the licence.
-fn archive(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
+/// Packs what was installed for people who unpack it wherever they like, with the licences.
+fn archive(root: &Path, folder: &Path, version: &str, others: &Path) -> Result<(), String> {
     let tree = root.join("archive");
     super::empty(&tree)?;
     let installed = root.join("installed/usr/.").display().to_string();
@@ -88,9 +89,7 @@ fn archive(root: &Path, folder: &Path, version: &str) -> Result<(), String> {
     let text = fs::read_to_string(&package).map_err(|error| shell::said(&package, &error))?;
     let text = text.replacen(INSTALLED, UNPACKED, 1);
     fs::write(&package, text).map_err(|error| shell::said(&package, &error))?;
-    let licence = tree.join("LICENSE");
-    fs::copy(shell::root().join("LICENSE"), &licence)
-        .map_err(|error| shell::said(&licence, &error))?;
+    copy_licences(&tree, "LICENSE", others)?;
     let file = folder.join(format!("arrow-device-{version}-{}.tar.gz", DEBIAN.1));
     let (file, tree) = (file.display().to_string(), tree.display().to_string());
     let name = format!("--transform=s,^\\.,arrow-device-{version},");
@@ -124,8 +123,24 @@ fn look_at_glibc(installed: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Puts the project's licence into a folder, under this name, and those of others beside it.
+fn copy_licences(folder: &Path, name: &str, others: &Path) -> Result<(), String> {
+    let licence = shell::root().join("LICENSE");
+    for (from, name) in [(licence.as_path(), name), (others, licences::FILE)] {
+        let to = folder.join(name);
+        fs::copy(from, &to).map_err(|error| shell::said(&to, &error))?;
+    }
+    Ok(())
+}
+
 /// The package of the shared library and that of the headers.
-fn debian(root: &Path, folder: &Path, version: &str, home: Option<&str>) -> Result<(), String> {
+fn debian(
+    root: &Path,
+    folder: &Path,
+    version: &str,
+    home: Option<&str>,
+    others: &Path,
+) -> Result<(), String> {
     let major = version.split('.').next().unwrap_or_default();
     let (processor, triplet) = DEBIAN;
     let libraries = format!("usr/lib/{triplet}");
@@ -176,9 +191,7 @@ fn debian(root: &Path, folder: &Path, version: &str, home: Option<&str>) -> Resu
         fs::write(&path, control).map_err(|error| shell::said(&path, &error))?;
         let doc = tree.join("usr/share/doc").join(&name);
         fs::create_dir_all(&doc).map_err(|error| shell::said(&doc, &error))?;
-        let licence = doc.join("copyright");
-        fs::copy(shell::root().join("LICENSE"), &licence)
-            .map_err(|error| shell::said(&licence, &error))?;
+        copy_licences(&doc, "copyright", others)?;
         let file = folder.join(format!("{name}_{version}_{processor}.deb")).display().to_string();
         let build =
             ["dpkg-deb", "--root-owner-group", "--build", &tree.display().to_string(), &file];

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::addresses::Addresses;
 use super::python::{self, System};
-use super::{readme, rust};
+use super::{contents, licences, readme, rust};
 use crate::shell;
 
 /// The package of Python.
@@ -44,9 +44,10 @@ pub(super) fn make(
     let version = rust::version(source)?;
     let urls = addresses.of_packages().map(|(name, value)| format!("\"{name}\": \"{value}\""));
     let urls = urls.collect::<Vec<_>>().join(", ");
+    let others = licences::write(source, work, &contents::CHECKER)?;
     for system in python::SYSTEMS {
         let programs = build(source, work, &tools, system, &version)?;
-        let wish = description(source, folder, &programs, system, (&version, &urls))?;
+        let wish = description(source, folder, &programs, &others, system, (&version, &urls))?;
         let file = work.join("wheel.json");
         fs::write(&file, wish).map_err(|error| shell::said(&file, &error))?;
         let words = ["python3", &script.display().to_string(), &file.display().to_string()];
@@ -154,6 +155,7 @@ fn description(
     source: &Path,
     folder: &Path,
     programs: &Path,
+    others: &Path,
     system: &System,
     (version, urls): (&str, &str),
 ) -> Result<String, String> {
@@ -177,10 +179,12 @@ fn description(
     files.push(format!("\"{data}/data/lib/{LIBRARY}\": \"{}\"", library.display()));
     Ok(format!(
         "{{\"folder\": \"{}\", \"name\": \"{NAME}\", \"version\": \"{version}\", \"summary\": \"{summary}\",\n\
-         \"readme\": \"{}\", \"licence\": \"{}\", \"urls\": {{{urls}}}, \"platforms\": {platforms},\n\"files\": {{{}}}}}\n",
+         \"readme\": \"{}\", \"licences\": {{\"LICENSE\": \"{}\", \"{}\": \"{}\"}}, \"urls\": {{{urls}}}, \"platforms\": {platforms},\n\"files\": {{{}}}}}\n",
         folder.display(),
         source.join(PAGE).display(),
         source.join("LICENSE").display(),
+        licences::FILE,
+        others.display(),
         files.join(", ")
     ))
 }

@@ -14,30 +14,30 @@ const LIST: &str = "contents-of-artefact";
 
 /// A compiled artefact: its package's folder, its features, the name of its list, and what it is
 /// compiled for, if not for this machine.
-struct Artefact {
-    folder: &'static str,
-    features: &'static str,
-    list: &'static str,
-    target: Option<&'static str>,
+pub(super) struct Artefact {
+    pub(super) folder: &'static str,
+    pub(super) features: &'static str,
+    pub(super) list: &'static str,
+    pub(super) target: Option<&'static str>,
 }
 
-const LIBRARY: Artefact = Artefact {
+pub(super) const LIBRARY: Artefact = Artefact {
     folder: "crates/arrow-device-capi",
     features: super::c::FEATURES,
     list: "arrow-device-c.cdx.json",
     target: None,
 };
-const WHEEL: Artefact =
+pub(super) const WHEEL: Artefact =
     Artefact { folder: "python", features: "", list: "arrow_device-python.cdx.json", target: None };
 /// The command, which has the checker in it.
-const CHECKER: Artefact = Artefact {
+pub(super) const CHECKER: Artefact = Artefact {
     folder: "crates/arrow-device-cli",
     features: "check",
     list: "arrow_device_check-python.cdx.json",
     target: None,
 };
 /// The module of the package for JavaScript, which web pages load.
-const MODULE: Artefact = Artefact {
+pub(super) const MODULE: Artefact = Artefact {
     folder: "js/module",
     features: "",
     list: "arrow-device-js.cdx.json",
@@ -62,15 +62,21 @@ pub(super) fn make(
     if artefacts.is_empty() {
         return Ok(());
     }
-    let tools = work.join("cargo-tools");
-    let (name, version) = TOOL;
-    let root = tools.display().to_string();
-    shell::run(
-        &["cargo", "install", "--quiet", "--locked", "--root", &root, name, "--version", version],
-        &[],
-    )?;
-    let program = tools.join("bin").join(name).display().to_string();
+    let program = tool(work, TOOL, &[])?;
     artefacts.iter().try_for_each(|artefact| list(artefact, &program, source, folder))
+}
+
+/// Installs a program of cargo's registry, and returns where the program is.
+pub(super) fn tool(
+    work: &Path,
+    (name, version): (&str, &str),
+    features: &[&str],
+) -> Result<String, String> {
+    let tools = work.join("cargo-tools");
+    let root = tools.display().to_string();
+    let install = ["cargo", "install", "--quiet", "--locked", "--root", &root, name];
+    shell::run(&[&install[..], &["--version", version], features].concat(), &[])?;
+    Ok(tools.join("bin").join(name).display().to_string())
 }
 
 fn list(artefact: &Artefact, program: &str, source: &Path, folder: &Path) -> Result<(), String> {

@@ -10,6 +10,7 @@ mod c;
 mod checker;
 mod compared;
 mod contents;
+mod licences;
 mod manifests;
 mod npm;
 mod order;
@@ -55,6 +56,12 @@ pub(crate) enum Packages {
 /// Makes and proves packages.
 pub(crate) fn dist(packages: Packages) -> Result<(), String> {
     let (folder, work) = (shell::root().join(FOLDER), shell::root().join(WORK));
+    if folder.to_string_lossy().contains(char::is_whitespace) {
+        return Err(format!(
+            "{} has a space, where compilers take a path to end",
+            folder.display()
+        ));
+    }
     versions::check()?;
     empty(&folder)?;
     let source = work.join("source");

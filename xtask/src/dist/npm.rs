@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::rust;
+use super::{contents, licences, rust};
 use crate::shell;
 
 /// The folder of the package.
@@ -17,6 +17,7 @@ const PACKAGE: &str = "js";
 /// Builds the module and packs it.
 pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
     shell::run(&["rustup", "target", "add", "wasm32-unknown-unknown"], &[])?;
+    licences::write_into(source, work, &contents::MODULE, PACKAGE)?;
     let package = source.join(PACKAGE).display().to_string();
     let target = work.join("target-js").display().to_string();
     let out = folder.display().to_string();
@@ -28,7 +29,8 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     let packed = packed(folder)?;
     let list = shell::output_of(&["tar", "--list", "--gzip", "--file", &packed]);
     let list = list.ok_or_else(|| format!("{packed} cannot be listed"))?;
-    let wanted = ["index.js", "index.d.ts", "arrow_device.wasm", "README.md", "LICENSE"];
+    let wanted =
+        ["index.js", "index.d.ts", "arrow_device.wasm", "README.md", "LICENSE", licences::FILE];
     let is_there = |file: &&str| list.lines().any(|line| line == format!("package/{file}"));
     let missing = wanted.iter().filter(|file| !is_there(file));
     let problems: Vec<_> = missing.map(|file| format!("{packed} has no {file}")).collect();

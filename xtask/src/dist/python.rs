@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::rust;
+use super::{contents, licences, rust};
 use crate::python::MATURIN_IS_BEHIND;
 use crate::{peers, shell};
 
@@ -61,6 +61,8 @@ pub(super) fn tools(work: &Path) -> Result<Tools, String> {
 
 /// Builds all wheels and the package of sources.
 pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
+    licences::write_into(source, work, &contents::WHEEL, "python")?;
+    name_licences(source)?;
     let tools = tools(work)?;
     let maturin = tools.bin.join("maturin").display().to_string();
     let target = work.join("target-python").display().to_string();
@@ -99,6 +101,15 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
         built(here, &["--interpreter", python, "--no-default-features"], tag)?;
     }
     Ok(())
+}
+
+/// Has the manifest of the copy name the licences of others, which are in no checkout.
+fn name_licences(source: &Path) -> Result<(), String> {
+    let manifest = source.join("python/pyproject.toml");
+    let text = fs::read_to_string(&manifest).map_err(|error| shell::said(&manifest, &error))?;
+    let all = format!("license-files = [\"LICENSE\", \"{}\"]", licences::FILE);
+    let named = text.replacen("license-files = [\"LICENSE\"]", &all, 1);
+    fs::write(&manifest, named).map_err(|error| shell::said(&manifest, &error))
 }
 
 /// The wheel for a system and a kind of Python, of which there is one.
@@ -160,6 +171,7 @@ fn look_through(wheel: &Path, work: &Path) -> Result<(), String> {
         "arrow_device/py.typed",
         "arrow_device/_native.pyi",
         "licenses/LICENSE",
+        licences::FILE,
     ];
     let missing = wanted.iter().filter(|file| !list.contains(**file));
     let problems: Vec<_> = missing.map(|file| format!("{path} has no {file}")).collect();

@@ -8,7 +8,7 @@ name      of the package
 version
 summary   one line
 readme    a file, in Markdown
-licence   a file
+licences  from names to files
 urls      of the project, by their names
 platforms the platforms that the wheel is for, as tags
 files     from paths inside of the wheel to files; what is in the folder of programs may be run
@@ -28,6 +28,7 @@ name = wish["name"].replace("-", "_")
 stem = f"{name}-{wish['version']}"
 info = f"{stem}.dist-info"
 urls = "".join(f"Project-URL: {of}, {url}\n" for of, url in wish["urls"].items())
+licences = "".join(f"License-File: {of}\n" for of in wish["licences"])
 platform = ".".join(sorted(wish["platforms"]))
 
 metadata = f"""Metadata-Version: 2.4
@@ -36,8 +37,7 @@ Version: {wish["version"]}
 Summary: {wish["summary"]}
 Author: the arrow-device developers
 License-Expression: Apache-2.0
-License-File: LICENSE
-Keywords: arrow,dlpack,gpu,conformance
+{licences}Keywords: arrow,dlpack,gpu,conformance
 Classifier: Environment :: Console
 Classifier: Programming Language :: Rust
 Classifier: Topic :: Software Development :: Testing
@@ -49,7 +49,8 @@ tags = "".join(f"Tag: py3-none-{tag}\n" for tag in sorted(wish["platforms"]))
 files = {path: pathlib.Path(file).read_bytes() for path, file in wish["files"].items()}
 files[f"{info}/METADATA"] = metadata.encode()
 files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: arrow-device\nRoot-Is-Purelib: false\n{tags}".encode()
-files[f"{info}/licenses/LICENSE"] = pathlib.Path(wish["licence"]).read_bytes()
+for of, file in wish["licences"].items():
+    files[f"{info}/licenses/{of}"] = pathlib.Path(file).read_bytes()
 
 record = io.StringIO()
 rows = csv.writer(record, lineterminator="\n")
