@@ -41,10 +41,11 @@
 //! Nothing is moved before a batch is asked for. Then, for each partition, as many batches as
 //! `with_prefetch` says are on their way besides the one that is used, which bounds the memory that
 //! is taken on the device. Data that is not there yet is awaited on the executor that DataFusion
-//! runs on (tokio), and no thread is blocked. Data that comes to the host is checked there, at the
-//! cost of [`Array::validate`](arrow_device::Array::validate), because arrow-rs relies on valid
-//! data. A stream that is dropped, by a `LIMIT` or with its task, gives up the batches that are on
-//! their way.
+//! runs on (tokio), and no thread is blocked. Where data is always there, a scan lets other tasks
+//! run now and then, as the sources of DataFusion do. Data that comes to the host is checked there,
+//! at the cost of [`Array::validate`](arrow_device::Array::validate), because arrow-rs relies on
+//! valid data. A stream that is dropped, by a `LIMIT` or with its task, gives up the batches that
+//! are on their way.
 //!
 //! `docs/engines.md` in the repository has an example with a plan that works on the device.
 

@@ -17,7 +17,8 @@ use super::datafusion::common::stats::Precision;
 use super::datafusion::error::{DataFusionError, Result};
 use super::datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use super::datafusion::physical_expr::EquivalenceProperties;
-use super::datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use super::datafusion::physical_plan::coop::cooperative;
+use super::datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use super::datafusion::physical_plan::metrics::{
     ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
@@ -60,6 +61,7 @@ impl DeviceScan {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
+        let properties = properties.with_scheduling_type(SchedulingType::Cooperative);
         let (properties, metrics) = (Arc::new(properties), ExecutionPlanMetricsSet::new());
         Ok(Self { table, projection, limit, projected, ours, properties, metrics })
     }
@@ -127,7 +129,10 @@ impl ExecutionPlan for DeviceScan {
         let batches = batches
             .with_errors::<DataFusionError>()
             .inspect_ok(move |batch| bytes.add(bytes_of(batch)));
-        Ok(Box::pin(Metered::new(self.projected.clone(), batches, &self.metrics, partition)))
+        // Where data is always there, nothing below makes the task wait. The task would keep its
+        // thread until the last batch, and could not be cancelled.
+        let metered = Metered::new(self.projected.clone(), batches, &self.metrics, partition);
+        Ok(Box::pin(cooperative(metered)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

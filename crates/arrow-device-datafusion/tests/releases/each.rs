@@ -193,6 +193,31 @@ async fn a_limit_takes_no_more_batches_than_it_needs() {
     assert_eq!(metric(&plan, "bytes_to_host"), 60 * 8);
 }
 
+/// The plan sorts each partition in a task of its own, which DataFusion does not make yield.
+#[tokio::test]
+async fn a_query_of_data_that_is_always_there_lets_other_tasks_run() {
+    const MANY: i64 = 2000;
+    let taken = Arc::new(AtomicUsize::new(0));
+    let count = taken.clone();
+    let open = move |_| {
+        let count = count.clone();
+        Ok(futures_util::stream::iter((0..MANY).map(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(Array::from(batch(0)))
+        })))
+    };
+    let context = context(DeviceTable::new(&schema(), PARTITIONS, open).unwrap());
+    let plan = plan_of(&context, "SELECT id FROM t ORDER BY id").await;
+    let query = tokio::spawn(collect(plan, context.task_ctx()));
+    while taken.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    query.abort();
+    assert!(query.await.unwrap_err().is_cancelled());
+    let taken = taken.load(Ordering::Relaxed);
+    assert!(taken < MANY as usize, "{taken} batches before another task could run");
+}
+
 #[tokio::test]
 async fn an_empty_table_has_its_columns_and_no_rows() {
     for partitions in [vec![vec![]], vec![vec![batch(0).slice(0, 0).unwrap()], vec![]]] {
