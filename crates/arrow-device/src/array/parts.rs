@@ -11,7 +11,7 @@ use super::readiness::{Pending, ReadyWhen, distinct_pending};
 use super::tree::Tree;
 use crate::convention;
 use crate::device::driver::{Readiness, Runtime};
-use crate::device::{BytesOwner, ClaimedMemory, Moment};
+use crate::device::{BytesOwner, ClaimedMemory, Moment, QueueList};
 use crate::pool::shared::Shared;
 use crate::{Buffer, Device, DeviceId, DeviceType, Event, Queue, Result};
 
@@ -47,12 +47,9 @@ impl ArrayParts {
         device: DeviceId,
         ready: impl FnOnce(&PartEvents<'_>) -> Result<ReadyWhen>,
     ) -> Result<Settled> {
-        let mut in_flight: Vec<Queue> = Vec::new();
-        for queue in self.buffers.iter().flatten().flat_map(Buffer::in_flight) {
-            if in_flight.iter().all(|known| known.number() != queue.number()) {
-                in_flight.push(queue.clone());
-            }
-        }
+        let in_flight = self.buffers.iter().flatten().flat_map(Buffer::in_flight);
+        let in_flight: QueueList<Queue> = in_flight.cloned().collect();
+        let in_flight = in_flight.as_slice();
         let memory = self.buffers.iter().flatten().find(|buffer| !buffer.is_null());
         let memory = memory.map(Buffer::claimed);
         // Data on the host came complete where no event came with it.
@@ -60,7 +57,7 @@ impl ArrayParts {
             DeviceType::CPU => (Vec::new(), false),
             _ => self.order_of_parts()?,
         };
-        let events = PartEvents { device, memory, parts: self, in_order, in_flight: &in_flight };
+        let events = PartEvents { device, memory, parts: self, in_order, in_flight };
         let ready = ready(&events)?.shown_on(|event| events.may_show(event));
         Ok(Settled { ready, came_without_event, came: self.came(device) })
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::driver::{Addressing, PlaceOwner, Raw, Watched};
-use super::{Arrival, ClaimedMemory, Device, Memory, Moment, Owner, Queue, host};
+use super::{Arrival, ClaimedMemory, Device, Memory, Moment, Owner, Queue, QueueList, host};
 use crate::device::deferred::{self, QueueUse};
 use crate::process::{self, MadeIn};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -102,7 +102,7 @@ pub struct Buffer {
 #[derive(Clone, Default)]
 struct AboutBuffer {
     /// Queues that may still write the bytes.
-    in_flight: Vec<Queue>,
+    in_flight: QueueList<Queue>,
     /// `None` for memory of the host, which every process may use, but where a parent may still
     /// write it.
     arrival: Option<Arrival>,
@@ -223,19 +223,19 @@ impl Buffer {
     pub fn written_on(mut self, queue: &Queue) -> Self {
         // Work on the host's queue is over when the call returns. A queue that is known already
         // keeps the bytes already.
-        let is_known = self.in_flight().iter().any(|known| known.number() == queue.number());
+        let is_known = self.about.as_ref().is_some_and(|about| about.in_flight.has(queue));
         if is_known || host::is_host(queue.device()) {
             return self;
         }
         let owner = self.owner.take();
         self.owner = owner.map(|owner| owner_on_queue(self.device, Box::new([owner]), queue));
-        let queues = self.in_flight().iter().chain([queue]).cloned().collect();
-        self.in_flight_on(queues)
+        Arc::make_mut(self.about.get_or_insert_default()).in_flight.add(queue.clone());
+        self
     }
 
     /// This buffer, which is complete after what was submitted to these queues by now.
-    pub(super) fn in_flight_on(mut self, queues: Vec<Queue>) -> Self {
-        if !queues.is_empty() {
+    pub(super) fn in_flight_on(mut self, queues: QueueList<Queue>) -> Self {
+        if !queues.as_slice().is_empty() {
             Arc::make_mut(self.about.get_or_insert_default()).in_flight = queues;
         }
         self
@@ -522,5 +522,27 @@ impl Location<'_> {
 impl fmt::Debug for Location<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}+{}", self.base, self.offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Requirement: SAF-25
+    #[test]
+    fn a_buffer_that_many_queues_write_is_not_told_all_of_them_again_for_each() {
+        const MANY: usize = if cfg!(miri) { 100 } else { 5000 };
+        let device = host::another();
+        let mut buffer = Buffer::from(vec![0_u8; 8]);
+        let (mut moves, mut place) = (0, std::ptr::null());
+        for count in 1..=MANY {
+            buffer = buffer.written_on(&device.open_queue().unwrap());
+            let list = buffer.in_flight();
+            assert_eq!(list.len(), count);
+            moves += usize::from(list.as_ptr() != place);
+            place = list.as_ptr();
+        }
+        assert!(moves < 20, "a list of {MANY} queues was made {moves} times");
     }
 }

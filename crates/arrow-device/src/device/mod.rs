@@ -28,6 +28,7 @@ mod on_return;
 mod owner;
 mod properties;
 pub(crate) mod queue;
+mod queue_list;
 mod raw;
 mod registry;
 #[cfg(target_os = "linux")]
@@ -57,4 +58,5 @@ pub(crate) use granular::lead;
 pub(crate) use memory::Parted;
 pub(crate) use on_return::MemoryOnReturn;
 pub(crate) use owner::Owner;
+pub(crate) use queue_list::QueueList;
 pub(crate) use unit_reads::{ReadsTo, UnitReads};

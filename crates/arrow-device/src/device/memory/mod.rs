@@ -11,6 +11,7 @@ pub(crate) use self::parted::Parted;
 use super::allocator::{Lent, free_what_is_kept};
 use super::driver::{Addressing, PlaceOwner, Raw, Region, Route, SharedUse, Spot, Watched};
 use super::kept_blocks::RecycledBlock;
+use super::queue_list::{OfQueue, QueueList};
 use super::{Allocator, Arrival, Buffer, Device, Extent, Moment, Queue, host};
 use crate::device::deferred::{self, QueueUse, Shortage};
 use crate::process::{self, MadeIn};
@@ -44,7 +45,7 @@ pub struct Memory {
     block: ManuallyDrop<OwnedAllocation>,
     /// The queues that may still use the memory: those that [`spot`](Self::spot) was called with,
     /// and those that used the memory here and were not waited for since.
-    used_on: Vec<MemoryQueue>,
+    used_on: QueueList<MemoryQueue>,
     /// The length of the written part.
     written: u64,
     /// After what the next owner may use the memory.
@@ -59,9 +60,9 @@ pub(super) struct MemoryQueue {
     is_told: bool,
 }
 
-impl MemoryQueue {
-    fn is(&self, queue: &Queue) -> bool {
-        self.queue.number() == queue.number()
+impl OfQueue for MemoryQueue {
+    fn queue(&self) -> &Queue {
+        &self.queue
     }
 }
 
@@ -215,7 +216,7 @@ impl Memory {
         if let Some(queue) = queue.filter(|queue| !host::is_host(queue.device())) {
             // The memory may come into being in the order of the queue, and must not be freed
             // before that.
-            self.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
+            self.used_on.add(MemoryQueue { queue: queue.clone(), is_told: false });
             self.free_after = FreeAfter::Allocation(queue.clone());
         }
         self
@@ -244,9 +245,9 @@ impl Memory {
     fn order_after_its_allocator(&mut self, queue: Option<&Queue>) -> Result<()> {
         // What the allocator wrote is no data of the next owner.
         self.written = 0;
-        let is_fresh = matches!(&self.free_after, FreeAfter::Allocation(on)
-            if self.used_on.iter().all(|used| used.is(on)));
-        if is_fresh || (self.is_the_drivers() && self.used_on.is_empty()) {
+        let is_fresh =
+            matches!(&self.free_after, FreeAfter::Allocation(on) if self.used_on.is_of_one(on));
+        if is_fresh || (self.is_the_drivers() && !self.is_used_on_a_queue()) {
             return Ok(());
         }
         let Some(queue) = queue.filter(|queue| !host::is_host(queue.device())) else {
@@ -301,7 +302,7 @@ impl Memory {
         let (device, raw, parts) = (device.clone(), *raw, std::mem::take(parts));
         let home = MemoryHome::Recycler(Lent::new(block));
         let mut lent = Self::of(OwnedAllocation { device, raw, len, home, counted: false, parts });
-        lent.used_on = room;
+        lent.used_on = QueueList::with_room_of(room);
         lent
     }
 
@@ -315,7 +316,7 @@ impl Memory {
 
     fn of(block: OwnedAllocation) -> Self {
         let block = ManuallyDrop::new(block);
-        Self { block, used_on: Vec::new(), written: 0, free_after: FreeAfter::Nothing }
+        Self { block, used_on: QueueList::new(), written: 0, free_after: FreeAfter::Nothing }
     }
 
     pub(crate) fn raw(&self) -> Raw<Memory> {
@@ -349,7 +350,7 @@ impl Memory {
     /// queue that is named for the first time waits for the queue that the memory was allocated on.
     pub fn spot(&mut self, queue: &Queue) -> Result<Spot> {
         let spot = self.spot_to_fill(queue)?;
-        if let Some(used) = self.used_on.iter_mut().find(|used| used.is(queue))
+        if let Some(used) = self.used_on.get_mut(queue)
             && !std::mem::replace(&mut used.is_told, true)
         {
             queue.tell(Watched::Told, PlaceOwner::OfMemory, spot.base, self.block.len);
@@ -399,7 +400,7 @@ impl Memory {
     /// Makes a queue wait until the memory may be used, if it was not given the place yet.
     fn order(&mut self, queue: &Queue) -> Result<()> {
         if let FreeAfter::Allocation(first) | FreeAfter::Work(first) = &self.free_after
-            && !self.used_on.iter().any(|known| known.is(queue))
+            && !self.used_on.has(queue)
         {
             queue.wait(&first.record()?)?;
         }
@@ -420,21 +421,19 @@ impl Memory {
             FreeAfter::Allocation(_) | FreeAfter::Work(_) => {}
         }
         // Work on the host's queue is over when the call returns.
-        let is_known = self.used_on.iter().any(|known| known.is(queue));
-        if !is_known && !host::is_host(queue.device()) {
-            self.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
+        if !self.used_on.has(queue) && !host::is_host(queue.device()) {
+            self.used_on.add(MemoryQueue { queue: queue.clone(), is_told: false });
         }
     }
 
     /// Makes a queue wait for all that was submitted to the other queues that were given the place.
     fn order_behind_all(&self, queue: &Queue) -> Result<()> {
-        let others = self.used_on.iter().filter(|used| !used.is(queue));
-        others.into_iter().try_for_each(|used| queue.wait(&used.queue.record()?))
+        self.used_on.others(queue).try_for_each(|used| queue.wait(&used.queue.record()?))
     }
 
     /// Waits on the host until nothing that was submitted uses the memory.
     fn settle(&mut self) -> Result<()> {
-        self.used_on.iter().try_for_each(|used| used.queue.synchronize())?;
+        self.used_on.as_slice().iter().try_for_each(|used| used.queue.synchronize())?;
         self.forget_queues();
         Ok(())
     }
@@ -442,7 +441,7 @@ impl Memory {
     /// Whether the host may write to the memory before this queue uses it. That is so for memory as
     /// the driver allocated it for the queue, and where nothing that was submitted uses the memory.
     pub(crate) fn may_be_filled_by_host(&self, queue: &Queue) -> bool {
-        let is_alone = || self.used_on.iter().all(|used| used.is(queue));
+        let is_alone = || self.used_on.is_of_one(queue);
         match &self.free_after {
             FreeAfter::Nothing => is_alone(),
             FreeAfter::Allocation(on) => on.number() == queue.number() && is_alone(),
@@ -452,7 +451,7 @@ impl Memory {
 
     /// Whether a queue has to pass something before the memory may be freed.
     pub(in crate::device) fn is_used_on_a_queue(&self) -> bool {
-        !self.used_on.is_empty()
+        !self.used_on.as_slice().is_empty()
     }
 
     /// Forgets the queues that used the memory in the library, after they were waited for: the
@@ -475,7 +474,7 @@ impl Memory {
     /// ready at once.
     pub fn into_buffer(self) -> Buffer {
         self.tell_shared();
-        let in_flight = self.used_on.iter().map(|used| used.queue.clone()).collect();
+        let in_flight = self.used_on.as_slice().iter().map(|used| used.queue.clone()).collect();
         let written = self.written;
         self.into_bytes(0, written).in_flight_on(in_flight)
     }
@@ -540,7 +539,8 @@ impl Memory {
         self.note_queue(queue);
         let to = Spot { base: self.block.raw, offset: 0 };
         let region = Region { from, to, len };
-        let submitted = if self.written == 0 && self.used_on.iter().all(|used| !used.is_told) {
+        let nobody_knows = || self.used_on.as_slice().iter().all(|used| !used.is_told);
+        let submitted = if self.written == 0 && nobody_knows() {
             // SAFETY: both sides hold `len` bytes; the source outlives the copy, by the wait or by
             // `keep_until_done`; this memory has no other user (`&mut self`), and nothing is
             // written in it, since nobody was told the place.
@@ -569,15 +569,16 @@ impl Drop for Memory {
         if block.len == 0 {
             return;
         }
-        for used in self.used_on.iter().filter(|used| used.is_told) {
+        let mut used_on = std::mem::take(&mut self.used_on).into_vec();
+        for used in used_on.iter().filter(|used| used.is_told) {
             used.queue.tell(Watched::Withdrawn, PlaceOwner::OfMemory, block.raw, block.len);
         }
-        let uses = self.used_on.drain(..).map(|used| QueueUse::until_now(&used.queue));
+        let uses = used_on.drain(..).map(|used| QueueUse::until_now(&used.queue));
         let uses: Vec<_> = uses.collect();
         if let MemoryHome::Recycler(lent) = &mut block.home
             && let Some(recycled) = lent.block_mut()
         {
-            recycled.room = std::mem::take(&mut self.used_on);
+            recycled.room = used_on;
         }
         if uses.is_empty() {
             return;
