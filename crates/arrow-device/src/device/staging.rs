@@ -5,8 +5,9 @@
 //! 2. A block that comes back is kept. Where the bound is reached, the block that was used longest
 //!    ago goes instead. Soon there are as many blocks of each size as are in use at a time, and no
 //!    more are allocated.
-//! 3. Before a block is allocated, the queues of the device's runtime are asked for blocks that
-//!    they have passed.
+//! 3. Before a block is allocated, queues of the device's runtime are asked for blocks that they
+//!    have passed: a few of them in turn, so that copies on very many queues do not each ask about
+//!    all.
 //! 4. The bytes in use on one device are bounded. A copy that would exceed the bound waits for
 //!    others; the first one may take what it likes.
 //!
@@ -85,8 +86,8 @@ impl Staging {
             free.iter().rposition(fits).map(|index| free.remove(index))
         };
         let returned = || {
-            // All queues of the runtime are asked, since any of them may hold a block.
-            deferred::release_passed_of(device.driver().runtime());
+            // Any queue of the runtime may hold a block.
+            deferred::release_some_of(device.driver().runtime());
             kept()
         };
         let block = match kept().or_else(returned) {

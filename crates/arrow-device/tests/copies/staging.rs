@@ -114,3 +114,27 @@ fn a_polled_copy_comes_back_where_the_device_takes_less_than_comes() {
         flood.second.complete(&flood.queue);
     });
 }
+
+// Requirement: SAF-25
+#[test]
+fn copies_on_many_queues_do_not_each_ask_about_all_queues() {
+    process::alone(|| {
+        let count = if cfg!(miri) { 40 } else { 1000 };
+        let [(first, one), (second, device)] = [(); 2].map(|()| Manual::open());
+        [&first, &second].into_iter().for_each(|one| one.set_copies(ManualCopies::Submitted));
+        let source = one.open_queue().unwrap();
+        let numbers = Array::from_values(DataType::Int64, (0..8_i64).map(Some)).unwrap();
+        let array = numbers.copy_to(&source).unwrap();
+        let queues: Vec<Queue> = (0..count).map(|_| device.open_queue().unwrap()).collect();
+        let copy_to = |queue: &Queue| {
+            first.complete(&source);
+            array.copy_to(queue).unwrap()
+        };
+        let copies: Vec<Array> = queues.iter().map(copy_to).collect();
+        let questions = second.questions();
+        assert!(questions <= 64 * count, "{questions} questions for {count} copies");
+        queues.iter().for_each(|queue| second.complete(queue));
+        drop(copies);
+        assert!(release_until(|| second.live_memory() == 0));
+    });
+}

@@ -36,6 +36,7 @@
 // 3. A drop looks at the timelines of what it holds back, and at `AT_ONCE` further timelines in
 //    turn. Imports, allocations and other drops look at `AT_ONCE` timelines in turn. Each goes on
 //    with the next `AT_ONCE` timelines as long as something is released.
+//    A copy that takes a new block of host memory looks at `MOST_FOR_A_BLOCK` in turn.
 // 4. `release_finished` and `wait_until_released` look at all timelines, and an allocation that
 //    finds no memory looks at those whose releases may help.
 //
@@ -82,6 +83,9 @@ use crate::{Error, ErrorKind, Result};
 /// How many queues a drop, an import or an allocation asks at a time. Most programs have no more
 /// queues than that, so memory comes back as soon as it can.
 const AT_ONCE: usize = 4;
+
+/// How many queues are asked, at most, before a new block of host memory is allocated for a copy.
+const MOST_FOR_A_BLOCK: usize = 16;
 
 /// What is held back in this process.
 static HOLDINGS: PerProcess<Holdings> = PerProcess::new(Holdings::new());
@@ -259,6 +263,17 @@ pub(crate) fn release_passed_of(runtime: Runtime) {
     let holdings = HOLDINGS.get();
     if holdings.counts.in_use.load(Ordering::Relaxed) > 0 && !release::is_releasing() {
         holdings.release_passed(of_runtime(runtime));
+    }
+}
+
+/// Asks a few queues of a runtime in turn about what they hold back. Where there are no more
+/// queues, these are all of them.
+pub(crate) fn release_some_of(runtime: Runtime) {
+    let holdings = HOLDINGS.get();
+    if holdings.counts.in_use.load(Ordering::Relaxed) > 0 && !release::is_releasing() {
+        let mut timelines = holdings.waiting.in_turn(MOST_FOR_A_BLOCK);
+        timelines.retain(|timeline| timeline.about().runtime == runtime);
+        holdings.release_passed(timelines);
     }
 }
 
