@@ -1,5 +1,6 @@
 //! Access to the data: for a queue, or for the host.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::ptr::NonNull;
@@ -73,7 +74,7 @@ fn size_of_extent(extent: Extent) -> i64 {
 
 /// Buffers that are shown to the host from the first question on, until the end.
 struct HostView {
-    shown: Turns<Vec<(usize, HostBytes<'static>)>>,
+    shown: Turns<BTreeMap<usize, HostBytes<'static>>>,
     /// Borrowed by what is shown, and so not in a box of its own.
     array: NonNull<HostArray>,
 }
@@ -86,7 +87,7 @@ unsafe impl Sync for HostView {}
 impl HostView {
     fn new(array: HostArray) -> Self {
         let array = NonNull::from(Box::leak(Box::new(array)));
-        Self { shown: Turns::new(Vec::new()), array }
+        Self { shown: Turns::new(BTreeMap::new()), array }
     }
 
     fn array(&self) -> &HostArray {
@@ -108,8 +109,7 @@ impl HostView {
                 ArdevPlace { base: bytes.as_ptr().cast(), offset: 0, size }
             }
         };
-        let mut all_shown = shown.iter().flat_map(|shown| shown.iter());
-        if let Some((_, bytes)) = all_shown.find(|(known, _)| *known == index) {
+        if let Some(bytes) = shown.as_ref().and_then(|shown| shown.get(&index)) {
             return Ok(place(bytes));
         }
         // SAFETY: the box lives until `drop`, which ends what is shown first.
@@ -117,7 +117,7 @@ impl HostView {
         let bytes = array.buffer(index)?;
         let found = place(&bytes);
         match &mut shown {
-            Some(shown) => shown.push((index, bytes)),
+            Some(shown) => drop(shown.insert(index, bytes)),
             None => std::mem::forget(bytes),
         }
         Ok(found)

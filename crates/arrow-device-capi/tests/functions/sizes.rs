@@ -1,14 +1,16 @@
-//! The sizes of buffers that only a device knows, for every type in every shape.
+//! The sizes of buffers that only a device knows, for every type in every shape, and views of very
+//! many buffers.
 
 use std::ptr;
+use std::time::{Duration, Instant};
 
-use arrow_device::{Array, Error, ErrorKind, HostArray, Queue, Result};
+use arrow_device::{Array, Buffer, DataType, Error, ErrorKind, HostArray, Queue, Result};
 use arrow_device_capi::*;
 use arrow_device_sim::Sim;
 use arrow_device_testkit::kinds;
 use arrow_device_testkit::suite::{Check, Exchange, Suite};
 
-use crate::support::face::{Face, Owned, call, from_rust, with_queue};
+use crate::support::face::{Face, Owned, call, from_rust, made, with_queue};
 use crate::support::software::{Fault, register};
 
 /// All sizes of a tree, as the library reads them.
@@ -79,4 +81,38 @@ fn too_little_room_is_filled_and_the_count_is_told() {
     .unwrap();
     assert_eq!((first, count), ([0, 12], 3));
     assert_eq!(sizes(&held, ptr::null()).unwrap(), [0, 12, 3]);
+}
+
+/// How long each question about one buffer takes that a view was asked about before.
+fn time_for_buffer(view: *const ArdevView, index: usize) -> Duration {
+    const TIMES: u32 = 200;
+    let mut place = ArdevPlace { base: ptr::null(), offset: 0, size: 0 };
+    let start = Instant::now();
+    for _ in 0..TIMES {
+        call(|error| unsafe { ardev_view_buffer(view, index, &mut place, error) }).unwrap();
+    }
+    start.elapsed() / TIMES
+}
+
+#[test]
+fn a_view_on_the_host_finds_the_last_of_many_buffers_as_fast_as_the_first() {
+    const MANY: usize = 20_000;
+    let data = (0..MANY).map(|_| Some(Buffer::from(vec![b'x'; 13])));
+    let views = (0..MANY as i32).flat_map(|number| [13, i32::from_ne_bytes(*b"xxxx"), number, 0]);
+    let views = Buffer::from(views.collect::<Vec<_>>());
+    let array = Array::builder(DataType::Utf8View).len(MANY);
+    let array = array.buffers([None, Some(views)].into_iter().chain(data)).finish_ready().unwrap();
+    let array = from_rust(&array).unwrap();
+    let view = made(|out, error| unsafe { ardev_view_open(array.0, ptr::null(), out, error) });
+    let view = view.unwrap();
+    let mut place = ArdevPlace { base: ptr::null(), offset: 0, size: 0 };
+    for index in (1..MANY + 2).rev() {
+        call(|error| unsafe { ardev_view_buffer(view, index, &mut place, error) }).unwrap();
+        assert_eq!(place.size, if index == 1 { 16 * MANY as i64 } else { 13 });
+    }
+    // The least of several times, in which no other program ran.
+    let least = |index| (0..5).map(|_| time_for_buffer(view, index)).min().unwrap();
+    let (first, last) = (least(MANY + 1), least(1));
+    unsafe { ardev_view_free(view) };
+    assert!(last <= 20 * first + Duration::from_micros(5), "{last:?} and not {first:?}");
 }
