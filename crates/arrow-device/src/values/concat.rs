@@ -9,14 +9,16 @@
 //! 3. Values of fixed width, bits and bytes are collected by the functions that build arrays from
 //!    Rust values.
 //!
-//! Why this is fast enough: slices copy nothing, and a dictionary that consecutive arrays share is
-//! copied once.
+//! Why this is fast enough: slices copy nothing, a dictionary that consecutive arrays share is
+//! copied once, and dictionaries that several columns share are put together once for all of these
+//! columns.
 //!
 //! What must stay true: the time and the memory are bounded by the bytes of the arrays, however
 //! often these bytes name a value. So room is taken before elements are made, and elements without
 //! bytes, of which there may be any number, take no time for each.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::bytes::{BytesPart, text_of};
@@ -81,6 +83,17 @@ impl Array {
 struct Room {
     left: usize,
     bytes: u64,
+    /// The dictionaries that were put together so far. Many columns may have one dictionary.
+    dictionaries: HashMap<Vec<DictionaryPlace>, Array>,
+}
+
+/// Where the elements of an array are: its tree, its node there, its offset and its length. The
+/// arrays that are put together keep all trees until the end.
+type DictionaryPlace = (usize, u32, usize, usize);
+
+fn place_of(array: &Array) -> DictionaryPlace {
+    let tree = std::ptr::from_ref(&**array.tree()).addr();
+    (tree, array.node_number(), array.offset(), array.len())
 }
 
 /// How many elements may be made in addition to those for each byte of the arrays.
@@ -98,7 +111,7 @@ impl Room {
             there = there.saturating_add(bytes_in(part)?);
         }
         let left = there.saturating_mul(ELEMENTS_PER_BYTE).saturating_add(FREE_ELEMENTS);
-        Ok(Self { left, bytes })
+        Ok(Self { left, bytes, dictionaries: HashMap::new() })
     }
 
     fn take(&mut self, elements: usize) -> Result<()> {
@@ -454,5 +467,13 @@ fn dictionary(of: &DataType, parts: &[HostArray], room: &mut Room) -> Result<Arr
         }
     }
     let values = of.dictionary_values().map_or(&DataType::Null, |field| field.data_type());
-    Array::from_keys(of.clone(), keys, concat_or_empty(values, &dictionaries, room)?)
+    let places: Vec<DictionaryPlace> =
+        dictionaries.iter().map(|known| place_of(known.array())).collect();
+    let known = room.dictionaries.get(&places).filter(|known| known.data_type() == values);
+    if let Some(known) = known.cloned() {
+        return Array::from_keys(of.clone(), keys, known);
+    }
+    let together = concat_or_empty(values, &dictionaries, room)?;
+    room.dictionaries.insert(places, together.clone());
+    Array::from_keys(of.clone(), keys, together)
 }

@@ -59,6 +59,33 @@ fn elements_come_one_array_after_the_other() -> Result<()> {
     Ok(())
 }
 
+// Requirement: SAF-38
+#[test]
+fn dictionaries_of_many_columns_are_put_together_once() -> Result<()> {
+    let some = Array::from_texts(DataType::Utf8, [Some("a"), Some("b")])?;
+    let more = Array::from_texts(DataType::Utf8, [Some("c")])?;
+    let of = DataType::dictionary(IndexType::Int8, DataType::Utf8);
+    let columns = DataType::struct_(["x", "y"].map(|name| Field::new(name, of.clone(), true)));
+    let rows = |values: [&Array; 2]| {
+        let column = |values: &Array| Array::from_keys(of.clone(), [Some(0)], values.clone());
+        let fields = [column(values[0])?, column(values[1])?];
+        Array::from_fields(columns.clone(), [true], fields)
+    };
+    for (first, second, are_one) in [
+        ([&some, &some], [&some, &some], true),
+        ([&some, &some], [&more, &more], true),
+        ([&some, &more], [&more, &some], false),
+    ] {
+        let parts = [rows(first)?, rows(second)?];
+        let whole = Array::concat(&parts)?;
+        let dictionary = |column| Ok::<_, crate::Error>(whole.child(column)?.dictionary());
+        let (x, y) = (dictionary(0)?.unwrap(), dictionary(1)?.unwrap());
+        assert_eq!(x.is_same(&y), are_one);
+        assert_eq!(values(&whole), [values(&parts[0]), values(&parts[1])].concat());
+    }
+    Ok(())
+}
+
 #[test]
 fn dictionaries_are_kept_where_they_are_the_same() -> Result<()> {
     let words = Array::from_texts(DataType::Utf8, [Some("a"), Some("b")])?;
