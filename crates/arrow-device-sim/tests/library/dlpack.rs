@@ -321,28 +321,31 @@ fn a_tensor_is_not_exported_for_a_queue_of_another_runtime_that_has_the_same_id(
     });
 }
 
-/// Others know memory by the address at which its allocation begins.
+/// Others know memory by the address at which its allocation begins. A column of numbers is a part
+/// of the array that the tensor's memory is, and a column of booleans is an array of another type.
 #[test]
 fn columns_of_a_tensor_begin_where_their_allocation_does_where_buffers_are_separate() {
-    let sim = Sim::builder().separate(true).build();
-    let queue = sim.device().open_queue().unwrap();
-    let mut memory = queue.allocate(800).unwrap();
-    memory.write(&queue, &[7; 800]).unwrap();
-    let tensor = Tensor::from_buffer(memory.into_buffer(), Dtype::INT32, &[2, 100]).unwrap();
-    let tensor = tensor.permuted(&[1, 0]).unwrap();
-    let shared = Conversion::new().copying(CopyPolicy::Never).on(&queue);
-    let batch = tensor.to_batch(["a", "b"], &shared).unwrap();
-    let place = |column: usize| {
-        let mut c_array = ArrowDeviceArray::empty();
-        batch.column(column).unwrap().export_on(&queue, &mut c_array).unwrap();
-        // SAFETY: an array of numbers has two buffers.
-        let address = unsafe { *c_array.array.buffers.add(1) };
-        let place = (address.addr(), c_array.array.offset);
-        consumer::release(consumer::move_out(&mut c_array.array)).unwrap();
-        place
-    };
-    assert_eq!(place(1), (place(0).0, 100));
-    assert_eq!(batch.to_tensor(&shared).unwrap().strides(), [1, 100]);
+    for dtype in [Dtype::INT32, Dtype::BOOL] {
+        let sim = Sim::builder().separate(true).build();
+        let queue = sim.device().open_queue().unwrap();
+        let mut memory = queue.allocate(800).unwrap();
+        memory.write(&queue, &[1; 800]).unwrap();
+        let tensor = Tensor::from_buffer(memory.into_buffer(), dtype, &[2, 100]).unwrap();
+        let tensor = tensor.permuted(&[1, 0]).unwrap();
+        let shared = Conversion::new().copying(CopyPolicy::Never).on(&queue);
+        let batch = tensor.to_batch(["a", "b"], &shared).unwrap();
+        let place = |column: usize| {
+            let mut c_array = ArrowDeviceArray::empty();
+            batch.column(column).unwrap().export_on(&queue, &mut c_array).unwrap();
+            // SAFETY: an array of numbers or of booleans of a byte each has two buffers.
+            let address = unsafe { *c_array.array.buffers.add(1) };
+            let place = (address.addr(), c_array.array.offset);
+            consumer::release(consumer::move_out(&mut c_array.array)).unwrap();
+            place
+        };
+        assert_eq!(place(1), (place(0).0, 100), "{dtype}");
+        assert_eq!(batch.to_tensor(&shared).unwrap().strides(), [1, 100], "{dtype}");
+    }
 }
 
 /// One array keeps many allocations there, and an address of one leads to no other.
