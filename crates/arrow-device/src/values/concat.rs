@@ -84,11 +84,17 @@ struct Room {
     left: usize,
     bytes: u64,
     /// The dictionaries that were put together so far. Many columns may have one dictionary.
-    dictionaries: HashMap<Vec<DictionaryPlace>, Array>,
+    dictionaries: HashMap<Vec<DictionaryPlace>, JoinedDictionary>,
 }
 
-/// Where the elements of an array are: its tree, its node there, its offset and its length. The
-/// arrays that are put together keep all trees until the end.
+/// A dictionary that was put together of others.
+struct JoinedDictionary {
+    whole: Array,
+    /// The others, which stay alive so that no other array gets the place of one of them.
+    _of: Vec<HostArray>,
+}
+
+/// Where the elements of an array are: its tree, its node there, its offset and its length.
 type DictionaryPlace = (usize, u32, usize, usize);
 
 fn place_of(array: &Array) -> DictionaryPlace {
@@ -469,11 +475,12 @@ fn dictionary(of: &DataType, parts: &[HostArray], room: &mut Room) -> Result<Arr
     let values = of.dictionary_values().map_or(&DataType::Null, |field| field.data_type());
     let places: Vec<DictionaryPlace> =
         dictionaries.iter().map(|known| place_of(known.array())).collect();
-    let known = room.dictionaries.get(&places).filter(|known| known.data_type() == values);
-    if let Some(known) = known.cloned() {
-        return Array::from_keys(of.clone(), keys, known);
+    let known = room.dictionaries.get(&places).map(|known| &known.whole);
+    if let Some(known) = known.filter(|known| known.data_type() == values) {
+        return Array::from_keys(of.clone(), keys, known.clone());
     }
-    let together = concat_or_empty(values, &dictionaries, room)?;
-    room.dictionaries.insert(places, together.clone());
-    Array::from_keys(of.clone(), keys, together)
+    let whole = concat_or_empty(values, &dictionaries, room)?;
+    let joined = JoinedDictionary { whole: whole.clone(), _of: dictionaries };
+    room.dictionaries.insert(places, joined);
+    Array::from_keys(of.clone(), keys, whole)
 }
