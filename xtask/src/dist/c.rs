@@ -42,6 +42,7 @@ pub(super) fn make(
     let compare = ["diff", "--recursive", "--no-dereference", &tree(first), &tree(again)];
     shell::run(&compare, &[]).map_err(|_| "two builds of the library differ".to_owned())?;
     look_at_glibc(&first.join("installed"))?;
+    contents::write(source, work, folder, &contents::LIBRARY)?;
     let others = licences::write(source, work, &contents::LIBRARY)?;
     archive(first, folder, &version, &others)?;
     debian(first, folder, &version, home, &others)

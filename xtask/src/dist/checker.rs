@@ -44,10 +44,18 @@ pub(super) fn make(
     let version = rust::version(source)?;
     let urls = addresses.of_packages().map(|(name, value)| format!("\"{name}\": \"{value}\""));
     let urls = urls.collect::<Vec<_>>().join(", ");
-    let others = licences::write(source, work, &contents::CHECKER)?;
+    let contents = contents::write(source, work, folder, &contents::CHECKER)?;
+    let licences = licences::write(source, work, &contents::CHECKER)?;
     for system in python::SYSTEMS {
         let programs = build(source, work, &tools, system, &version)?;
-        let wish = description(source, folder, &programs, &others, system, (&version, &urls))?;
+        let wish = description(
+            source,
+            folder,
+            &programs,
+            [&licences, &contents],
+            system,
+            (&version, &urls),
+        )?;
         let file = work.join("wheel.json");
         fs::write(&file, wish).map_err(|error| shell::said(&file, &error))?;
         let words = ["python3", &script.display().to_string(), &file.display().to_string()];
@@ -89,7 +97,12 @@ fn build(
     let features = format!("--features={FEATURES}");
     let packages = CRATES.map(|name| format!("--package={name}"));
     let what = [&target, &features, &packages[0], &packages[1]].map(String::as_str);
-    let variables = [("PATH", tools.path.as_str()), ("RUSTFLAGS", flags.as_str())];
+    let variables = [
+        ("PATH", tools.path.as_str()),
+        ("RUSTFLAGS", flags.as_str()),
+        // Tables for debuggers are most of the bytes, and those of zig name the folder of zig.
+        ("CARGO_PROFILE_RELEASE_STRIP", "debuginfo"),
+    ];
     shell::run(&[&build[..], &what].concat(), &variables)?;
     let built = target_folder.join(system.target).join("release");
     if !is_musl {
@@ -155,7 +168,7 @@ fn description(
     source: &Path,
     folder: &Path,
     programs: &Path,
-    others: &Path,
+    [licences, contents]: [&Path; 2],
     system: &System,
     (version, urls): (&str, &str),
 ) -> Result<String, String> {
@@ -179,12 +192,14 @@ fn description(
     files.push(format!("\"{data}/data/lib/{LIBRARY}\": \"{}\"", library.display()));
     Ok(format!(
         "{{\"folder\": \"{}\", \"name\": \"{NAME}\", \"version\": \"{version}\", \"summary\": \"{summary}\",\n\
-         \"readme\": \"{}\", \"licences\": {{\"LICENSE\": \"{}\", \"{}\": \"{}\"}}, \"urls\": {{{urls}}}, \"platforms\": {platforms},\n\"files\": {{{}}}}}\n",
+         \"readme\": \"{}\", \"licences\": {{\"LICENSE\": \"{}\", \"{}\": \"{}\"}}, \"lists\": {{\"{}\": \"{}\"}}, \"urls\": {{{urls}}}, \"platforms\": {platforms},\n\"files\": {{{}}}}}\n",
         folder.display(),
         source.join(PAGE).display(),
         source.join("LICENSE").display(),
         licences::FILE,
-        others.display(),
+        licences.display(),
+        contents::CHECKER.list,
+        contents.display(),
         files.join(", ")
     ))
 }

@@ -1,10 +1,9 @@
 //! What a compiled artefact is made of: each crate with its version and licence, as a CycloneDX
-//! list beside the artefact.
+//! list beside the artefact, and in wheels.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::Packages;
 use crate::shell;
 
 /// What writes the lists. Pinned, so that two runs make the same bytes.
@@ -44,28 +43,6 @@ pub(super) const MODULE: Artefact = Artefact {
     target: Some("wasm32-unknown-unknown"),
 };
 
-/// Writes the lists of the artefacts that were made.
-pub(super) fn make(
-    source: &Path,
-    work: &Path,
-    folder: &Path,
-    packages: Packages,
-) -> Result<(), String> {
-    let artefacts: &[Artefact] = match packages {
-        Packages::All => &[LIBRARY, WHEEL, CHECKER, MODULE],
-        Packages::C => &[LIBRARY],
-        Packages::Python => &[WHEEL, CHECKER],
-        Packages::Checker => &[CHECKER],
-        Packages::Npm => &[MODULE],
-        Packages::Rust => &[],
-    };
-    if artefacts.is_empty() {
-        return Ok(());
-    }
-    let program = tool(work, TOOL, &[])?;
-    artefacts.iter().try_for_each(|artefact| list(artefact, &program, source, folder))
-}
-
 /// Installs a program of cargo's registry, and returns where the program is.
 pub(super) fn tool(
     work: &Path,
@@ -79,10 +56,17 @@ pub(super) fn tool(
     Ok(tools.join("bin").join(name).display().to_string())
 }
 
-fn list(artefact: &Artefact, program: &str, source: &Path, folder: &Path) -> Result<(), String> {
+/// Writes the list of an artefact into the folder of what is released, and returns the file.
+pub(super) fn write(
+    source: &Path,
+    work: &Path,
+    folder: &Path,
+    artefact: &Artefact,
+) -> Result<PathBuf, String> {
+    let program = tool(work, TOOL, &[])?;
     let package = source.join(artefact.folder);
     let manifest = package.join("Cargo.toml").display().to_string();
-    let words = [program, "cyclonedx", "--manifest-path", &manifest, "--format", "json"];
+    let words = [program.as_str(), "cyclonedx", "--manifest-path", &manifest, "--format", "json"];
     let which = ["--spec-version", "1.5", "--no-build-deps", "--override-filename", LIST];
     let features = ["--features", artefact.features];
     let target = artefact.target.map(|target| ["--target", target]);
@@ -91,6 +75,8 @@ fn list(artefact: &Artefact, program: &str, source: &Path, folder: &Path) -> Res
     shell::run(&[&words[..], &which, &features, target].concat(), &variables)?;
     let written = package.join(format!("{LIST}.json"));
     let text = fs::read_to_string(&written).map_err(|error| shell::said(&written, &error))?;
+    // No package of sources has the file.
+    fs::remove_file(&written).map_err(|error| shell::said(&written, &error))?;
     // The tool names crates of a checkout by where the checkout lies.
     let here = format!("{}/", source.display());
     let text = text.replace(&format!("path+file://{here}"), "arrow-device/").replace(&here, "");
@@ -101,5 +87,6 @@ fn list(artefact: &Artefact, program: &str, source: &Path, folder: &Path) -> Res
         return Err(format!("{} has not all crates", artefact.list));
     }
     let to = folder.join(artefact.list);
-    fs::write(&to, text).map_err(|error| shell::said(&to, &error))
+    fs::write(&to, text).map_err(|error| shell::said(&to, &error))?;
+    Ok(to)
 }

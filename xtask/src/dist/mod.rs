@@ -92,7 +92,6 @@ pub(crate) fn dist(packages: Packages) -> Result<(), String> {
         npm::make(&source, &work, &folder)?;
         npm::prove(&source, &work, &folder)?;
     }
-    contents::make(&source, &work, &folder, packages)?;
     paths::check(&work, &folder)?;
     write_sums(&folder)?;
     println!("\n{FOLDER} has {}", count(&folder)?);

@@ -17,6 +17,7 @@ const PACKAGE: &str = "js";
 /// Builds the module and packs it.
 pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
     shell::run(&["rustup", "target", "add", "wasm32-unknown-unknown"], &[])?;
+    contents::write(source, work, folder, &contents::MODULE)?;
     licences::write_into(source, work, &contents::MODULE, PACKAGE)?;
     let package = source.join(PACKAGE).display().to_string();
     let target = work.join("target-js").display().to_string();

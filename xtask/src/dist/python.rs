@@ -61,6 +61,7 @@ pub(super) fn tools(work: &Path) -> Result<Tools, String> {
 
 /// Builds all wheels and the package of sources.
 pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), String> {
+    let list = contents::write(source, work, folder, &contents::WHEEL)?.display().to_string();
     licences::write_into(source, work, &contents::WHEEL, "python")?;
     name_licences(source)?;
     let tools = tools(work)?;
@@ -77,8 +78,9 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
     let out = folder.display().to_string();
     let built = |system: &System, which: &[&str], of: &str| {
         let build = [&maturin, "build", "--release", "--locked", "--quiet", "--zig", &manifest];
+        let contents = ["--sbom-include", &list];
         let what = ["--target", system.target, "--compatibility", system.tag, "--out", &out];
-        shell::run(&[&build[..], &what, which].concat(), &variables)?;
+        shell::run(&[&build[..], &what, &contents, which].concat(), &variables)?;
         let wheel = wheel_of(folder, system, of)?;
         add_module(source, &Path::new(&target).join(system.target), &wheel)?;
         look_through(&wheel, work)
@@ -172,6 +174,7 @@ fn look_through(wheel: &Path, work: &Path) -> Result<(), String> {
         "arrow_device/_native.pyi",
         "licenses/LICENSE",
         licences::FILE,
+        contents::WHEEL.list,
     ];
     let missing = wanted.iter().filter(|file| !list.contains(**file));
     let problems: Vec<_> = missing.map(|file| format!("{path} has no {file}")).collect();

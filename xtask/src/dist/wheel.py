@@ -9,6 +9,7 @@ version
 summary   one line
 readme    a file, in Markdown
 licences  from names to files
+lists     of what the programs are made of: from names to files
 urls      of the project, by their names
 platforms the platforms that the wheel is for, as tags
 files     from paths inside of the wheel to files; what is in the folder of programs may be run
@@ -51,6 +52,8 @@ files[f"{info}/METADATA"] = metadata.encode()
 files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: arrow-device\nRoot-Is-Purelib: false\n{tags}".encode()
 for of, file in wish["licences"].items():
     files[f"{info}/licenses/{of}"] = pathlib.Path(file).read_bytes()
+for of, file in wish["lists"].items():
+    files[f"{info}/sboms/{of}"] = pathlib.Path(file).read_bytes()
 
 record = io.StringIO()
 rows = csv.writer(record, lineterminator="\n")
