@@ -23,51 +23,80 @@ impl OfQueue for Queue {
     }
 }
 
-/// A list with at most one entry for each queue.
+/// A list with at most one entry for each queue. All memory has a list, so that a list takes no more
+/// room than a vector.
 #[derive(Clone)]
-pub(crate) struct QueueList<T> {
+pub(crate) struct QueueList<T>(Entries<T>);
+
+#[derive(Clone)]
+enum Entries<T> {
+    /// At most `FEW`.
+    Few(Vec<T>),
+    Many(Box<ManyEntries<T>>),
+}
+
+#[derive(Clone)]
+struct ManyEntries<T> {
     entries: Vec<T>,
-    /// Where each queue stands, by its number, once there are more than `FEW` entries.
-    #[expect(clippy::box_collection, reason = "all memory has a list, and few lists are long")]
-    places: Option<Box<BTreeMap<u64, usize>>>,
+    /// Where each queue stands, by its number.
+    places: BTreeMap<u64, usize>,
 }
 
 impl<T> QueueList<T> {
     pub(crate) const fn new() -> Self {
-        Self { entries: Vec::new(), places: None }
+        Self(Entries::Few(Vec::new()))
     }
 
     /// An empty list with the capacity of this vector.
     pub(crate) fn with_room_of(mut room: Vec<T>) -> Self {
         room.clear();
-        Self { entries: room, places: None }
+        Self(Entries::Few(room))
     }
 
     pub(crate) fn as_slice(&self) -> &[T] {
-        &self.entries
+        match &self.0 {
+            Entries::Few(entries) => entries,
+            Entries::Many(many) => &many.entries,
+        }
     }
 
     pub(crate) fn into_vec(self) -> Vec<T> {
-        self.entries
+        match self.0 {
+            Entries::Few(entries) => entries,
+            Entries::Many(many) => many.entries,
+        }
     }
 }
 
 impl<T: OfQueue> QueueList<T> {
-    fn place(&self, queue: &Queue) -> Option<usize> {
-        let number = queue.number();
-        match &self.places {
-            Some(places) => places.get(&number).copied(),
-            None => self.entries.iter().position(|entry| entry.queue().number() == number),
-        }
+    /// A list of entries that are about different queues.
+    fn of(entries: Vec<T>) -> Self {
+        if entries.len() <= FEW { Self(Entries::Few(entries)) } else { Self::of_many(entries) }
+    }
+
+    #[cold]
+    fn of_many(entries: Vec<T>) -> Self {
+        let numbers = entries.iter().map(|entry| entry.queue().number());
+        let places = numbers.zip(0..).collect();
+        Self(Entries::Many(Box::new(ManyEntries { entries, places })))
     }
 
     pub(crate) fn has(&self, queue: &Queue) -> bool {
-        self.place(queue).is_some()
+        let number = queue.number();
+        match &self.0 {
+            Entries::Few(entries) => entries.iter().any(|entry| entry.queue().number() == number),
+            Entries::Many(many) => many.places.contains_key(&number),
+        }
     }
 
     pub(crate) fn get_mut(&mut self, queue: &Queue) -> Option<&mut T> {
-        let place = self.place(queue)?;
-        self.entries.get_mut(place)
+        let number = queue.number();
+        match &mut self.0 {
+            Entries::Few(entries) => {
+                entries.iter_mut().find(|entry| entry.queue().number() == number)
+            }
+            Entries::Many(many) => many.entries.get_mut(*many.places.get(&number)?),
+        }
     }
 
     /// Adds an entry, unless there is one for its queue.
@@ -75,38 +104,39 @@ impl<T: OfQueue> QueueList<T> {
         if self.has(entry.queue()) {
             return;
         }
-        if let Some(places) = &mut self.places {
-            places.insert(entry.queue().number(), self.entries.len());
-        }
-        self.entries.push(entry);
-        if self.places.is_none() && self.entries.len() > FEW {
-            self.find_places();
+        match &mut self.0 {
+            Entries::Few(entries) => {
+                entries.push(entry);
+                if entries.len() > FEW {
+                    *self = Self::of_many(std::mem::take(entries));
+                }
+            }
+            Entries::Many(many) => {
+                many.places.insert(entry.queue().number(), many.entries.len());
+                many.entries.push(entry);
+            }
         }
     }
 
     pub(crate) fn retain(&mut self, is_kept: impl FnMut(&T) -> bool) {
-        self.entries.retain(is_kept);
-        self.places = None;
-        if self.entries.len() > FEW {
-            self.find_places();
+        match &mut self.0 {
+            Entries::Few(entries) => entries.retain(is_kept),
+            Entries::Many(many) => {
+                many.entries.retain(is_kept);
+                *self = Self::of(std::mem::take(&mut many.entries));
+            }
         }
-    }
-
-    #[cold]
-    fn find_places(&mut self) {
-        let numbers = self.entries.iter().map(|entry| entry.queue().number());
-        self.places = Some(Box::new(numbers.zip(0..).collect()));
     }
 
     /// Whether all entries are about this queue.
     pub(crate) fn is_of_one(&self, queue: &Queue) -> bool {
-        self.entries.iter().all(|entry| entry.queue().number() == queue.number())
+        self.as_slice().iter().all(|entry| entry.queue().number() == queue.number())
     }
 
     /// The entries about other queues.
     pub(crate) fn others(&self, queue: &Queue) -> impl Iterator<Item = &T> {
         let number = queue.number();
-        self.entries.iter().filter(move |entry| entry.queue().number() != number)
+        self.as_slice().iter().filter(move |entry| entry.queue().number() != number)
     }
 }
 
@@ -160,6 +190,11 @@ mod tests {
         assert_eq!(list.as_slice().len(), MANY);
         let most = 10 * MANY + 4 * FEW * FEW;
         assert!(asked.get() <= most, "{} questions for {MANY} queues", asked.get());
+    }
+
+    #[test]
+    fn a_list_has_the_size_of_a_vector() {
+        assert_eq!(size_of::<QueueList<Queue>>(), size_of::<Vec<Queue>>());
     }
 
     #[test]
