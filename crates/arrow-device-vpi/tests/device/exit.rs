@@ -97,5 +97,7 @@ fn end_while_a_job_is_waited_for(begin: impl FnOnce(&Simulator, &dyn Fn()) -> Ho
     });
     let (sender, waited) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(other.synchronize()));
+    // A wait that begins after the end is refused at once, so the other thread gets time to wait.
+    std::thread::sleep(Duration::from_millis(100));
     *LAST.lock().unwrap() = Some(Held { device, queue, hold, waited });
 }

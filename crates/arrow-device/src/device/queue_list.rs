@@ -23,7 +23,7 @@ impl OfQueue for Queue {
     }
 }
 
-/// A list with at most one entry for each queue. All memory has a list, so that a list takes no more
+/// A list with at most one entry for each queue. All memory has a list, so a list takes no more
 /// room than a vector.
 #[derive(Clone)]
 pub(crate) struct QueueList<T>(Entries<T>);
