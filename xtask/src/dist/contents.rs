@@ -75,8 +75,10 @@ pub(super) fn write(
     shell::run(&[&words[..], &which, &features, target].concat(), &variables)?;
     let written = package.join(format!("{LIST}.json"));
     let text = fs::read_to_string(&written).map_err(|error| shell::said(&written, &error))?;
-    // No package of sources has the file.
-    fs::remove_file(&written).map_err(|error| shell::said(&written, &error))?;
+    // The tool writes a list for each crate of a workspace, and packages of sources have all files.
+    let lists = format!("{LIST}.json");
+    let all = source.display().to_string();
+    shell::run(&["find", &all, "-name", &lists, "-delete"], &[])?;
     // The tool names crates of a checkout by where the checkout lies.
     let here = format!("{}/", source.display());
     let text = text.replace(&format!("path+file://{here}"), "arrow-device/").replace(&here, "");
