@@ -3,9 +3,9 @@
 //! They stand in `addresses.toml` and nowhere else. A manifest cannot name an address that is not
 //! known, so the copy of the sources that packages are made of gets those that are.
 
-use std::fs;
 use std::path::Path;
 
+use super::change;
 use super::readme::{self, CRATES};
 use crate::shell;
 
@@ -81,11 +81,6 @@ impl Addresses {
         let (home, sources) = (home.unwrap_or_default(), sources.unwrap_or_default());
         manifest.replacen(BEHIND_ADDRESSES, &format!("{home}{sources}{BEHIND_ADDRESSES}"), 1)
     }
-}
-
-fn change(path: &Path, to: impl Fn(&str) -> String) -> Result<(), String> {
-    let text = fs::read_to_string(path).map_err(|error| shell::said(path, &error))?;
-    fs::write(path, to(&text)).map_err(|error| shell::said(path, &error))
 }
 
 #[cfg(test)]

@@ -87,9 +87,7 @@ fn archive(root: &Path, folder: &Path, version: &str, others: &Path) -> Result<(
     let copy = ["cp", "--recursive", "--no-dereference", "--preserve=mode", &installed];
     shell::run(&[&copy[..], &[&tree.display().to_string()]].concat(), &[])?;
     let package = tree.join("lib").join(DEBIAN.1).join("pkgconfig/arrow-device.pc");
-    let text = fs::read_to_string(&package).map_err(|error| shell::said(&package, &error))?;
-    let text = text.replacen(INSTALLED, UNPACKED, 1);
-    fs::write(&package, text).map_err(|error| shell::said(&package, &error))?;
+    super::change(&package, |text| text.replacen(INSTALLED, UNPACKED, 1))?;
     copy_licences(&tree, "LICENSE", others)?;
     let file = folder.join(format!("arrow-device-{version}-{}.tar.gz", DEBIAN.1));
     let (file, tree) = (file.display().to_string(), tree.display().to_string());

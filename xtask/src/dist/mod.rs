@@ -181,6 +181,12 @@ fn keep_only(folder: &Path, files: &BTreeSet<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
+/// Writes a file anew, as this function makes it of what the file has.
+fn change(path: &Path, to: impl Fn(&str) -> String) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|error| shell::said(path, &error))?;
+    fs::write(path, to(&text)).map_err(|error| shell::said(path, &error))
+}
+
 /// Copies a file, unless there is a copy.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let is_there = fs::read(to).is_ok_and(|copy| fs::read(from).is_ok_and(|file| file == copy));

@@ -107,11 +107,10 @@ pub(super) fn make(source: &Path, work: &Path, folder: &Path) -> Result<(), Stri
 
 /// Has the manifest of the copy name the licences of others, which are in no checkout.
 fn name_licences(source: &Path) -> Result<(), String> {
-    let manifest = source.join("python/pyproject.toml");
-    let text = fs::read_to_string(&manifest).map_err(|error| shell::said(&manifest, &error))?;
     let all = format!("license-files = [\"LICENSE\", \"{}\"]", licences::FILE);
-    let named = text.replacen("license-files = [\"LICENSE\"]", &all, 1);
-    fs::write(&manifest, named).map_err(|error| shell::said(&manifest, &error))
+    super::change(&source.join("python/pyproject.toml"), |text| {
+        text.replacen("license-files = [\"LICENSE\"]", &all, 1)
+    })
 }
 
 /// The wheel for a system and a kind of Python, of which there is one.
