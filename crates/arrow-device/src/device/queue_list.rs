@@ -30,7 +30,7 @@ pub(crate) struct QueueList<T>(Entries<T>);
 
 #[derive(Clone)]
 enum Entries<T> {
-    /// At most `FEW`.
+    /// At most `FEW` entries, which are compared one by one.
     Few(Vec<T>),
     Many(Box<ManyEntries<T>>),
 }

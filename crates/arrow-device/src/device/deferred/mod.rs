@@ -266,8 +266,8 @@ pub(crate) fn release_passed_of(runtime: Runtime) {
     }
 }
 
-/// Asks a few queues of a runtime in turn about what they hold back. Where there are no more
-/// queues, these are all of them.
+/// Takes the next `MOST_FOR_A_BLOCK` queues of all runtimes, and asks those of this runtime about
+/// what they hold back. In a program with no more queues, that asks all queues of the runtime.
 pub(crate) fn release_some_of(runtime: Runtime) {
     let holdings = HOLDINGS.get();
     if holdings.counts.in_use.load(Ordering::Relaxed) > 0 && !release::is_releasing() {
