@@ -38,12 +38,17 @@ def until(condition, seconds=60.0):
         time.sleep(0.001)
 
 
-def until_no_more_than(before: dict[str, int], count):
-    """Waits until `count()` has no number that is higher than before.
+def is_no_more_than(before: dict[str, int], now: dict[str, int]) -> bool:
+    """Whether no number is higher than before.
 
     A lower number is right: another thread may have been letting go of what an earlier test had when `before` was counted.
     """
-    until(lambda: all(number <= before[name] for name, number in count().items()))
+    return all(number <= before[name] for name, number in now.items())
+
+
+def until_no_more_than(before: dict[str, int], count):
+    """Waits until `count()` has no number that is higher than before."""
+    until(lambda: is_no_more_than(before, count()))
 
 
 # Arrow's C structs.

@@ -16,7 +16,7 @@ import pytest
 
 import arrow_device as ad
 from arrow_device import share
-from support import until, until_no_more_than
+from support import is_no_more_than, until, until_no_more_than
 from test_values import CASES, IDS
 
 #: The start methods in which the other process begins anew.
@@ -186,7 +186,7 @@ def test_a_ticket_that_is_closed_unopened_releases_the_array():
     sender.wait()
     assert sender.held == 0
     del ticket, sender
-    until_no_more_than(before, shared)
+    assert is_no_more_than(before, shared())
 
 
 def test_descriptors_are_taken_over_whatever_the_outcome():
@@ -258,7 +258,7 @@ def test_a_third_program_opens_what_the_second_one_received_for_that(passing_on)
         assert "NotSupportedError" in outcome.stderr and "pass it on" in outcome.stderr
     sender.wait()
     del sender
-    until_no_more_than(before, shared)
+    assert is_no_more_than(before, shared())
 
 
 def test_what_was_fetched_for_it_is_offered_on():
