@@ -16,6 +16,9 @@ mod threads {
     pub(crate) use shuttle::thread::{JoinHandle, spawn};
 }
 
+#[allow(dead_code)]
+#[path = "../../../crates/arrow-device/src/device/numbered_list.rs"]
+mod numbered_list;
 mod scenarios;
 #[allow(dead_code)]
 #[path = "../../../crates/arrow-device/src/device/deferred/timeline.rs"]

@@ -11,7 +11,7 @@ use super::readiness::{Pending, ReadyWhen, distinct_pending};
 use super::tree::Tree;
 use crate::convention;
 use crate::device::driver::{Readiness, Runtime};
-use crate::device::{BytesOwner, ClaimedMemory, Moment, QueueList};
+use crate::device::{BytesOwner, ClaimedMemory, Moment, NumberedList};
 use crate::pool::shared::Shared;
 use crate::{Buffer, Device, DeviceId, DeviceType, Event, Queue, Result};
 
@@ -48,7 +48,7 @@ impl ArrayParts {
         ready: impl FnOnce(&PartEvents<'_>) -> Result<ReadyWhen>,
     ) -> Result<Settled> {
         let in_flight = self.buffers.iter().flatten().flat_map(Buffer::in_flight);
-        let in_flight: QueueList<Queue> = in_flight.cloned().collect();
+        let in_flight: NumberedList<Queue> = in_flight.cloned().collect();
         let in_flight = in_flight.as_slice();
         let memory = self.buffers.iter().flatten().find(|buffer| !buffer.is_null());
         let memory = memory.map(Buffer::claimed);

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::driver::{Addressing, PlaceOwner, Raw, Watched};
-use super::{Arrival, ClaimedMemory, Device, Memory, Moment, Owner, Queue, QueueList, host};
+use super::{Arrival, ClaimedMemory, Device, Memory, Moment, NumberedList, Owner, Queue, host};
 use crate::device::deferred::{self, QueueUse};
 use crate::process::{self, MadeIn};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -102,7 +102,7 @@ pub struct Buffer {
 #[derive(Clone, Default)]
 struct AboutBuffer {
     /// Queues that may still write the bytes.
-    in_flight: QueueList<Queue>,
+    in_flight: NumberedList<Queue>,
     /// `None` for memory of the host, which every process may use, but where a parent may still
     /// write it.
     arrival: Option<Arrival>,
@@ -223,7 +223,7 @@ impl Buffer {
     pub fn written_on(mut self, queue: &Queue) -> Self {
         // Work on the host's queue is over when the call returns. A queue that is known already
         // keeps the bytes already.
-        let is_known = self.about.as_ref().is_some_and(|about| about.in_flight.has(queue));
+        let is_known = self.about.as_ref().is_some_and(|about| about.in_flight.has(queue.number()));
         if is_known || host::is_host(queue.device()) {
             return self;
         }
@@ -234,7 +234,7 @@ impl Buffer {
     }
 
     /// This buffer, which is complete after what was submitted to these queues by now.
-    pub(super) fn in_flight_on(mut self, queues: QueueList<Queue>) -> Self {
+    pub(super) fn in_flight_on(mut self, queues: NumberedList<Queue>) -> Self {
         if !queues.as_slice().is_empty() {
             Arc::make_mut(self.about.get_or_insert_default()).in_flight = queues;
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::driver::{Driver, PlaceOwner, Raw, Region, Route, Waiting, Watched, WatchedPlace};
 use super::event::has_not_passed;
 use super::granular::{self, GranularCopy, Slack};
+use super::numbered_list::NumberedEntry;
 use super::{Allocator, ClaimedMemory, Device, Event, KeepAlive, Memory, Owner};
 use crate::device::deferred::{self, QueueTimeline, QueueUse};
 use crate::trace::told_while;
@@ -431,6 +432,12 @@ impl Drop for QueueInner {
             // this is the last clone.
             unsafe { self.device.driver().close_queue(self.raw) }
         }
+    }
+}
+
+impl NumberedEntry for Queue {
+    fn number(&self) -> u64 {
+        Queue::number(self)
     }
 }
 

@@ -43,6 +43,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::locks::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+use super::numbered_list::{NumberedEntry, NumberedList};
 
 /// What is asked, what is released, and the rules. The library has one implementation, which keeps
 /// all rules.
@@ -152,8 +153,8 @@ pub(crate) struct Use<K: TimelineKinds> {
 
 /// The last use on each of several timelines.
 pub(crate) struct LastUses<K: TimelineKinds> {
-    /// The uses, in the order of their timelines' numbers.
-    uses: Vec<Use<K>>,
+    /// The uses, by the numbers of their timelines.
+    uses: NumberedList<Use<K>>,
     /// How many uses there may be before ended ones are taken out.
     most: usize,
 }
@@ -421,51 +422,52 @@ impl<K: TimelineKinds> Use<K> {
     }
 }
 
+impl<K: TimelineKinds> NumberedEntry for Use<K> {
+    fn number(&self) -> u64 {
+        self.timeline.number
+    }
+}
+
 impl<K: TimelineKinds> LastUses<K> {
     pub(crate) fn is_empty(&self) -> bool {
-        self.uses.is_empty()
+        self.uses.as_slice().is_empty()
     }
 
     /// Notes a use. Of two uses on one timeline, the one with the higher point ends last and is
     /// kept. Returns the other one, for the caller to drop without a lock.
     pub(crate) fn note(&mut self, used: Use<K>) -> Option<Use<K>> {
-        let number = used.timeline.number;
-        match self.uses.binary_search_by_key(&number, |known| known.timeline.number) {
-            Ok(index) => {
-                let known = self.uses.get_mut(index)?;
-                if used.point < known.point && K::HIGHEST_POINT_IS_KEPT {
-                    return Some(used);
-                }
-                Some(std::mem::replace(known, used))
-            }
-            Err(index) => {
-                self.uses.insert(index, used);
-                None
-            }
+        let Some(known) = self.uses.get_mut(used.number()) else {
+            self.uses.add_new(used);
+            return None;
+        };
+        if used.point < known.point && K::HIGHEST_POINT_IS_KEPT {
+            return Some(used);
         }
+        Some(std::mem::replace(known, used))
     }
 
     /// The questions about each use, once there are many uses.
     pub(crate) fn questions(&self) -> Option<Vec<Question<K>>> {
-        if self.uses.len() <= self.most {
+        let uses = self.uses.as_slice();
+        if uses.len() <= self.most {
             return None;
         }
         let question = |used: &Use<K>| (used.timeline.clone(), used.point, used.end.clone());
-        Some(self.uses.iter().map(question).collect())
+        Some(uses.iter().map(question).collect())
     }
 
     /// Takes out the uses that are known to have ended, for the caller to drop without a lock. The
     /// next questions are due when there are twice as many uses as are left.
     pub(crate) fn take_ended(&mut self) -> Vec<Use<K>> {
-        let uses = std::mem::take(&mut self.uses);
-        let (ended, left) = uses.into_iter().partition(Use::is_known_to_have_ended);
-        self.uses = left;
-        self.most = FEW_USES.max(2 * self.uses.len());
+        let uses = std::mem::take(&mut self.uses).into_vec();
+        let (ended, left): (_, Vec<_>) = uses.into_iter().partition(Use::is_known_to_have_ended);
+        self.most = FEW_USES.max(2 * left.len());
+        self.uses = NumberedList::of(left);
         ended
     }
 
     pub(crate) fn into_uses(self) -> Vec<Use<K>> {
-        self.uses
+        self.uses.into_vec()
     }
 }
 
@@ -539,6 +541,6 @@ impl<K: TimelineKinds> WaitingTimelines<K> {
 
 impl<K: TimelineKinds> Default for LastUses<K> {
     fn default() -> Self {
-        Self { uses: Vec::new(), most: FEW_USES }
+        Self { uses: NumberedList::new(), most: FEW_USES }
     }
 }

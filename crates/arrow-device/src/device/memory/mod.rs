@@ -11,7 +11,7 @@ pub(crate) use self::parted::Parted;
 use super::allocator::{Lent, free_what_is_kept};
 use super::driver::{Addressing, PlaceOwner, Raw, Region, Route, SharedUse, Spot, Watched};
 use super::kept_blocks::RecycledBlock;
-use super::queue_list::{OfQueue, QueueList};
+use super::numbered_list::{NumberedEntry, NumberedList};
 use super::{Allocator, Arrival, Buffer, Device, Extent, Moment, Queue, host};
 use crate::device::deferred::{self, QueueUse, Shortage};
 use crate::process::{self, MadeIn};
@@ -45,7 +45,7 @@ pub struct Memory {
     block: ManuallyDrop<OwnedAllocation>,
     /// The queues that may still use the memory: those that [`spot`](Self::spot) was called with,
     /// and those that used the memory here and were not waited for since.
-    used_on: QueueList<MemoryQueue>,
+    used_on: NumberedList<MemoryQueue>,
     /// The length of the written part.
     written: u64,
     /// After what the next owner may use the memory.
@@ -60,9 +60,9 @@ pub(super) struct MemoryQueue {
     is_told: bool,
 }
 
-impl OfQueue for MemoryQueue {
-    fn queue(&self) -> &Queue {
-        &self.queue
+impl NumberedEntry for MemoryQueue {
+    fn number(&self) -> u64 {
+        self.queue.number()
     }
 }
 
@@ -245,8 +245,7 @@ impl Memory {
     fn order_after_its_allocator(&mut self, queue: Option<&Queue>) -> Result<()> {
         // What the allocator wrote is no data of the next owner.
         self.written = 0;
-        let is_fresh =
-            matches!(&self.free_after, FreeAfter::Allocation(on) if self.used_on.is_of_one(on));
+        let is_fresh = matches!(&self.free_after, FreeAfter::Allocation(on) if self.used_on.is_of_one(on.number()));
         if is_fresh || (self.is_the_drivers() && !self.is_used_on_a_queue()) {
             return Ok(());
         }
@@ -302,7 +301,7 @@ impl Memory {
         let (device, raw, parts) = (device.clone(), *raw, std::mem::take(parts));
         let home = MemoryHome::Recycler(Lent::new(block));
         let mut lent = Self::of(OwnedAllocation { device, raw, len, home, counted: false, parts });
-        lent.used_on = QueueList::with_room_of(room);
+        lent.used_on = NumberedList::with_room_of(room);
         lent
     }
 
@@ -316,7 +315,7 @@ impl Memory {
 
     fn of(block: OwnedAllocation) -> Self {
         let block = ManuallyDrop::new(block);
-        Self { block, used_on: QueueList::new(), written: 0, free_after: FreeAfter::Nothing }
+        Self { block, used_on: NumberedList::new(), written: 0, free_after: FreeAfter::Nothing }
     }
 
     pub(crate) fn raw(&self) -> Raw<Memory> {
@@ -350,7 +349,7 @@ impl Memory {
     /// queue that is named for the first time waits for the queue that the memory was allocated on.
     pub fn spot(&mut self, queue: &Queue) -> Result<Spot> {
         let spot = self.spot_to_fill(queue)?;
-        if let Some(used) = self.used_on.get_mut(queue)
+        if let Some(used) = self.used_on.get_mut(queue.number())
             && !std::mem::replace(&mut used.is_told, true)
         {
             queue.tell(Watched::Told, PlaceOwner::OfMemory, spot.base, self.block.len);
@@ -400,7 +399,7 @@ impl Memory {
     /// Makes a queue wait until the memory may be used, if it was not given the place yet.
     fn order(&mut self, queue: &Queue) -> Result<()> {
         if let FreeAfter::Allocation(first) | FreeAfter::Work(first) = &self.free_after
-            && !self.used_on.has(queue)
+            && !self.used_on.has(queue.number())
         {
             queue.wait(&first.record()?)?;
         }
@@ -421,14 +420,14 @@ impl Memory {
             FreeAfter::Allocation(_) | FreeAfter::Work(_) => {}
         }
         // Work on the host's queue is over when the call returns.
-        if !self.used_on.has(queue) && !host::is_host(queue.device()) {
+        if !self.used_on.has(queue.number()) && !host::is_host(queue.device()) {
             self.used_on.add(MemoryQueue { queue: queue.clone(), is_told: false });
         }
     }
 
     /// Makes a queue wait for all that was submitted to the other queues that were given the place.
     fn order_behind_all(&self, queue: &Queue) -> Result<()> {
-        self.used_on.others(queue).try_for_each(|used| queue.wait(&used.queue.record()?))
+        self.used_on.others(queue.number()).try_for_each(|used| queue.wait(&used.queue.record()?))
     }
 
     /// Waits on the host until nothing that was submitted uses the memory.
@@ -441,7 +440,7 @@ impl Memory {
     /// Whether the host may write to the memory before this queue uses it. That is so for memory as
     /// the driver allocated it for the queue, and where nothing that was submitted uses the memory.
     pub(crate) fn may_be_filled_by_host(&self, queue: &Queue) -> bool {
-        let is_alone = || self.used_on.is_of_one(queue);
+        let is_alone = || self.used_on.is_of_one(queue.number());
         match &self.free_after {
             FreeAfter::Nothing => is_alone(),
             FreeAfter::Allocation(on) => on.number() == queue.number() && is_alone(),
