@@ -6,12 +6,13 @@
 //! batch. What must stay true: no thread is blocked, and an error of the input comes out unchanged,
 //! behind the batches before it.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_device::async_stream::ArraysExt as _;
-use arrow_device::{Array, Error, ErrorKind, Queue, Schema};
+use arrow_device::{Array, Error, Queue, Schema};
 use futures_util::TryStreamExt as _;
 
 use super::bridge::{AsyncArrays, AsyncReader, FromArrow as _};
@@ -177,15 +178,9 @@ impl ExecutionPlan for OnDevice {
     ) -> Result<SendableRecordBatchStream> {
         let counter = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
         let (there, back) = (counter("bytes_to_device"), counter("bytes_to_host"));
-        // Keeps an error of the input until the end of the stream.
-        let failed = Arc::new(Mutex::new(None));
-        let failing = failed.clone();
         let input = self.input.execute(partition, context)?;
         let input =
-            input.inspect_ok(move |batch| there.add(bytes_of(batch))).map_err(move |error| {
-                *failing.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                Error::new(ErrorKind::Peer, "the input of a plan failed")
-            });
+            input.inspect_ok(move |batch| there.add(bytes_of(batch))).map_err(InputError::carried);
         let arrays = AsyncArrays::from_arrow((self.input.schema(), input)).map_err(theirs)?;
         let arrays = arrays.copy_to(&self.queue).prefetch(self.ahead);
         let arrays: DeviceArrays = match self.change.clone() {
@@ -197,15 +192,60 @@ impl ExecutionPlan for OnDevice {
         let batches = batches
             .with_errors::<DataFusionError>()
             .inspect_ok(move |batch| back.add(bytes_of(batch)))
-            .map_err(move |error| {
-                let of_input = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
-                of_input.unwrap_or(error)
-            });
+            .map_err(|error| InputError::taken_from(&error).unwrap_or(error));
         Ok(Box::pin(Metered::new(self.schema.clone(), batches, &self.metrics, partition)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
+    }
+}
+
+/// An error of the input on its way through the streams of this library, where it is the cause of
+/// an error of the library. The batches before it, and their errors, come out first.
+#[derive(Debug)]
+struct InputError(Mutex<Option<DataFusionError>>);
+
+/// An error that has an [`InputError`] as its cause.
+#[derive(Debug)]
+struct InputFailed(InputError);
+
+impl InputError {
+    fn carried(error: DataFusionError) -> Error {
+        Error::other(InputFailed(Self(Mutex::new(Some(error)))))
+    }
+
+    /// The error of the input that is among the causes of this error.
+    fn taken_from(error: &DataFusionError) -> Option<DataFusionError> {
+        let mut cause: &(dyn StdError + 'static) = error;
+        // An error of the input is wrapped a few times. One of the function's may be its own cause.
+        for _ in 0..16 {
+            if let Some(Self(input)) = cause.downcast_ref() {
+                return input.lock().unwrap_or_else(PoisonError::into_inner).take();
+            }
+            cause = cause.source()?;
+        }
+        None
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an error of the input")
+    }
+}
+
+impl StdError for InputError {}
+
+impl fmt::Display for InputFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the input of a plan failed")
+    }
+}
+
+impl StdError for InputFailed {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.0)
     }
 }
 

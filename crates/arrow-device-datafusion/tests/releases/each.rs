@@ -248,6 +248,42 @@ async fn an_error_in_the_middle_ends_the_query_with_its_words() {
 }
 
 #[tokio::test]
+async fn an_error_comes_out_behind_the_batches_before_it_also_where_the_input_was_read_ahead() {
+    let open = |_| {
+        let error = Error::new(ErrorKind::DeviceLost, "the third batch is lost");
+        let arrays = [Ok(batch(0).into()), Ok(batch(ROWS).into()), Err(error)];
+        Ok(futures_util::stream::iter(arrays))
+    };
+    let context = context(DeviceTable::new(&schema(), 1, open).unwrap());
+    let (sim, device) = sim();
+    let input = plan_of(&context, "SELECT * FROM t").await;
+    for failing in 0..=2 {
+        let calls = std::sync::atomic::AtomicUsize::new(0);
+        let change = move |array: Array| {
+            if calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == failing {
+                return Err(Error::new(ErrorKind::Peer, "the function failed"));
+            }
+            Ok(array)
+        };
+        let plan = OnDevice::new(input.clone(), &device.open_queue().unwrap()).unwrap();
+        let plan = plan.with_prefetch(4).map(&schema(), change).unwrap();
+        let mut stream = execute_stream(Arc::new(plan), context.task_ctx()).unwrap();
+        let mut batches = 0;
+        let error = loop {
+            match stream.next().await.expect("an error comes before the end") {
+                Ok(_) => batches += 1,
+                Err(error) => break error.to_string(),
+            }
+        };
+        // The function is never called for the third batch.
+        let expected = ["the function failed", "the third batch is lost"][failing / 2];
+        assert_eq!(batches, failing);
+        assert!(error.contains(expected), "{error}");
+    }
+    settle(&sim, &device).await;
+}
+
+#[tokio::test]
 async fn a_batch_of_other_types_is_refused() {
     let other =
         Batch::from_columns([("id", Array::from_texts(DataType::Utf8, [Some("x")]).unwrap())])
