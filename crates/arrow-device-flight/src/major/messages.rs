@@ -115,8 +115,14 @@ impl<S: Stream<Item = Result<Array>> + Unpin> FlightMessages<S> {
             .unwrap_or_else(|payload| Poll::Ready(Some(Err(Error::from_panic(payload)))));
         if !matches!(next, Poll::Ready(None | Some(Err(_)))) {
             self.arrays = Some(arrays);
+            return next;
         }
-        next
+        // A panic of the drop as well.
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(arrays))).map_err(Error::from_panic);
+        match (dropped, next) {
+            (Err(error), Poll::Ready(None)) => Poll::Ready(Some(Err(error))),
+            (_, next) => next,
+        }
     }
 
     fn poll_next_of(

@@ -1,6 +1,8 @@
 //! Peers that are slow, that fail, that die, and that send nonsense.
 
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use arrow_device::{Array, Batch, DataType, Error, ErrorKind, IndexType};
@@ -159,6 +161,29 @@ async fn arrays_that_fail_while_they_are_sent_are_no_end_for_the_server() {
 async fn a_panic_while_arrays_are_made_is_no_end_for_the_server() {
     let panicking = || stream::poll_fn(|_| std::panic::resume_unwind(Box::new("planted")));
     fails(panicking, ErrorKind::Panicked, "planted").await;
+}
+
+/// A stream that panics when it is polled, and again when it is dropped.
+struct PanicsTwice;
+
+impl Stream for PanicsTwice {
+    type Item = arrow_device::Result<Array>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        std::panic::resume_unwind(Box::new("planted"))
+    }
+}
+
+impl Drop for PanicsTwice {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("planted in the drop"))
+    }
+}
+
+// Requirement: SAF-30
+#[tokio::test]
+async fn a_stream_that_panics_again_in_its_drop_is_no_end_for_the_server() {
+    fails(|| PanicsTwice, ErrorKind::Panicked, "planted").await;
 }
 
 // Requirement: SAF-30
