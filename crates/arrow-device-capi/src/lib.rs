@@ -32,9 +32,10 @@
 //!   stream, source, asynchronous        streams
 //!   share                               other processes, with a file for Linux and one elsewhere
 //!   tensor                              DLPack
+//!   release                             what is held back until its last use has passed
 //! ```
 //!
-//! Each object is a box around the type of [`arrow_device`] with the same name. The five rules at
+//! Each object is a box around the type of [`arrow_device`] with the same name. The seven rules at
 //! the top of the header are what the `SAFETY` comments here refer to. A test compares every
 //! prototype, struct and constant of the header with the functions, structs and constants here.
 //!
