@@ -88,7 +88,9 @@ fi
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$workspace/Cargo.toml" | head -n 1)
 major=${version%%.*}
 
+builds=no
 if [ -z "$from" ]; then
+    builds=yes
     (cd "$here" && cargo build --release --package=arrow-device-capi --features="$features")
     from=${CARGO_TARGET_DIR:-$workspace/target}/release
 fi
@@ -111,6 +113,12 @@ case ,$features, in
     if [ -z "$module" ]; then
         echo "install.sh: there is no libarrow_device_vpi_module.so in $from, which devices of the type vpi need" >&2
         exit 1
+    fi
+    ;;
+*)
+    # One that an earlier build has left in the folder is of no use to this library.
+    if [ "$builds" = yes ]; then
+        module=
     fi
     ;;
 esac

@@ -1,8 +1,9 @@
 //! What `install.sh` takes, refuses and leaves behind.
 
-use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::{env, fs, iter};
 
 use crate::support::{ROOT, assert_success, fresh_path, has, run};
 
@@ -14,7 +15,7 @@ fn installer() -> Command {
 
 /// Where cargo leaves the libraries beside the tests.
 fn built() -> std::path::PathBuf {
-    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+    env::current_exe().unwrap().parent().unwrap().to_owned()
 }
 
 fn told(output: &Output) -> String {
@@ -117,6 +118,34 @@ fn what_a_simulator_loads_is_installed_beside_the_library_under_the_name_that_vv
     let folder = prefix.join("lib/arrow-device");
     for name in ["libarrow_device_vpi_module.so", "arrow_device.vpi"] {
         assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), "the module", "{name}");
+    }
+}
+
+#[test]
+fn a_module_that_another_build_has_left_is_not_installed() {
+    let folder = fresh_path("another build");
+    let _ = fs::remove_dir_all(&folder);
+    let release = folder.join("target/release");
+    fs::create_dir_all(release.join("deps")).unwrap();
+    for library in ["libarrow_device_capi.so", "libarrow_device_capi.a"] {
+        fs::copy(built().join(library), release.join(library)).unwrap();
+    }
+    fs::write(release.join("deps/libarrow_device_vpi_module.so"), "the module").unwrap();
+    // Stands for cargo: everything is built already.
+    let programs = folder.join("programs");
+    fs::create_dir_all(&programs).unwrap();
+    let cargo = programs.join("cargo");
+    fs::write(&cargo, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+    let others = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths(iter::once(programs).chain(env::split_paths(&others))).unwrap();
+    for (features, installed) in [("software", false), ("software,vpi", true)] {
+        let prefix = folder.join(features);
+        let mut command = installer();
+        command.args(["--no-strip", "--features", features]).arg("--prefix").arg(&prefix);
+        command.env("PATH", &path).env("CARGO_TARGET_DIR", folder.join("target"));
+        assert_success("install.sh", &run(&mut command));
+        assert_eq!(prefix.join("lib/arrow-device").exists(), installed, "{features}");
     }
 }
 
