@@ -265,7 +265,9 @@ fn chosen(options: &TestOptions) -> Result<Vec<&'static Tier>, String> {
         return Ok(TIERS.iter().filter(|tier| tier.when <= options.level).collect());
     };
     let tier = TIERS.iter().find(|tier| tier.name == name);
-    tier.map(|tier| vec![tier]).ok_or_else(|| format!("there is no tier called `{name}`"))
+    tier.map(|tier| vec![tier]).ok_or_else(|| {
+        format!("there is no tier called `{name}`; `cargo xtask` alone lists the tiers")
+    })
 }
 
 /// All tools that the tiers can use, and those of `cargo xtask lint` when asked for.
@@ -434,6 +436,6 @@ mod tests {
         let only =
             |name: &str| TestOptions { only: Some(name.to_owned()), ..TestOptions::default() };
         assert_eq!(names(&only("miri")), ["miri"]);
-        assert!(chosen(&only("mire")).is_err());
+        assert!(chosen(&only("mire")).is_err_and(|why| why.contains("`mire`; `cargo xtask`")));
     }
 }
