@@ -4,6 +4,9 @@
 //! The measuring is done by programs of the crate `benchmarks`. This gets the peers, builds, and
 //! says where results go.
 
+#[cfg(test)]
+mod pages;
+
 use std::fs;
 
 use crate::{peers, setup, shell};
