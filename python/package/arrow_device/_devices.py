@@ -34,7 +34,8 @@ DeviceList.__module__ = "arrow_device"
 def devices() -> DeviceList:
     """All devices that data can be copied to, with the reason for each kind of device of which there is none.
 
-    The software device, which is for tests, is in the list once a program has called ``device("ext_dev")``.
+    Two kinds are for tests, and are in the list once a program has used one of their devices: the software device
+    (``ext_dev``) and simulated hardware (``vpi``).
 
     >>> import arrow_device as ad
     >>> ad.devices()[0]

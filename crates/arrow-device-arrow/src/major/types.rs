@@ -257,7 +257,7 @@ pub(super) fn is_laid_out_as(ours: &DataType, theirs: &rs::DataType) -> bool {
 pub(super) fn schema_to(schema: &Schema) -> Result<rs::Schema> {
     let DataType::Struct(columns) = schema.data_type() else {
         let message =
-            format!("the schema of a record batch is a struct, not a {}", schema.data_type());
+            format!("the schema of a record batch is a struct, and not {}", schema.data_type());
         return Err(Error::new(ErrorKind::SchemaMismatch, message).during("to_arrow"));
     };
     let fields = fields_to(columns)?;

@@ -210,7 +210,7 @@ impl TryFrom<Array> for Batch {
     /// array is refused, because its rows could be null.
     fn try_from(mut rows: Array) -> Result<Self> {
         if !matches!(rows.data_type(), DataType::Struct(_)) {
-            let message = format!("a record batch is a struct, not a {}", rows.data_type());
+            let message = format!("a record batch is a struct, and not {}", rows.data_type());
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }
         rows.count_nulls_on_host()?;
