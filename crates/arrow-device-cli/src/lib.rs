@@ -13,7 +13,8 @@
 //!
 //! `inspect`, `copy` and `share` need the feature `files`; `serve`, `fetch` and flights in `copy`
 //! need the feature `flight`, which has `files` in it; and `check` needs the feature `check`. None
-//! of them is on by default: `cargo install arrow-device-cli --features check,flight`.
+//! of them is on by default. In a checkout of the repository, `cargo install --path
+//! crates/arrow-device-cli --features check,flight` installs the command with all of them.
 //!
 //! # How it is built
 //!
