@@ -13,6 +13,7 @@ mod export;
 mod export_nodes;
 pub(crate) mod host;
 mod import;
+mod known_valid;
 mod node;
 mod node_checks;
 mod only_share;

@@ -10,6 +10,7 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::Array;
+use super::known_valid::KnownValid;
 use super::node::{ArrayNode, Nodes, Tables, buffers_of};
 use super::readiness::{Pending, ReadyWhen};
 use super::structs::Structs;
@@ -40,6 +41,8 @@ pub(crate) struct Tree {
     /// for no work.
     pub(super) is_complete: bool,
     pub(super) storage: ManuallyDrop<Storage>,
+    /// What validation found of the data.
+    pub(crate) known_valid: KnownValid,
     /// What is noted after the tree was made. Most trees are used without any note.
     pub(super) records: PerFork<TreeRecords>,
 }
@@ -199,7 +202,18 @@ impl Tree {
     ) -> Self {
         let MemoryOrigin { device, arrival, is_of_parts } = origin;
         let (storage, records) = (ManuallyDrop::new(storage), PerFork::new());
-        Self { schema, device, ready, arrival, is_of_parts, is_complete: false, storage, records }
+        let (is_complete, known_valid) = (false, KnownValid::nothing());
+        Self {
+            schema,
+            device,
+            ready,
+            arrival,
+            is_of_parts,
+            is_complete,
+            storage,
+            known_valid,
+            records,
+        }
     }
 
     /// Where the memory of the tree comes from, for whoever imports the tree's structs.

@@ -50,6 +50,7 @@ mod bytes;
 mod data;
 mod elements;
 mod errors;
+mod known;
 mod layout;
 mod lists;
 mod references;
