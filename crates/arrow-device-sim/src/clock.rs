@@ -6,6 +6,8 @@
 //! order. The host has a clock and no lane: what it does happens at once, before anything that is
 //! submitted later.
 
+use std::collections::BTreeMap;
+
 /// One piece of work: its lane, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Point {
@@ -14,13 +16,13 @@ pub(crate) struct Point {
 }
 
 /// The work that is known to be finished, by lane. Numbers begin at 1, so a lane that is missing is
-/// at 0.
+/// at 0: the clocks of very many queues that wait for none of the others are short.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Clock(Vec<u64>);
+pub(crate) struct Clock(BTreeMap<u32, u64>);
 
 impl Clock {
     pub(crate) fn of(&self, lane: u32) -> u64 {
-        self.0.get(lane as usize).copied().unwrap_or(0)
+        self.0.get(&lane).copied().unwrap_or(0)
     }
 
     /// Whether this work is finished, according to this clock.
@@ -29,26 +31,24 @@ impl Clock {
     }
 
     pub(crate) fn advance(&mut self, point: Point) {
-        let lane = point.lane as usize;
-        if self.0.len() <= lane {
-            self.0.resize(lane + 1, 0);
-        }
-        if let Some(known) = self.0.get_mut(lane) {
-            *known = (*known).max(point.number);
-        }
+        self.learn(point.lane, point.number);
     }
 
     /// Adds what another clock covers. Returns whether this clock changed.
     pub(crate) fn join(&mut self, other: &Self) -> bool {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
-        }
         let mut news = false;
-        for (known, told) in self.0.iter_mut().zip(&other.0) {
-            news |= *known < *told;
-            *known = (*known).max(*told);
+        for (lane, told) in &other.0 {
+            news |= self.learn(*lane, *told);
         }
         news
+    }
+
+    /// Returns whether that was not known.
+    fn learn(&mut self, lane: u32, number: u64) -> bool {
+        let known = self.0.entry(lane).or_default();
+        let is_new = *known < number;
+        *known = number.max(*known);
+        is_new
     }
 }
 
@@ -67,6 +67,14 @@ mod tests {
         clock.advance(point(3, 2));
         assert!(clock.covers(point(3, 1)) && clock.covers(point(3, 2)));
         assert!(!clock.covers(point(3, 3)) && !clock.covers(point(2, 1)));
+    }
+
+    #[test]
+    fn a_clock_has_no_more_entries_than_lanes_that_it_was_told_of() {
+        let mut clock = Clock::default();
+        clock.advance(point(100_000, 1));
+        clock.join(&clock.clone());
+        assert_eq!(clock.0.len(), 1);
     }
 
     #[test]
