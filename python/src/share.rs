@@ -326,7 +326,9 @@ fn late(message: &'static str) -> Error {
 ///
 /// ``socket`` is one end of a connected Unix socket, or the number of its descriptor; it is taken
 /// over. Memory is opened by the first of the ``devices`` that can open it. What comes is checked,
-/// and no number in it is believed; ``Array.validate`` checks the data itself.
+/// and no number in it is believed. ``array.validate(full=True)`` checks the data itself, and is
+/// for arrays of a process that is not trusted, before another library gets them: a library that
+/// reads them through C structs knows no lengths, and believes their offsets.
 ///
 /// ``for array in receiver`` receives all that a sender sends; what is of a struct type without
 /// nulls is a ``RecordBatch``. What a sender *serves* is received by ``stream``.

@@ -74,7 +74,9 @@
 //! receiver.
 //!
 //! The data itself can be wrong, as the data of every import can:
-//! [`Array::validate`](arrow_device::Array::validate) finds that out.
+//! [`Array::validate`](arrow_device::Array::validate) finds that out. Validate what comes from a
+//! process that you do not trust before you export it to another library: C structs tell no lengths
+//! of buffers, so that the other library believes the offsets.
 //!
 //! # Platforms
 //!

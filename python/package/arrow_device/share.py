@@ -19,7 +19,8 @@ An array that was sent in this way can be received once, while the process that 
 ``multiprocessing`` started waits at its end until everything that it sent was received (``wait_until_received``), so receive
 before you ``join``. Such a process stops waiting once nothing was received for a minute. The memory is held until the receiving
 process has finished with it or has ended; the memory of a message that nobody receives is held until the sending process ends.
-The data is not validated: ``Array.validate`` does that.
+The data is not validated: ``array.validate(full=True)`` does that. Call it before another library gets what came from a process
+that is not trusted, because that library believes the offsets.
 
 Without ``multiprocessing``, a ``Ticket`` is a descriptor that stands for one array; ``Sender`` and ``Receiver`` are the two
 ends of a Unix socket; a ``Server`` is a socket from which any process of the same user can ``fetch`` the arrays that it has the
