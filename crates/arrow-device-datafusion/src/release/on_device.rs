@@ -76,7 +76,8 @@ impl OnDevice {
     /// replaces a function that was set before.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported): arrow-rs has no place for something of the schema.
+    /// [`Unsupported`](arrow_device::ErrorKind::Unsupported): arrow-rs has no place for something
+    /// of the schema.
     pub fn map<F>(self, schema: &Schema, change: F) -> arrow_device::Result<Self>
     where
         F: Fn(Array) -> arrow_device::Result<Array> + Send + Sync + 'static,
