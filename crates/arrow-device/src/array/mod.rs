@@ -274,13 +274,22 @@ impl Array {
 
     /// This node and all below it, in the same tree, parents before their children.
     pub(crate) fn nodes_below(&self) -> Result<Vec<Self>> {
+        self.nodes_below_but(|_| false)
+    }
+
+    /// [`nodes_below`](Self::nodes_below) without the dictionaries that `is_left_out` says yes to,
+    /// and without what is below those.
+    pub(crate) fn nodes_below_but(
+        &self,
+        mut is_left_out: impl FnMut(&Self) -> bool,
+    ) -> Result<Vec<Self>> {
         let mut nodes = vec![self.clone()];
         let mut next = 0;
         while let Some(node) = nodes.get(next).cloned() {
             for index in 0..node.child_count() {
                 nodes.push(node.node_child(index)?);
             }
-            nodes.extend(node.node_dictionary());
+            nodes.extend(node.node_dictionary().filter(|values| !is_left_out(values)));
             next += 1;
         }
         Ok(nodes)

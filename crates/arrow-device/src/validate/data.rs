@@ -56,22 +56,19 @@ impl Array {
         if root.is_valid() {
             return Ok(());
         }
-        let (mut nodes, mut dictionaries) = (vec![self.clone()], Dictionaries::default());
-        let mut next = 0;
-        while let Some(node) = nodes.get(next).cloned() {
-            if next > 0 || !root.is_valid_below() {
-                for index in 0..node.child_count() {
-                    nodes.push(node.node_child(index)?);
-                }
-                nodes.extend(node.node_dictionary().filter(|values| dictionaries.is_new(values)));
-            }
-            next += 1;
-            let node = host.of(node);
+        let mut dictionaries = Dictionaries::default();
+        let nodes = if root.is_valid_below() {
+            vec![self.clone()]
+        } else {
+            self.nodes_below_but(|values| !dictionaries.is_new(values))?
+        };
+        nodes.into_iter().try_for_each(|array| {
+            let node = host.of(array);
             check(&node).map_err(|error| {
                 let place = errors::place(self, node.array());
                 error.during("validate").at(place).on_device(self.device())
-            })?;
-        }
+            })
+        })?;
         root.note();
         dictionaries.note();
         Ok(())
