@@ -228,14 +228,19 @@ async fn an_empty_table_has_its_columns_and_no_rows() {
     }
 }
 
-#[tokio::test]
-async fn an_error_in_the_middle_ends_the_query_with_its_words() {
+/// A table whose partitions fail after two batches.
+fn table_without_its_third_batch(partitions: usize) -> DeviceTable {
     let open = |_| {
         let error = Error::new(ErrorKind::DeviceLost, "the third batch is lost");
         let arrays = [Ok(batch(0).into()), Ok(batch(ROWS).into()), Err(error)];
         Ok(futures_util::stream::iter(arrays))
     };
-    let context = context(DeviceTable::new(&schema(), 2, open).unwrap());
+    DeviceTable::new(&schema(), partitions, open).unwrap()
+}
+
+#[tokio::test]
+async fn an_error_in_the_middle_ends_the_query_with_its_words() {
+    let context = context(table_without_its_third_batch(2));
     let failed = context.sql("SELECT SUM(id) FROM t").await.unwrap().collect().await.unwrap_err();
     assert!(failed.to_string().contains("the third batch is lost"), "{failed}");
     // Through a device as well.
@@ -249,12 +254,7 @@ async fn an_error_in_the_middle_ends_the_query_with_its_words() {
 
 #[tokio::test]
 async fn an_error_comes_out_behind_the_batches_before_it_also_where_the_input_was_read_ahead() {
-    let open = |_| {
-        let error = Error::new(ErrorKind::DeviceLost, "the third batch is lost");
-        let arrays = [Ok(batch(0).into()), Ok(batch(ROWS).into()), Err(error)];
-        Ok(futures_util::stream::iter(arrays))
-    };
-    let context = context(DeviceTable::new(&schema(), 1, open).unwrap());
+    let context = context(table_without_its_third_batch(1));
     let (sim, device) = sim();
     let input = plan_of(&context, "SELECT * FROM t").await;
     for failing in 0..=2 {
