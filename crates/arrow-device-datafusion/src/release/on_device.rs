@@ -207,7 +207,8 @@ impl ExecutionPlan for OnDevice {
 #[derive(Debug)]
 struct InputError(Mutex<Option<DataFusionError>>);
 
-/// An error that has an [`InputError`] as its cause.
+/// An error that has an [`InputError`] as its cause: an error of the library shows the causes of
+/// the error that it wraps, and not that error itself.
 #[derive(Debug)]
 struct InputFailed(InputError);
 

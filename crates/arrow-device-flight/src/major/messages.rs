@@ -117,7 +117,7 @@ impl<S: Stream<Item = Result<Array>> + Unpin> FlightMessages<S> {
             self.arrays = Some(arrays);
             return next;
         }
-        // A panic of the drop as well.
+        // A panic of the drop is stopped for the same reason.
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(arrays))).map_err(Error::from_panic);
         match (dropped, next) {
             (Err(error), Poll::Ready(None)) => Poll::Ready(Some(Err(error))),

@@ -2,8 +2,8 @@
 //!
 //! All slices of an array have one tree. All columns and batches that share a dictionary have its
 //! tree below theirs. Data does not change, so what was valid once is not looked at again.
-//! Otherwise a stream whose many small batches share one large dictionary would take the product of
-//! both.
+//! Otherwise, where many small batches of a stream share one large dictionary, the check of each
+//! batch would take as long as a check of the dictionary.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

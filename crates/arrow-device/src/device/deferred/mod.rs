@@ -74,6 +74,7 @@ pub(crate) use self::uses::{
 use self::release::{Counts, HeldThing, Thing};
 use self::timeline::{ListedTimelines, UsesLeft, WaitingTimelines};
 use self::wait::Wait;
+// `timeline` takes the list from here: the model of `timeline` has a list at that place, too.
 use super::numbered_list;
 use crate::clock::Instant;
 use crate::device::driver::Runtime;

@@ -245,7 +245,8 @@ impl Memory {
     fn order_after_its_allocator(&mut self, queue: Option<&Queue>) -> Result<()> {
         // What the allocator wrote is no data of the next owner.
         self.written = 0;
-        let is_fresh = matches!(&self.free_after, FreeAfter::Allocation(on) if self.used_on.is_of_one(on.number()));
+        let is_alone = |on: &Queue| self.used_on.is_of_one(on.number());
+        let is_fresh = matches!(&self.free_after, FreeAfter::Allocation(on) if is_alone(on));
         if is_fresh || (self.is_the_drivers() && !self.is_used_on_a_queue()) {
             return Ok(());
         }
