@@ -109,6 +109,26 @@ def test_what_has_no_elements_comes_as_other_libraries_take_it(kind, make):
         assert there.to_pylist() == array.to_pylist()
 
 
+def test_wrong_offsets_that_came_lead_nowhere_after_a_way_through_c_structs():
+    class Passed:
+        def __init__(self, it):
+            self.it = it
+
+        def __arrow_c_device_array__(self, *args, **kwargs):
+            return self.it.__arrow_c_device_array__(*args, **kwargs)
+
+    offsets = pa.py_buffer(np.array([0, 1, 4000, 2], np.int32))
+    wrong = pa.Array.from_buffers(pa.binary(), 3, [None, offsets, pa.py_buffer(b"ab")])
+    came = share.open(share.Ticket(share.to_shareable(ad.array(wrong))))
+    batch = ad.record_batch({"x": came, "n": [1, 2, 3]})
+    backs = [came, ad.array(Passed(came)), ad.array(Passed(ad.array(Passed(came)))), ad.record_batch(Passed(batch))["x"]]
+    for back in backs:
+        assert back[:1].to_pylist() == [b"a"]
+        for read in (lambda it: it.to_pylist(), share.to_shareable, ad.concat):
+            with pytest.raises(ad.DataError, match="the last offset is 4000, and buffer 2 has 2 bytes"):
+                read([back[:2]] if read is ad.concat else back[:2])
+
+
 def test_what_is_of_another_library_is_refused_with_what_to_do():
     for thing in (pa.array([1]), pa.table({"x": [1]}), np.arange(3), [1]):
         with pytest.raises(TypeError, match="arrow_device is wanted, and not .*; make one of it first, by .*record_batch"):

@@ -219,6 +219,20 @@ pub fn copy_of<T: Releasable>(source: &T) -> T {
     unsafe { std::ptr::read(source) }
 }
 
+/// A struct of another producer that says what this struct says, and releases this struct when it
+/// is released: what a library hands on that was given the struct.
+pub fn handed_on(inner: ArrowArray) -> ArrowArray {
+    unsafe extern "C" fn release(outer: *mut ArrowArray) {
+        let inner = unsafe { Box::from_raw((*outer).private_data.cast::<ArrowArray>()) };
+        // A release has nobody to complain to.
+        let _ = self::release(*inner);
+        unsafe { (*outer).release = None };
+    }
+    let outer = copy_of(&inner);
+    let private_data = Box::into_raw(Box::new(inner)).cast();
+    ArrowArray { release: Some(release), private_data, ..outer }
+}
+
 /// Releases a struct. It is a complaint if the struct is not marked as released then.
 pub fn release<T: Releasable>(mut moved: T) -> Verdict {
     let release = moved.callback().ok_or("released already")?;

@@ -361,7 +361,7 @@ impl ArrayBuilder {
             arrays.extend(array.node_dictionary());
             next += 1;
         }
-        let tables = Tables { extents: extents.into(), _pointers: pointers };
+        let tables = Tables { extents: extents.into(), pointers };
         let owners = self.parts.take_owners().collect();
         let Settled { ready, came_without_event, came } = settled;
         let below = Below::in_order(below);

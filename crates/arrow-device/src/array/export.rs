@@ -6,8 +6,9 @@
 //!    to the tree's own table of buffers, and its `private_data` is a share of the tree.
 //! 3. Any other node takes one block of recycled memory, an arena, with the structs of all nodes
 //!    below it (`exported_tree`, `ffi/arena.rs`, `ffi/build.rs`). A node without anything below it
-//!    takes an arena too where it is a batch, where it shows an event of this library, or where
-//!    exports are counted (`device/account.rs`): the arena keeps the event and the count.
+//!    takes an arena too where it is a batch, where it shows an event of this library, where
+//!    exports are counted (`device/account.rs`), or where it came back and the length of its data
+//!    is known (`origin.rs`): the arena keeps the event and the count, and leads to the length.
 //! 4. The columns of a record batch go out with exactly the rows of the batch, and the struct
 //!    around them without an offset (`BatchRows`).
 //!
@@ -24,7 +25,8 @@ use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 
 use super::export_nodes::{BatchRows, BuiltNodes, ImportedNodes, have_rows_of};
-use super::node::ArrayNode;
+use super::node::{ArrayNode, WITH_DATA};
+use super::origin::{FirstTree, RELEASE_CALLBACKS, data_extent};
 use super::readiness::{Pending, ReadyWhen};
 use super::tree::{Built, MemoryOrigin, Storage, Tree};
 use super::{Array, Window};
@@ -34,7 +36,6 @@ use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::driver::{Readiness, SyncEvent};
 use crate::ffi::build::{ArenaRoom, as_uninit};
 use crate::ffi::node::{CNode, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource};
-use crate::ffi::release::{self, release_share};
 use crate::pool::shared::Shared;
 use crate::schema::Schema;
 use crate::trace::told;
@@ -335,13 +336,19 @@ impl Array {
             // An event of this library has to be kept by an arena.
             Some(Pending::Event(_)) => None,
         };
-        match event {
+        let share = match event {
             Some(event) if self.is_leaf() && !self.tree().is_of_the_parents_device() => {
-                out.write(self.exported_leaf(share()));
-                Ok(event)
+                match self.exported_leaf(share) {
+                    Ok(leaf) => {
+                        out.write(leaf);
+                        return Ok(event);
+                    }
+                    Err(share) => share,
+                }
             }
-            _ => self.exported_tree(pending, share(), out),
-        }
+            _ => share,
+        };
+        self.exported_tree(pending, share(), out)
     }
 
     /// Whether the struct can go out as a leaf, without an arena. The node has nothing below it, is
@@ -356,20 +363,34 @@ impl Array {
     /// A struct for a node that has nothing below it. It needs no arena: it refers to the tree's
     /// own table of buffers, and holds a share of the tree, which also keeps what an imported array
     /// came with as `sync_event`.
+    ///
+    /// `share` is given back for a node that came back and whose length of data is known, because
+    /// only an arena leads to that length.
     #[inline(always)]
-    fn exported_leaf(&self, share: Shared<Tree>) -> ArrowArray {
-        let (buffers, n_buffers) = self.tree().table(self.node_number());
+    fn exported_leaf<S: FnOnce() -> Shared<Tree>>(
+        &self,
+        share: S,
+    ) -> std::result::Result<ArrowArray, S> {
+        let (tree, number) = (self.tree(), self.node_number());
+        // Both come before a count changes, so that the compiler makes one branch of both.
+        let (buffers, n_buffers) = tree.table(number);
+        if let Storage::Foreign(structs) = tree.storage()
+            && n_buffers == WITH_DATA
+            && data_extent(structs, number).is_some()
+        {
+            return Err(share);
+        }
         let Window { length, offset, null_count } = self.window();
-        ArrowArray {
+        Ok(ArrowArray {
             length,
             null_count,
             offset,
             n_buffers: i64::from(n_buffers),
             buffers: buffers.cast_mut(),
             release: Some(RELEASE_CALLBACKS.of_leaf),
-            private_data: Shared::into_raw(share).cast_mut(),
+            private_data: Shared::into_raw(share()).cast_mut(),
             ..ArrowArray::empty()
-        }
+        })
     }
 
     /// Writes the struct of a node, with everything below it in an arena, and returns its
@@ -384,14 +405,15 @@ impl Array {
         let checks = self.tree().schema.checks();
         match self.tree().storage() {
             Storage::Foreign(structs) => {
-                self.exported_nodes(pending, share, ImportedNodes { structs, checks }, out)
+                let is_whole = self.node_number() == 0;
+                let first = is_whole.then(|| FirstTree::before(structs)).flatten();
+                let tables = ImportedNodes { structs, checks };
+                self.exported_nodes(pending, (share, first), tables, out)
             }
-            Storage::Built(Built { nodes, .. }) => self.exported_nodes(
-                pending,
-                share,
-                BuiltNodes { nodes: nodes.as_slice(), checks },
-                out,
-            ),
+            Storage::Built(Built { nodes, .. }) => {
+                let tables = BuiltNodes { nodes: nodes.as_slice(), checks };
+                self.exported_nodes(pending, (share, None), tables, out)
+            }
         }
     }
 
@@ -400,7 +422,7 @@ impl Array {
     fn exported_nodes(
         &self,
         pending: Option<Pending>,
-        share: Shared<Tree>,
+        (share, first): (Shared<Tree>, Option<FirstTree>),
         tables: impl TreeSource<ArrowArray>,
         out: &mut MaybeUninit<ArrowArray>,
     ) -> Result<*mut c_void> {
@@ -409,8 +431,8 @@ impl Array {
         let room = ArenaRoom::new(tree.size_of(root))?;
         let shown = ShownEvent::of(pending.as_ref())?;
         let event = pending.and_then(Pending::into_event);
-        let owner =
-            ExportedTree { _event: event, _counted: tree.count(Direction::Exported), tree: share };
+        let counted = tree.count(Direction::Exported);
+        let owner = ExportedTree { _event: event, _counted: counted, tree: share, first };
         let owner = (owner, tree.origin());
         let ChildNumbers { first, count, .. } = tables.below(root);
         let (columns, plain) = (first..first + count, (root, self.exported_root()));
@@ -441,45 +463,6 @@ impl Array {
         let (buffers, n_buffers) = self.tree().table(self.node_number());
         ArrayNode { window, buffers, n_buffers, extents: ArrayNode::NO_EXTENTS }
     }
-}
-
-/// The release callbacks of all structs that are exported here.
-struct ReleaseCallbacks {
-    /// The callback of a leaf, whose `private_data` is a share of its tree.
-    of_leaf: unsafe extern "C" fn(*mut ArrowArray),
-    /// The callback of a node in an arena.
-    of_node: unsafe extern "C" fn(*mut ArrowArray),
-}
-
-/// [`origin_of`] compares the callbacks of imported structs with these two callbacks. The callbacks
-/// are in a static, because each use of a function's name may give another address.
-static RELEASE_CALLBACKS: ReleaseCallbacks = ReleaseCallbacks {
-    of_leaf: release_share::<ArrowArray, Tree>,
-    of_node: release::release::<ArrowArray>,
-};
-
-/// The origin of the memory of a struct, where this library exported the struct as memory of this
-/// device.
-///
-/// A struct of ours is known by its release callback, which has one of two addresses. A function at
-/// one of these addresses is that callback, so the struct's `private_data` is what the callback
-/// takes.
-///
-/// # Safety
-/// The struct keeps UNS-6.
-pub(super) unsafe fn origin_of(source: &ArrowArray, device: DeviceId) -> Option<MemoryOrigin> {
-    let callback = source.release?;
-    let origin = if ptr::fn_addr_eq(callback, RELEASE_CALLBACKS.of_node) {
-        // SAFETY: the callback is that of nodes, and the struct is not released.
-        unsafe { release::origin_of(source) }
-    } else if ptr::fn_addr_eq(callback, RELEASE_CALLBACKS.of_leaf) {
-        // SAFETY: the callback can be called (UNS-6), so that `private_data` is the share that it
-        // would take back; nobody does during this call.
-        unsafe { Shared::<Tree>::peek(source.private_data) }.map(Tree::origin)
-    } else {
-        None
-    };
-    origin.filter(|origin| origin.device == device)
 }
 
 /// The event that an exported struct shows.
@@ -540,7 +523,9 @@ const NO_BITMAP: &[*const c_void; 1] = &[ptr::null()];
 pub(crate) struct ExportedTree {
     _event: Option<Event>,
     _counted: Option<CountedBytes>,
-    tree: Shared<Tree>,
+    pub(super) tree: Shared<Tree>,
+    /// The first tree of the row that `tree` belongs to, if that is another one.
+    pub(super) first: Option<FirstTree>,
 }
 
 /// Keeps the data of one node that a consumer moved out of an exported tree: the node as an array.

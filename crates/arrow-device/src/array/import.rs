@@ -16,7 +16,7 @@ use std::ptr;
 
 use super::Array;
 use super::check::check;
-use super::export::origin_of;
+use super::origin::origin_of;
 use super::readiness::ReadyWhen;
 use super::structs::{ForeignArray, Structs, StructsBelow};
 use super::tree::{MemoryOrigin, Storage, Tree};

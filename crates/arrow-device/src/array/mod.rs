@@ -17,6 +17,7 @@ mod known_valid;
 mod node;
 mod node_checks;
 mod only_share;
+mod origin;
 mod parts;
 mod readiness;
 mod release;
@@ -45,7 +46,7 @@ use crate::schema::Schema;
 use crate::{
     BufferKind, DataType, Device, DeviceId, Error, ErrorKind, Extent, Field, Queue, Result, Step,
 };
-pub(crate) use node::{ArrayNode, BufferPointer, Nodes, Tables};
+pub(crate) use node::{ArrayNode, BufferPointer, DATA, Nodes, Tables};
 pub(crate) use readiness::{Pending, ReadyWhen};
 pub(crate) use sizes::SizesOnDevice;
 pub(crate) use tree::{Below, Built, Storage, Tree};
@@ -333,7 +334,7 @@ impl Tree {
     /// buffer it is what the elements up to `end` need.
     pub(crate) fn extent(&self, number: u32, index: usize, end: i64) -> Extent {
         let node = self.node(number);
-        if let Some(extent) = self.given_extent(&node, index) {
+        if let Some(extent) = self.given_extent(number, &node, index) {
             return extent;
         }
         let schema_node = self.schema.node(number);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::window::Window;
 use crate::Extent;
 use crate::abi::ArrowArray;
+use crate::numbered::numbered;
 use crate::schema::Nullability;
 
 /// One node: what is known of it without a look at its data.
@@ -94,10 +95,37 @@ impl From<Vec<ArrayNode>> for Nodes {
 
 /// Buffer tables of nodes that were made here, and the lengths of the buffers.
 pub(crate) struct Tables {
+    /// The length of the buffer at each place of `pointers`, and then those of the buffers of nodes
+    /// whose tables another tree keeps.
     pub(crate) extents: Box<[Extent]>,
     /// Keeps the tables that nodes point to, and is never read through.
-    pub(crate) _pointers: Arc<[BufferPointer]>,
+    pub(crate) pointers: Arc<[BufferPointer]>,
 }
+
+impl Tables {
+    /// The length of a node's third buffer, where it was given.
+    #[inline]
+    pub(super) fn data_of(&self, node: &ArrayNode) -> Option<Extent> {
+        let is_given = node.extents != ArrayNode::NO_EXTENTS && node.n_buffers == WITH_DATA;
+        is_given.then(|| *numbered(self.extents.get(node.extents as usize + DATA)))
+    }
+
+    /// [`data_of`](Self::data_of), of the node that has this table of buffers. `None` where the
+    /// table is not among those that are kept here.
+    pub(super) fn data_behind(&self, table: *const *const c_void) -> Option<Extent> {
+        let begin = self.pointers.as_ptr().addr();
+        let place = table.addr().checked_sub(begin)? / size_of::<BufferPointer>();
+        let is_here = place < self.pointers.len();
+        is_here.then(|| self.extents.get(place + DATA).copied()).flatten()
+    }
+}
+
+/// The place of the data behind offsets, whose length the elements of a node do not tell. Nodes of
+/// other types may have a third buffer as well, such as the sizes of list views.
+pub(crate) const DATA: usize = 2;
+
+/// The number of buffers of a node that has offsets and data behind them.
+pub(super) const WITH_DATA: u32 = 3;
 
 /// An entry of a buffer table.
 #[derive(Clone, Copy)]

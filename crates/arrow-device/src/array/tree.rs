@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::Array;
 use super::known_valid::KnownValid;
-use super::node::{ArrayNode, Nodes, Tables, buffers_of};
+use super::node::{ArrayNode, DATA, Nodes, Tables, buffers_of};
+use super::origin::data_extent;
 use super::readiness::{Pending, ReadyWhen};
 use super::structs::Structs;
 use crate::device::account::{self, CountedBytes, Direction};
@@ -351,10 +352,22 @@ impl Tree {
         &self.storage
     }
 
-    /// The length of a buffer, where it was given when the tree was made.
+    /// The length of a buffer, where it was given when the tree was made, or when the tree was made
+    /// that was exported and came back. `node` has this number.
     #[inline]
-    pub(crate) fn given_extent(&self, node: &ArrayNode, index: usize) -> Option<Extent> {
-        let Storage::Built(Built { tables, .. }) = self.storage() else { return None };
+    pub(crate) fn given_extent(
+        &self,
+        number: u32,
+        node: &ArrayNode,
+        index: usize,
+    ) -> Option<Extent> {
+        let tables = match self.storage() {
+            Storage::Built(Built { tables, .. }) => tables,
+            Storage::Foreign(structs) if index == DATA => {
+                return data_extent(structs, number);
+            }
+            Storage::Foreign(_) => return None,
+        };
         if node.extents == ArrayNode::NO_EXTENTS || index >= node.n_buffers as usize {
             return None;
         }

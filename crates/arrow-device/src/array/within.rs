@@ -314,7 +314,7 @@ impl WithinBuilder {
         owners.extend(parts.take_owners());
         let is_of_parts = !parts.children.is_empty();
         let below = Below::numbered(parts.children, self.numbers);
-        let tables = Tables { extents: extents.into(), _pointers: pointers };
+        let tables = Tables { extents: extents.into(), pointers };
         let (nodes, owners) = (Nodes::from(nodes), owners.into());
         let built = Built { nodes, owners, below, came_without_event, tables };
         let mut tree = Tree::built(schema, device, ready, built);

@@ -36,7 +36,7 @@ pub(crate) struct Links<N> {
 }
 
 /// Keeps the data of a whole tree alive, and can be divided into shares.
-pub(crate) trait TreeOwner: Send + 'static {
+pub(crate) trait TreeOwner: Send + Sync + 'static {
     /// Keeps the data of one node and of everything below it alive.
     type Share: TreeShare;
 

@@ -65,6 +65,37 @@ pub(crate) unsafe fn origin_of<N: CNode>(node: &N) -> Option<N::Origin> {
     Some(unsafe { (*arena.header.as_ptr()).origin })
 }
 
+/// The owner of the exported tree that a node belongs to, and the number of the node in that tree.
+/// `None` where `root` is not the root of the arena that the node lies in.
+///
+/// # Safety
+/// The callbacks of both structs are [`release`], and neither is released while the owner is used.
+pub(crate) unsafe fn owner_of<'root, N: CNode>(
+    root: &'root N,
+    node: &N,
+) -> Option<(&'root N::Owner, u32)> {
+    let slot = |node: &N| Some(NonNull::new(node.private_data())?.cast::<ArenaSlot<N>>());
+    let (first, slot) = (slot(root)?, slot(node)?);
+    // SAFETY: `private_data` is the consumer's to keep, so it is what `build` wrote beside the
+    // callback: the slot. Its arena is live because the node is counted and is not released;
+    // numbers do not change after `build`.
+    let of_root = unsafe { (*first.as_ptr()).numbers };
+    // SAFETY: `private_data` is the consumer's to keep, so it is what `build` wrote beside the
+    // callback: the slot. Its arena is live because the node is counted and is not released;
+    // numbers do not change after `build`.
+    let of_node = unsafe { (*slot.as_ptr()).numbers };
+    let place = first.as_ptr().wrapping_add(of_node.index as usize);
+    if of_root.index != 0 || place != slot.as_ptr() {
+        return None;
+    }
+    // SAFETY: the slot belongs to a live arena, as was said.
+    let arena = unsafe { Arena::of(first) };
+    // SAFETY: only the release of the root touches the owner, and the root is not released while
+    // the owner is used, as the caller promises.
+    let owner = unsafe { &(*arena.header.as_ptr()).owner };
+    owner.as_ref().map(|owner| (owner, of_node.source))
+}
+
 /// Releases a node and everything in place below it.
 ///
 /// # Safety

@@ -13,6 +13,7 @@
 )]
 
 mod builder;
+mod came_back;
 mod conventions;
 mod device_arrays;
 mod hostile;

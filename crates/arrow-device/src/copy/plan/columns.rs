@@ -114,7 +114,7 @@ impl Walk<'_> {
         // the array (UNS-4, or the builder's check).
         let last = unsafe { read_offset(Spot { offset: live.end * width, ..own }, is_wide) };
         // SAFETY: W1, which the caller promises.
-        let leads_inside = unsafe { self.check_bytes(node, last) }.is_ok();
+        let leads_inside = unsafe { self.check_bytes(child, node, last) }.is_ok();
         if first < 0 || first > last || !leads_inside || !self.settle_column(child, node, range) {
             return false;
         }

@@ -22,7 +22,7 @@ use super::cut::Cut;
 use super::piece::Change;
 use super::rebase::Rebase;
 use super::walk::{Awaited, Walk, invalid};
-use crate::array::{ArrayNode, check_last_offset, read_i32, read_i64};
+use crate::array::{ArrayNode, DATA, check_last_offset, read_i32, read_i64};
 use crate::copy::source::{CopySource, Span, host_address};
 use crate::copy::step;
 use crate::device::driver::{Raw, Spot};
@@ -176,7 +176,7 @@ impl Walk<'_> {
             }
         } else {
             // SAFETY: W1, which the caller promises.
-            unsafe { self.check_bytes(&self.node(number), last) }?;
+            unsafe { self.check_bytes(number, &self.node(number), last) }?;
         }
         if first < 0 || first > last {
             return Err(invalid(format!(
@@ -251,12 +251,17 @@ impl Walk<'_> {
     /// Checks that the bytes up to the last offset exist, as far as their number is known.
     ///
     /// # Safety
-    /// W1 of [`walk`](super::walk::walk); the node is one of the source.
+    /// W1 of [`walk`](super::walk::walk); the node is one of the source, and has this number.
     #[inline(always)]
-    pub(in crate::copy) unsafe fn check_bytes(&self, node: &ArrayNode, last: i64) -> Result<()> {
+    pub(in crate::copy) unsafe fn check_bytes(
+        &self,
+        number: usize,
+        node: &ArrayNode,
+        last: i64,
+    ) -> Result<()> {
         let base = node.buffer(2);
         // The number of bytes follows neither from the type nor from the number of elements.
-        let there = match self.tree.given_extent(node, 2) {
+        let there = match self.tree.given_extent(self.source(number), node, DATA) {
             _ if base.is_null() => Some(0),
             Some(Extent::Exact(len)) => Some(len),
             // SAFETY: a buffer of the source.

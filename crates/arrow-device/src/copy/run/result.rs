@@ -74,7 +74,7 @@ fn one_tree(
         extents: item.first_slot,
     };
     let nodes: Vec<ArrayNode> = walked.items.iter().map(node).collect();
-    let tables = Tables { extents, _pointers: pointers };
+    let tables = Tables { extents, pointers };
     let nodes = Nodes::from(nodes);
     let built = Built {
         nodes,

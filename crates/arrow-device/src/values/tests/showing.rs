@@ -1,5 +1,7 @@
 //! Descriptions and tables.
 
+use arrow_device_testkit::consumer::handed_on;
+
 use super::examples::examples;
 use crate::abi::ArrowDeviceArray;
 use crate::{Array, Batch, DataType, Field, IndexType, Metadata, Schema, UnionMode};
@@ -67,6 +69,8 @@ fn a_description_says_what_is_not_known() {
     let imported = |array: &Array| {
         let mut c_array = ArrowDeviceArray::empty();
         array.export(&mut c_array).unwrap();
+        // The length of the data of an array of this library would be known.
+        c_array.array = handed_on(c_array.array);
         c_array.array.null_count = -1;
         // SAFETY: filled by `export` just now; any null count may be unknown.
         unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap()
