@@ -1,5 +1,7 @@
 """Arrays as plain objects through Dask and Ray. These packages are installed by `cargo xtask test --setup --everything`."""
 
+import tempfile
+
 import pytest
 
 import arrow_device as ad
@@ -40,13 +42,15 @@ def test_batches_go_through_ray(monkeypatch):
         skip("ray", error)
     # No file in the home of whoever runs this.
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
-    try:
-        there = ray.put(ad.record_batch(BATCH))
-        answer = ray.get(ray.remote(work()).remote(there), timeout=120)
-        assert type(answer) is ad.RecordBatch and answer.to_pylist() == BATCH * 2
-        # Memory of the object store is shared, and read-only.
-        numbers = ray.get(ray.put(ad.array(list(range(100_000)))))
-        assert numbers[-1] == 99_999 and memoryview(numbers).readonly
-    finally:
-        ray.shutdown()
+    # Ray writes there, and a socket of Ray needs a short path.
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
+        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
+        try:
+            there = ray.put(ad.record_batch(BATCH))
+            answer = ray.get(ray.remote(work()).remote(there), timeout=120)
+            assert type(answer) is ad.RecordBatch and answer.to_pylist() == BATCH * 2
+            # Memory of the object store is shared, and read-only.
+            numbers = ray.get(ray.put(ad.array(list(range(100_000)))))
+            assert numbers[-1] == 99_999 and memoryview(numbers).readonly
+        finally:
+            ray.shutdown()
