@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyString};
 use crate::array::PyArray;
 use crate::error::{OrRaise, invalid};
 use crate::schema::position;
-use crate::{array, interrupt, values};
+use crate::{array, interrupt, iterable, values};
 
 /// The columns of these names or places, in this order.
 pub(crate) fn select(batch: &arrow_device::Batch, keys: &Bound<'_, PyAny>) -> PyResult<Array> {
@@ -26,13 +26,11 @@ pub(crate) fn select(batch: &arrow_device::Batch, keys: &Bound<'_, PyAny>) -> Py
         places.entry(field.name()).or_insert(place);
     }
     let find = |name: &str| places.get(name).copied();
-    let (mut chosen, mut columns) = (Vec::new(), Vec::new());
-    for key in keys.try_iter()? {
-        let index = position(&key?, fields.len(), find)?;
-        chosen.extend(fields.get(index).cloned());
-        columns.push(batch.column(index).or_raise()?);
-    }
-    assemble(batch, chosen, columns)
+    let chosen = iterable::all(keys, |key| position(&key, fields.len(), find))?;
+    let columns = chosen.iter().map(|index| batch.column(*index).or_raise());
+    let columns = columns.collect::<PyResult<_>>()?;
+    let fields = chosen.iter().filter_map(|index| fields.get(*index).cloned()).collect();
+    assemble(batch, fields, columns)
 }
 
 /// The same columns by other names: a list of all, or a dictionary of some.
@@ -56,7 +54,7 @@ pub(crate) fn rename(batch: &arrow_device::Batch, names: &Bound<'_, PyAny>) -> P
         if names.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err("columns are renamed by a list or a dictionary"));
         }
-        let names = names.extract::<Vec<String>>()?;
+        let names = iterable::all(names, |name| Ok(name.extract::<String>()?))?;
         if names.len() != fields.len() {
             let message =
                 format!("{} names are not those of {} columns", names.len(), fields.len());

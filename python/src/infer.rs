@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAnyMethods, PyDict, PyList, PyString, PyTuple};
 
 use crate::error::invalid;
+use crate::iterable;
 use crate::leaf::{Digits, Leaf, LeafKind};
 
 /// So many lists and dictionaries can lie in each other, as many as types can.
@@ -74,14 +75,7 @@ pub(crate) fn snapshot<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'p
     if let Ok(list) = object.cast::<PyList>() {
         return Ok(list.iter().collect());
     }
-    let mut all = Vec::new();
-    for item in object.try_iter()? {
-        all.push(item?);
-        if all.len() % 4096 == 0 {
-            object.py().check_signals()?;
-        }
-    }
-    Ok(all)
+    iterable::all(object, Ok)
 }
 
 /// Refuses what is nested too deep, or in itself.

@@ -32,6 +32,7 @@ mod html;
 mod infer;
 mod interrupt;
 mod items;
+mod iterable;
 mod kwargs;
 mod leaf;
 mod live;
@@ -81,7 +82,8 @@ mod _native {
 
     use crate::attach::{self, AtEnd};
     use crate::{
-        array, backends, compose, device, dlpack_in, interrupt, live, pickle, software, take, types,
+        array, backends, compose, device, dlpack_in, interrupt, iterable, live, pickle, software,
+        take, types,
     };
 
     #[pymodule_export]
@@ -214,14 +216,10 @@ mod _native {
         let py = arrays.py();
         let _end = AtEnd::of(py);
         let to = device.map(device::destination).transpose()?;
-        let mut parts = Vec::new();
-        for item in arrays.try_iter()? {
-            let item = item?;
-            parts.push(match item.cast::<PyArray>() {
-                Ok(array) => array.clone(),
-                Err(_) => array::wrap(py, take::array(&item)?, false)?.into_bound(py),
-            });
-        }
+        let parts = iterable::all(arrays, |item| match item.cast::<PyArray>() {
+            Ok(array) => Ok(array.clone()),
+            Err(_) => Ok(array::wrap(py, take::array(&item)?, false)?.into_bound(py)),
+        })?;
         let is_batch =
             !parts.is_empty() && parts.iter().all(|part| part.is_instance_of::<PyBatch>());
         array::wrap(py, compose::concat(py, &parts, to)?, is_batch)

@@ -21,6 +21,7 @@ use crate::attach::AtEnd;
 use crate::error::{OrRaise, invalid};
 use crate::interrupt::{self, LOOK};
 use crate::items::Failure;
+use crate::iterable;
 use crate::stream::{self, PyStream};
 use crate::{backends, device};
 
@@ -68,8 +69,7 @@ fn own(object: &Bound<'_, PyAny>) -> PyResult<OwnedFd> {
 /// The devices that were named, opened; the host where none were.
 fn opened(py: Python<'_>, names: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Device>> {
     let Some(names) = names else { return Ok(vec![Device::host()]) };
-    let names = names.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-    names.iter().map(|name| Ok(device::open(py, device::named(name)?)?.device)).collect()
+    iterable::all(names, |name| Ok(device::open(py, device::named(&name)?)?.device))
 }
 
 /// A time limit as Python has it.
