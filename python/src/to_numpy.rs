@@ -6,15 +6,17 @@
 //! `numpy.asarray` makes of it.
 
 use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 use arrow_device::{Array, Batch, DataType, Error, ErrorKind, HostArray, TimeUnit};
 use numpy::datetime::{Datetime, Timedelta, units};
 use numpy::npyffi::{self, NpyTypes, PY_ARRAY_API, PyArrayObject, npy_intp};
 use numpy::{Element, PyArrayDescr, PyArrayDescrMethods as _};
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::{PyCapsule, PyDict};
 use pyo3::{PyErr, intern};
 
 use crate::array::PyArray;
@@ -59,11 +61,30 @@ pub(crate) fn array<'py>(owner: &Bound<'py, PyAny>, array: &Array) -> PyResult<B
     }
 }
 
-/// Waits for an array, and loads numpy, without which numpy's own functions panic.
+/// Waits for an array, and loads numpy.
 fn readable(py: Python<'_>, array: &Array) -> PyResult<HostArray> {
     interrupt::wait(py, array)?;
-    py.import(intern!(py, "numpy"))?;
+    load(py)?;
     array.host().or_raise()
+}
+
+/// Loads numpy, and its C interface, without which the functions of the crate panic.
+fn load(py: Python<'_>) -> PyResult<()> {
+    static LOADED: PyOnceLock<()> = PyOnceLock::new();
+    LOADED.get_or_try_init(py, || {
+        // Runs code of Python, which a signal may end and which is not there in a module that is
+        // numpy by name alone. The crate keeps the answer.
+        let module = numpy::get_array_module(py)?;
+        module.getattr(intern!(py, "_ARRAY_API"))?.cast_into::<PyCapsule>()?;
+        // Now the first use runs no code of Python. What is left is a version of numpy that the
+        // crate does not know.
+        // SAFETY: the function asks for nothing but the interpreter.
+        let first = || unsafe { PY_ARRAY_API.PyArray_GetNDArrayCFeatureVersion(py) };
+        catch_unwind(AssertUnwindSafe(first)).map(drop).map_err(|_| {
+            PyImportError::new_err("this version of numpy has another C interface than is known")
+        })
+    })?;
+    Ok(())
 }
 
 /// What `numpy.asarray` makes of an array.

@@ -2,6 +2,8 @@
 
 import array
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -256,3 +258,37 @@ def test_nobody_gets_a_buffer_to_write_to():
     with pytest.raises(ValueError, match="read-only"):
         np.frombuffer(a, "uint8")[0] = 1
     assert a.to_pylist() == list(b"abc")
+
+
+#: Ways in which the first look at numpy's C interface fails: in a module that is numpy by name
+#: alone, and by a signal.
+FIRST_LOOKS = {
+    "AttributeError": "sys.modules['numpy'] = types.ModuleType('numpy')",
+    "KeyboardInterrupt": """
+import numpy
+def trace(frame, event, _):
+    if frame.f_code.co_filename.endswith("_version.py"):
+        sys.settrace(None)
+        raise KeyboardInterrupt
+    return trace
+sys.settrace(trace)
+""",
+}
+
+
+@pytest.mark.parametrize("raised", FIRST_LOOKS)
+def test_a_first_look_at_numpy_that_fails_is_the_exception_of_python(raised):
+    program = f"""
+import sys, types
+import arrow_device as ad
+{FIRST_LOOKS[raised]}
+try:
+    ad.array([1, 2]).to_numpy()
+except BaseException as error:
+    print(type(error).__name__)
+if {raised != "AttributeError"}:
+    print(ad.array([1, 2]).to_numpy())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert ended.stdout.split() == [raised] + ["[1", "2]"] * (raised != "AttributeError"), ended.stderr
+    assert ended.stderr == ""
