@@ -1,6 +1,6 @@
 //! A Python iterable of arrays as the source of a stream.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_device::{Array, DeviceType, Error, ErrorKind, Result};
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyStopIteration};
@@ -12,7 +12,52 @@ use crate::attach::{Held, Seen, attached};
 use crate::take;
 
 /// The exception that ended a stream, for whoever reads it in Python.
-pub(crate) type Failure = Arc<Mutex<Option<Held>>>;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Failure(Arc<Mutex<Raised>>);
+
+#[derive(Debug)]
+enum Raised {
+    /// Somebody may ask for the exception.
+    Wanted(Option<Held>),
+    /// The stream is read by another library, which is told the text alone.
+    Unwanted,
+}
+
+impl Default for Raised {
+    fn default() -> Self {
+        Self::Wanted(None)
+    }
+}
+
+impl Failure {
+    fn set(&self, exception: Held) {
+        // What is not kept is dropped after the lock is free.
+        let mut dropped = Some(exception);
+        if let Raised::Wanted(raised) = &mut *self.lock() {
+            std::mem::swap(raised, &mut dropped);
+        }
+    }
+
+    /// The exception, for whoever raises it.
+    pub(crate) fn take(&self) -> Option<Held> {
+        match &mut *self.lock() {
+            Raised::Wanted(raised) => raised.take(),
+            Raised::Unwanted => None,
+        }
+    }
+
+    /// Keeps no exception from now on, because nobody asks for one. The frames of an exception that
+    /// was kept may have the stream that keeps the exception, and the collector of cycles does not
+    /// see that.
+    pub(crate) fn forget(&self) {
+        let forgotten = std::mem::replace(&mut *self.lock(), Raised::Unwanted);
+        drop(forgotten);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Raised> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Calls an iterator of Python's whenever the next array is wanted, on whatever thread. It is
 /// dropped on any thread, too.
@@ -58,7 +103,7 @@ impl Items {
             };
             let text = exception.to_string();
             let exception = Held::new(exception.into_value(py).into_bound(py).into_any());
-            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(exception);
+            self.failure.set(exception);
             Error::new(kind, text)
         })
     }

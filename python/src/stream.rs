@@ -1,7 +1,7 @@
 //! `Stream`: arrays of one schema on one type of device, one after the other.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{OnceLock, PoisonError};
 
 use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArrayStream};
 use arrow_device::driver::Turns;
@@ -223,8 +223,7 @@ impl PyStream {
 
     /// The exception of an iterator of Python's as it was raised, or the error as one.
     pub(crate) fn raised(&self, py: Python<'_>, error: Error) -> PyErr {
-        let raised = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match (raised, Err::<(), _>(error).or_raise()) {
+        match (self.failure.take(), Err::<(), _>(error).or_raise()) {
             (Some(raised), _) => raised.into_exception(py),
             (None, Err(exception)) => exception,
             (None, Ok(())) => handed_over(),
@@ -463,6 +462,7 @@ impl PyStream {
             );
             return Err(Error::new(ErrorKind::Unsupported, message)).or_raise();
         };
+        self.failure.forget();
         let mut out = ArrowArrayStream::empty();
         stream.export_host(&mut out).or_raise()?;
         capsule::wrap(py, out)
@@ -484,6 +484,7 @@ impl PyStream {
         check_request(requested_schema, &self.schema)?;
         let stream =
             if self.host_copies { self.copied(py, Queue::host())? } else { self.hand_over(py)? };
+        self.failure.forget();
         let mut out = ArrowDeviceArrayStream::empty();
         stream.export(&mut out);
         capsule::wrap(py, out)

@@ -6,6 +6,8 @@ import gc
 import subprocess
 import sys
 import threading
+import types
+import weakref
 
 import pyarrow as pa
 import pytest
@@ -606,3 +608,29 @@ def test_streams_read_from_one_another_only_so_deep():
         s = s.to("cpu")
     with pytest.raises(ad.DataError, match="128 streams"):
         next(s)
+
+
+def test_the_exception_of_a_generator_that_another_library_read_keeps_nothing():
+    class Big:
+        pass
+
+    def failed(method):
+        held, big = [], Big()
+
+        def batches():
+            yield ad.record_batch({"x": [1]})
+            # What the frame of the exception has: the stream, and something else.
+            mine, other = held[0], big
+            raise ValueError(f"broken after {mine is not None and other is not None}")
+
+        stream = ad.stream(batches())
+        held.append(stream)
+        reader = pa.RecordBatchReader.from_stream(stream) if method is None else ad.stream(types.SimpleNamespace(**{method: getattr(stream, method)}))
+        with pytest.raises(Exception, match="broken after True"):
+            list(reader)
+        held.clear()
+        return weakref.ref(stream), weakref.ref(big)
+
+    for method in (None, "__arrow_c_stream__", "__arrow_c_device_stream__"):
+        refs = failed(method)
+        until(lambda: [ref() for ref in refs] == [None, None])
