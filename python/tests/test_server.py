@@ -363,3 +363,32 @@ def test_vulkan_memory_goes_to_another_process_where_both_sides_trust(vulkan):
                     assert answer.startswith("refused:") and "trust" in answer
         del b
     until(lambda: vulkan.held.get("allocated", 0) < before)
+
+
+def lying(count, sent):
+    """The address of a server that says that it has so many arrays, and sends so many bytes of their kinds."""
+    listening = socket.socket(socket.AF_UNIX)
+    name = f"arrow-device-test-{os.getpid()}-{count}"
+    listening.bind("\0" + name)
+    listening.listen(1)
+
+    def serve():
+        with listening, listening.accept()[0] as connection:
+            connection.recv(32)
+            try:
+                connection.sendall(b"\1" + count.to_bytes(4, "little"))
+                connection.sendall(bytes(sent))
+            except OSError:
+                pass
+
+    threading.Thread(target=serve, daemon=True).start()
+    return "@" + name
+
+
+def test_a_server_that_says_too_much_is_an_error():
+    with pytest.raises(ad.ProducerError, match="says that it has 4294967295 arrays, and an offer has at most 1048576"):
+        share.fetch(lying(2**32 - 1, 1 << 20), bytes(32))
+    with pytest.raises(ad.ProducerError, match="the server has gone"):
+        share.fetch(lying(1 << 20, (1 << 20) - 1), bytes(32))
+    with share.Server() as server, pytest.raises(ad.DataError, match="an offer has at most 1048576 arrays, and not 1048577"):
+        server.offer([ad.array([1])] * ((1 << 20) + 1))

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _KEY = 32
 #: For how many seconds a connection may be open without telling a key.
 _HANDSHAKE = 10.0
+#: How many arrays one offer has at most.
+_MOST = 1 << 20
 #: How many connections are handled at the same time; others wait.
 _AT_ONCE = 32
 
@@ -123,11 +125,14 @@ class Server:
 
     def offer(self, arrays: Array | Iterable[Array]) -> bytes:
         """Offers one array, or several together, and returns a key. A process of the same user with the key can fetch them.
+        Several are at most 2**20.
 
         Waits until the arrays are ready. Raises ``NotSupportedError`` for an array in memory that other processes cannot open
         (see ``to_shareable``).
         """
         held = [arrays] if isinstance(arrays, Array) else list(arrays)
+        if len(held) > _MOST:
+            raise DataError(f"an offer has at most {_MOST} arrays, and not {len(held)}")
         require_data(held, Array)
         self._require_open()
         for array in held:
@@ -255,17 +260,17 @@ def _serve(state: _State, connection: socket.socket) -> None:
 
 def _read(connection: socket.socket, count: int, end: float | None) -> bytes:
     """Reads ``count`` bytes. Raises if the connection ends, or the time is over, before all of them have come."""
-    read = b""
+    read = bytearray()
     while len(read) < count:
         if end is not None:
             connection.settimeout(max(end - time.monotonic(), 0.001))
-        more = connection.recv(count - len(read))
+        more = connection.recv(min(count - len(read), 1 << 16))
         if not more:
             raise ConnectionResetError("the connection has ended")
         read += more
         if end is not None and time.monotonic() >= end and len(read) < count:
             raise TimeoutError("timed out")
-    return read
+    return bytes(read)
 
 
 def fetch(
@@ -316,6 +321,8 @@ def fetch_from(
             if _read(connection, 1, end) != _HERE:
                 raise ProducerError("the server has nothing by this key; what it offered was withdrawn")
             [count] = _COUNT.unpack(_read(connection, _COUNT.size, end))
+            if count > _MOST:
+                raise ProducerError(f"the server says that it has {count} arrays, and an offer has at most {_MOST}")
             kinds = _read(connection, count, end)
         except TimeoutError:
             raise TimedOutError("timed out: the server does not answer") from None
