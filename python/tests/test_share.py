@@ -601,3 +601,9 @@ def test_what_a_child_of_fork_inherited_is_passed_by_its_bytes():
         os._exit(0)
     assert here.recv() == a
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), -1.0])
+def test_what_is_no_time_is_not_waited_for(timeout):
+    with pytest.raises(ad.DataError, match="a timeout is a number of seconds"):
+        share.wait_until_received(timeout)
