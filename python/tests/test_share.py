@@ -512,6 +512,9 @@ def test_what_was_received_before_is_an_error_that_says_so(capfd):
     assert ForkingPickler.loads(sent) == batch()
     with pytest.raises(ad.ProducerError, match="was received before"):
         ForkingPickler.loads(sent)
+    # A thread of multiprocessing prints that it has no such number, and needs an open file.
+    printed = []
+    until(lambda: printed.append(capfd.readouterr().err) or "KeyError" in "".join(printed))
 
 
 def test_a_program_of_another_family_is_told_what_to_use(monkeypatch):
