@@ -12,7 +12,7 @@
 //! is unpacked, and before parts are put together, it is checked that the bytes of the result are
 //! left; and a reader of a stream without dictionaries does nothing for all this.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,7 +24,9 @@ use crate::shape::Shape;
 /// All dictionaries of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionaries {
-    known: HashMap<i64, Dictionary>,
+    /// In the order of their numbers, so that of several wrong ones an error names the same one in
+    /// each run.
+    known: BTreeMap<i64, Dictionary>,
     /// How many elements came in messages of dictionaries so far.
     came: u64,
     /// How many bytes are kept.
@@ -114,7 +116,7 @@ impl Dictionaries {
         all.iter().for_each(|column| column.dictionaries(&mut found));
         needed.into_iter().for_each(|column| column.dictionaries(&mut of_needed));
         let of_needed: HashSet<i64> = of_needed.into_iter().map(|(id, _)| id).collect();
-        let mut known: HashMap<i64, Dictionary> = HashMap::with_capacity(found.len());
+        let mut known: BTreeMap<i64, Dictionary> = BTreeMap::new();
         for (id, values) in found {
             let is_needed = of_needed.contains(&id);
             let new = || Dictionary::new(values.clone(), is_needed);

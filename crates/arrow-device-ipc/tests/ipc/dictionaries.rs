@@ -260,3 +260,31 @@ fn behind_a_dictionary_that_is_refused_nothing_is_read() {
     assert_eq!(decode(&third[1], body(&third[1])), Err(ErrorKind::Malformed), "values are missing");
     assert_eq!(decode(&third[0], body(&third[0])), Err(ErrorKind::Malformed));
 }
+
+#[test]
+fn of_several_wrong_dictionaries_the_first_one_is_named() {
+    let columns = |words: &[&str]| {
+        let named = (0..12).map(|number| (format!("c{number}"), coded(words, &[0])));
+        Batch::from_columns(named).unwrap()
+    };
+    for _ in 0..8 {
+        let mut encoder =
+            Encoder::new(&columns(&["a"]).schema().unwrap(), WriteOptions::new()).unwrap();
+        let mut decoder = Decoder::new(ReadOptions::new());
+        decoder.decode(&encoder.schema_message().unwrap(), Buffer::from(Vec::<u8>::new())).unwrap();
+        let mut errors = Vec::new();
+        for (batch, is_wrong) in [(columns(&["a"]), false), (columns(&["a", "b"]), true)] {
+            for message in encoder.encode(&batch).unwrap() {
+                let mut body = message.body_bytes().unwrap();
+                if message.is_dictionary() && is_wrong {
+                    // The end of the word that came.
+                    body[4..8].copy_from_slice(&i32::MAX.to_ne_bytes());
+                }
+                let decoded = decoder.decode(message.header(), Buffer::from(body));
+                errors.extend(decoded.err().map(|error| error.to_string()));
+            }
+        }
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].contains("dictionary 0"), "{errors:?}");
+    }
+}
