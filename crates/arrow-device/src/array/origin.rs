@@ -62,8 +62,8 @@ fn is_of_leaf(source: &ArrowArray) -> bool {
     source.release.is_some_and(|release| ptr::fn_addr_eq(release, RELEASE_CALLBACKS.of_leaf))
 }
 
-/// The origin of the memory of a struct, where this library exported the struct as memory of this
-/// device.
+/// The origin of the memory of a struct. `None` where this library did not export the struct, or
+/// exported it as memory of another device than `device`.
 ///
 /// # Safety
 /// The struct keeps UNS-6.
@@ -128,19 +128,23 @@ fn data_extent_before(structs: &Structs, number: u32) -> Option<Extent> {
     if source.n_buffers != i64::from(WITH_DATA) {
         return None;
     }
-    let known =
-        if is_of_node(source) { data_of_node(structs, number) } else { data_of_leaf(source) };
+    let known = if is_of_node(source) {
+        data_of_node(structs, number)
+    } else {
+        data_of_leaf(structs, number)
+    };
     // A length that is known in part is one that the elements of some window need.
     known.filter(|extent| matches!(extent, Extent::Exact(_)))
 }
 
 /// The length of the data of a leaf. `None` for a struct that is not a leaf of this library.
-fn data_of_leaf(source: &ArrowArray) -> Option<Extent> {
+fn data_of_leaf(structs: &Structs, number: u32) -> Option<Extent> {
+    let source = structs.get(number);
     if !is_of_leaf(source) {
         return None;
     }
-    // SAFETY: the callback can be called once the tree of `structs` is dropped (UNS-6), so that
-    // `private_data` is the share that it would take back; nobody does during this call.
+    // SAFETY: the callback can be called once `structs` are dropped (UNS-6), so that `private_data`
+    // is the share that the callback would take back; nobody calls it while they are borrowed.
     let tree = unsafe { Shared::<Tree>::peek(source.private_data) };
     // A leaf refers to the table of its node, which its own tree keeps. A leaf of an imported tree
     // whose length is known goes out in an arena.
@@ -168,7 +172,7 @@ fn data_of_node(structs: &Structs, number: u32) -> Option<Extent> {
         }
         let source = earlier.get(before);
         if !is_of_node(source) {
-            return data_of_leaf(source).filter(|_| ptr::eq(source.buffers, table));
+            return data_of_leaf(earlier, before).filter(|_| ptr::eq(source.buffers, table));
         }
         (structs, number) = (earlier, before);
     }
