@@ -15,15 +15,15 @@ pub(crate) fn all<'py, T>(
 ) -> PyResult<Vec<T>> {
     let mut all = Vec::new();
     for item in object.try_iter()? {
-        if all.len() % LOOK == 0 {
-            object.py().check_signals()?;
-        }
         let taken = take(item?)?;
         if all.try_reserve(1).is_err() {
             let message = format!("no memory for more than {} items", all.len());
             return Err(PyMemoryError::new_err(message));
         }
         all.push(taken);
+        if all.len() % LOOK == 0 {
+            object.py().check_signals()?;
+        }
     }
     Ok(all)
 }
