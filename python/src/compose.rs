@@ -54,7 +54,7 @@ pub(crate) fn rename(batch: &arrow_device::Batch, names: &Bound<'_, PyAny>) -> P
         if names.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err("columns are renamed by a list or a dictionary"));
         }
-        let names = iterable::all(names, |name| Ok(name.extract::<String>()?))?;
+        let names = iterable::all(names, |name| name.extract::<String>())?;
         if names.len() != fields.len() {
             let message =
                 format!("{} names are not those of {} columns", names.len(), fields.len());
