@@ -46,12 +46,12 @@ impl Failure {
         }
     }
 
-    /// Keeps no exception from now on, because nobody asks for one. The frames of an exception that
-    /// was kept may have the stream that keeps the exception, and the collector of cycles does not
-    /// see that.
+    /// Keeps no exception from now on, because nobody asks for one. A frame of a kept exception may
+    /// refer to the stream that keeps the exception. The collector of cycles does not see such a
+    /// cycle, which would never be freed.
     pub(crate) fn forget(&self) {
-        let forgotten = std::mem::replace(&mut *self.lock(), Raised::Unwanted);
-        drop(forgotten);
+        // What was kept is dropped after the lock is free.
+        let _forgotten = std::mem::replace(&mut *self.lock(), Raised::Unwanted);
     }
 
     fn lock(&self) -> MutexGuard<'_, Raised> {

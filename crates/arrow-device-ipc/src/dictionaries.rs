@@ -24,8 +24,8 @@ use crate::shape::Shape;
 /// All dictionaries of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Dictionaries {
-    /// In the order of their numbers, so that of several wrong ones an error names the same one in
-    /// each run.
+    /// The dictionaries by their numbers, and in the order of these numbers: where several
+    /// dictionaries are wrong, each run ends with an error about the first one.
     known: BTreeMap<i64, Dictionary>,
     /// How many elements came in messages of dictionaries so far.
     came: u64,

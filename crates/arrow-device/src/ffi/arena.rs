@@ -41,8 +41,8 @@ pub(super) struct ArenaHeader<N: CNode> {
     pub(super) live: AtomicUsize,
     /// Imports of a node that is not released read this, while other threads release other nodes.
     pub(super) origin: N::Origin,
-    /// Only the release of the root takes it. Whoever keeps the root from being released reads it,
-    /// on any thread.
+    /// The owner of the exported data. The release of the root takes the owner out. Until then, an
+    /// import that holds the root may read the owner on any thread.
     pub(super) owner: Option<N::Owner>,
     /// The variable that `sync_event` points to, where a handle is exported.
     pub(super) event: *mut c_void,

@@ -11,8 +11,8 @@ use arrow_device::{
 };
 use arrow_device_testkit::consumer::{handed_on, move_out, release};
 
-/// Three texts over two bytes. The offset in the middle leads outside, as one that another process
-/// sent may do.
+/// Three texts over two bytes. The offset in the middle leads out of the two bytes. Another process
+/// may send such an array, because only the last offset is compared with the number of bytes.
 fn wrong(data_type: DataType) -> Array {
     let offsets = match data_type {
         DataType::LargeBinary | DataType::LargeUtf8 => vec![0_i64, 1, 4000, 2].into(),
@@ -22,7 +22,8 @@ fn wrong(data_type: DataType) -> Array {
     Array::builder(data_type).len(3).buffers(buffers).finish_ready().unwrap()
 }
 
-/// The same offsets without an end that is right, behind an element that is left out.
+/// Two texts over two bytes, of which the last one ends far behind them. The offset of the array
+/// leaves one more text out.
 fn wrong_at_the_end() -> Array {
     let offsets = Some(vec![0_i32, 0, 1, 1 << 30].into());
     let buffers = [None, offsets, Some(vec![b'a', b'b'].into())];
