@@ -342,6 +342,8 @@ impl Tree {
         let elements = u64::try_from(end).unwrap_or(0);
         match kind {
             _ if node.buffer(index).is_null() => Extent::Exact(0),
+            // An array without elements may come with a buffer of offsets without any.
+            Some(_) if elements == 0 => Extent::AtLeast(0),
             Some(kind) => kind.byte_len(elements).map_or(Extent::Unknown, Extent::AtLeast),
             None => Extent::Unknown,
         }

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
+use arrow_device::copy::Options;
 use arrow_device::{
     Array, Batch, Buffer, DataType, DeviceId, DeviceType, ErrorKind, Field, IndexType, Queue,
     Result, Schema,
@@ -79,6 +80,50 @@ fn inspect(plan: &Plan, on: On) -> Result<Seen> {
     consumer::release(consumer::move_out(&mut out.array)).unwrap();
     ledger.settle(1).unwrap();
     Ok(seen)
+}
+
+/// The same with buffers at addresses that lead nowhere, where there are no elements.
+fn without_bytes(mut plan: Plan, next: &mut dyn FnMut() -> usize) -> Plan {
+    if plan.length == 0 {
+        let there = plan.buffers.iter_mut().filter(|buffer| !matches!(buffer, Content::Null));
+        there.for_each(|buffer| *buffer = Content::At(next()));
+    }
+    plan.children = plan.children.into_iter().map(|child| without_bytes(child, next)).collect();
+    plan.dictionary = plan.dictionary.map(|values| Box::new(without_bytes(*values, next)));
+    plan
+}
+
+/// That no array without elements is said to have bytes, and none below it.
+fn ask_empty(array: &Array) {
+    let host = array.host().unwrap();
+    for index in (0..array.buffer_count()).filter(|_| array.is_empty()) {
+        assert_eq!(array.extent(index).at_least(), 0, "{} {index}", array.data_type());
+        assert!(host.buffer(index).unwrap().is_empty(), "{} {index}", array.data_type());
+    }
+    (0..array.child_count()).for_each(|index| ask_empty(&array.child(index).unwrap()));
+    array.dictionary().iter().for_each(ask_empty);
+}
+
+// Requirement: ARR-1, UNS-4
+#[test]
+fn buffers_of_arrays_without_elements_may_have_no_bytes() {
+    let stride = if cfg!(miri) { 31 } else { 1 };
+    for kind in kinds().iter().step_by(stride) {
+        let plan = without_bytes(kind.plan(Window::EMPTY, Nulls::Unknown), &mut dangling());
+        let ledger = Ledger::new();
+        let schema =
+            unsafe { Schema::import(&mut producer::schema(&plan, &Ledger::new())) }.unwrap();
+        let mut c_array = producer::array(&plan, &ledger);
+        let array = unsafe { Array::import_host(&mut c_array, &schema) }.unwrap();
+        ask_empty(&array);
+        array.validate().unwrap();
+        let always = Options::new().always(true);
+        for array in [array.slice(0, 0).unwrap(), array] {
+            let copy = array.copy_with(&Queue::host(), &always).unwrap();
+            assert!(copy.equals(&array).unwrap(), "{kind}");
+        }
+        ledger.settle(1).unwrap();
+    }
 }
 
 /// Checks null columns whose one buffer is their producer's own.
