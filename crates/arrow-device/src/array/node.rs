@@ -103,14 +103,14 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// The length of a node's third buffer, where it was given.
+    /// The length of a node's buffer, where it was given.
     #[inline]
-    pub(super) fn data_of(&self, node: &ArrayNode) -> Option<Extent> {
-        let is_given = node.extents != ArrayNode::NO_EXTENTS && node.n_buffers == WITH_DATA;
-        is_given.then(|| *numbered(self.extents.get(node.extents as usize + DATA)))
+    pub(super) fn extent_of(&self, node: &ArrayNode, index: usize) -> Option<Extent> {
+        let is_given = node.extents != ArrayNode::NO_EXTENTS && index < node.n_buffers as usize;
+        is_given.then(|| *numbered(self.extents.get(node.extents as usize + index)))
     }
 
-    /// [`data_of`](Self::data_of), of the node that has this table of buffers. `None` where the
+    /// The length of the third buffer of the node that has this table of buffers. `None` where the
     /// table is not among those that are kept here.
     pub(super) fn data_behind(&self, table: *const *const c_void) -> Option<Extent> {
         let begin = self.pointers.as_ptr().addr();

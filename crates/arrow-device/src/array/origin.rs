@@ -29,7 +29,7 @@
 use std::ptr::{self, NonNull};
 
 use super::export::ExportedTree;
-use super::node::WITH_DATA;
+use super::node::{DATA, WITH_DATA};
 use super::structs::Structs;
 use super::tree::{Built, MemoryOrigin, Storage, Tree};
 use crate::abi::ArrowArray;
@@ -164,7 +164,7 @@ fn data_of_node(structs: &Structs, number: u32) -> Option<Extent> {
             Storage::Foreign(earlier) => earlier,
             Storage::Built(Built { nodes, tables, .. }) => {
                 let node = nodes.as_slice().get(before as usize)?;
-                return tables.data_of(node).filter(|_| ptr::eq(node.buffers, table));
+                return tables.extent_of(node, DATA).filter(|_| ptr::eq(node.buffers, table));
             }
         };
         if before as usize >= tree.node_count() {

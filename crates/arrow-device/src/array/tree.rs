@@ -361,17 +361,11 @@ impl Tree {
         node: &ArrayNode,
         index: usize,
     ) -> Option<Extent> {
-        let tables = match self.storage() {
-            Storage::Built(Built { tables, .. }) => tables,
-            Storage::Foreign(structs) if index == DATA => {
-                return data_extent(structs, number);
-            }
-            Storage::Foreign(_) => return None,
-        };
-        if node.extents == ArrayNode::NO_EXTENTS || index >= node.n_buffers as usize {
-            return None;
+        match self.storage() {
+            Storage::Built(Built { tables, .. }) => tables.extent_of(node, index),
+            Storage::Foreign(structs) if index == DATA => data_extent(structs, number),
+            Storage::Foreign(_) => None,
         }
-        Some(*numbered(tables.extents.get(node.extents as usize + index)))
     }
 
     /// A buffer of the tree, by which its device can be told from others, where several devices are
