@@ -11,6 +11,9 @@ use arrow_device::{
 };
 use arrow_device_testkit::consumer::{handed_on, move_out, release};
 
+/// How often arrays go and come back. An interpreter takes seconds for a few ways.
+const TIMES: std::ops::Range<usize> = if cfg!(miri) { 2..3 } else { 1..4 };
+
 /// Three texts over two bytes. The offset in the middle leads out of the two bytes. Another process
 /// may send such an array, because only the last offset is compared with the number of bytes.
 fn wrong(data_type: DataType) -> Array {
@@ -57,9 +60,9 @@ fn is_refused(part: &Array) {
 // Requirement: SAF-41
 #[test]
 fn a_column_that_came_back_knows_how_long_its_data_is() {
-    for data_type in [DataType::Binary, DataType::Utf8, DataType::LargeBinary, DataType::LargeUtf8]
-    {
-        for times in 1..4 {
+    let types = [DataType::Binary, DataType::LargeUtf8, DataType::Utf8, DataType::LargeBinary];
+    for data_type in types.into_iter().take(if cfg!(miri) { 2 } else { 4 }) {
+        for times in TIMES {
             let array = came_back(&wrong(data_type.clone()), times);
             is_refused(&array.slice(0, 2).unwrap());
             assert_eq!(array.slice(2, 1).unwrap().extent(2), Extent::Exact(2));
@@ -89,7 +92,7 @@ fn each_column_of_a_tree_that_came_back_knows_how_long_its_data_is() {
     let text = wrong(DataType::Binary).slice(1, 1).unwrap();
     let columns = [("list", list), ("codes", codes), ("n", number), ("text", text)];
     let batch = Batch::from_columns(columns).unwrap();
-    for times in 1..4 {
+    for times in TIMES {
         let array = came_back(batch.as_array(), times);
         let values = array.child(0).unwrap().child(0).unwrap();
         let dictionary = array.child(1).unwrap().dictionary().unwrap();
@@ -123,7 +126,7 @@ fn columns_side_by_side() -> Array {
 #[test]
 fn columns_whose_tables_lie_side_by_side_know_their_own_lengths() {
     let array = columns_side_by_side();
-    for times in 1..4 {
+    for times in TIMES {
         for whole in [came_back(&array, times), array.clone()] {
             let columns = [0, 1].map(|index| came_back(&whole.child(index).unwrap(), times));
             assert_eq!(
@@ -183,7 +186,7 @@ fn exchanged_children_know_their_own_lengths_or_none() {
 
 #[test]
 fn lengths_of_what_came_back_very_often_are_found_at_once() {
-    let times = if cfg!(miri) { 20 } else { 20_000 };
+    let (times, levels) = if cfg!(miri) { (3, 3) } else { (20_000, 40) };
     let list = |values: Array| {
         Array::builder(DataType::list(values.data_type().clone()))
             .len(1)
@@ -193,7 +196,7 @@ fn lengths_of_what_came_back_very_often_are_found_at_once() {
             .unwrap()
     };
     let (leaf, tree) = (wrong(DataType::Binary), list(wrong(DataType::Binary)));
-    let mut parts = (0..40).fold(tree.clone(), |array, _| list(came_back(&array, 2)));
+    let mut parts = (0..levels).fold(tree.clone(), |array, _| list(came_back(&array, 2)));
     let (mut leaf, mut tree) = (came_back(&leaf, 1), came_back(&tree, 1));
     let start = Instant::now();
     for _ in 0..times {
