@@ -39,7 +39,14 @@ pub(crate) fn test(options: &TestOptions) -> Result<(), String> {
     if options.setup {
         setup::install(&tools_for(&tiers, options.level >= When::All || shell::in_ci()));
     }
-    let reports: Vec<Report> = tiers.into_iter().map(|tier| run(tier, is_strict())).collect();
+    let first = Instant::now();
+    let run = |tier| {
+        // Shows where the time went, also of a run that is cut off before its summary.
+        let so_far = first.elapsed().as_secs();
+        println!("\n== {}: {} (after {so_far} s)", tier.name, tier.purpose);
+        run(tier, is_strict())
+    };
+    let reports: Vec<Report> = tiers.into_iter().map(run).collect();
 
     println!("\nsummary");
     let mut total = Tally::default();
@@ -203,7 +210,6 @@ impl std::fmt::Display for Report {
 }
 
 fn run(tier: &'static Tier, strict: bool) -> Report {
-    println!("\n== {}: {}", tier.name, tier.purpose);
     let start = Instant::now();
     let (mut tally, mut problem, mut skips) = (Tally::default(), None, Vec::new());
     let (mut names, mut words) = (Vec::new(), Words::default());
