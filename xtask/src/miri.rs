@@ -4,6 +4,12 @@
 //! test programs run beside each other, and the tests of [`REST`] only run where they are asked for
 //! by `cargo xtask miri rest`. A test that is new runs without being asked for, and no test is in
 //! neither part.
+//!
+//! Test programs are told the whole names of tests. If they were told parts of names, they would
+//! look for each part in the name of each test, which took the interpreter minutes for each
+//! program. The whole names are found in the sources ([`tests_in`]).
+
+use std::path::Path;
 
 use crate::shell;
 
@@ -14,7 +20,7 @@ const FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation";
 /// A caught panic prints its place without a backtrace, which takes the interpreter a minute.
 const VARIABLES: &[(&str, &str)] = &[("MIRIFLAGS", FLAGS), ("RUST_BACKTRACE", "0")];
 
-/// Safe code over bytes, with tests that take an interpreter many minutes.
+/// Parts of the paths of tests of safe code over bytes, which take an interpreter many minutes.
 const NEVER: &[&str] = &[
     "schema::tests",
     "schema::display::tests",
@@ -62,6 +68,8 @@ const REST: &[&str] = &[
     "every_sample_is_fetched_by_as_many_copies",
     "device_types_and_ids_are_carried_whole",
     "what_is_odd_and_right_is_read",
+    "a_leaf_that_the_limits_accept_keeps_its_rule",
+    "an_array_without_elements_is_exported_with_its_one_offset",
     // Many of what other tests do a few times.
     "ten_thousand_copies_go_on_at_once",
     "copies_wait_where_the_device_takes_less_than_comes",
@@ -71,6 +79,7 @@ const REST: &[&str] = &[
     "that_went_out_and_in_many_times",
     "elements_come_one_array_after_the_other",
     "places_between_units_are_read_without_a_wait",
+    "copies_on_many_queues_do_not_each_ask_about_all_queues",
     "the_host_waits_once_and_once_more_for_each_level",
     "events_are_joined_in_less_than_the_square",
     "an_array_keeps_nothing_of_the_queues",
@@ -139,8 +148,8 @@ pub(crate) fn test(part: MiriPart) -> Result<(), String> {
     let sequences = [&cargo[..], SEQUENCES].concat();
     shell::run(&[&cargo[..], &packages, &["--lib", "--test=*", "--no-run"]].concat(), VARIABLES)?;
     shell::run(&[&sequences[..], &["--no-run"]].concat(), VARIABLES)?;
-    let filters = filters(part);
-    let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
+    let all = all_tests()?;
+    let filters = filters(part, &all);
     let run = |targets| [&cargo[..], &packages, &[targets, "--"], &filters].concat();
     let mut commands: Vec<_> = PROGRAMS.iter().map(|targets| run(targets)).collect();
     commands.push(match part {
@@ -151,15 +160,79 @@ pub(crate) fn test(part: MiriPart) -> Result<(), String> {
 }
 
 /// What the test programs are told. A test that is named and skipped is skipped.
-fn filters(part: MiriPart) -> Vec<String> {
-    let skipped = |names: &[&str]| -> Vec<String> {
-        names.iter().map(|name| format!("--skip={name}")).collect()
+fn filters(part: MiriPart, all: &[String]) -> Vec<&str> {
+    let skipped = |parts: &[&str]| -> Vec<&str> {
+        named(parts, all).into_iter().flat_map(|name| ["--skip", name]).collect()
     };
     let rest = match part {
         MiriPart::Short => skipped(REST),
-        MiriPart::Rest => REST.iter().map(|name| (*name).to_owned()).collect(),
+        MiriPart::Rest => named(REST, all),
     };
-    [rest, skipped(NEVER)].concat()
+    [vec!["--exact"], rest, skipped(NEVER)].concat()
+}
+
+/// The tests whose paths have one of these parts.
+fn named<'all>(parts: &[&str], all: &'all [String]) -> Vec<&'all str> {
+    let is_named = |name: &&str| parts.iter().any(|part| name.contains(part));
+    all.iter().map(String::as_str).filter(is_named).collect()
+}
+
+/// The paths of all tests of the two packages, as their test programs name them.
+fn all_tests() -> Result<Vec<String>, String> {
+    let mut all = Vec::new();
+    for file in shell::project_files(&["rs"])? {
+        for package in ["crates/arrow-device", "crates/arrow-device-abi"] {
+            let of_tests = file.strip_prefix(Path::new(package).join("tests"));
+            let of_library = file.strip_prefix(Path::new(package).join("src"));
+            let module = match (of_tests, of_library) {
+                // The first step is the test program.
+                (Ok(file), _) => modules_of(file).into_iter().skip(1).collect(),
+                (_, Ok(file)) => modules_of(file),
+                _ => continue,
+            };
+            all.extend(tests_in(&shell::read(&file)?, module));
+        }
+    }
+    Ok(all)
+}
+
+/// The modules that lead to a file.
+fn modules_of(file: &Path) -> Vec<String> {
+    let steps = file.with_extension("");
+    let mut steps: Vec<String> =
+        steps.iter().map(|step| step.to_string_lossy().into_owned()).collect();
+    steps.pop_if(|last| ["lib", "main", "mod"].contains(&last.as_str()));
+    steps
+}
+
+/// The paths of the tests of one formatted source. These modules lead to the source.
+fn tests_in(source: &str, mut modules: Vec<String>) -> Vec<String> {
+    let (mut found, mut opened, mut is_test) = (Vec::new(), Vec::new(), false);
+    for line in source.lines() {
+        let text = line.trim_start();
+        let indent = line.len() - text.len();
+        if let Some(name) = module_opened(text) {
+            modules.push(name.to_owned());
+            opened.push(indent);
+        } else if text == "}" && opened.pop_if(|at| *at == indent).is_some() {
+            modules.pop();
+        } else if text == "#[test]" {
+            is_test = true;
+        } else if let Some((name, _)) =
+            text.strip_prefix("fn ").and_then(|text| text.split_once('('))
+            && std::mem::take(&mut is_test)
+        {
+            let path = modules.iter().map(String::as_str).chain([name]);
+            found.push(path.collect::<Vec<_>>().join("::"));
+        }
+    }
+    found
+}
+
+/// The name of the module that a line opens.
+fn module_opened(line: &str) -> Option<&str> {
+    let (visibility, name) = line.strip_suffix(" {")?.split_once("mod ")?;
+    matches!(visibility, "" | "pub " | "pub(crate) " | "pub(super) ").then_some(name)
 }
 
 #[cfg(test)]
@@ -168,38 +241,60 @@ mod tests {
 
     #[test]
     fn what_one_part_skips_the_other_runs() {
-        let (short, rest) = (filters(MiriPart::Short), filters(MiriPart::Rest));
-        assert_eq!(short.len(), rest.len());
-        for (skip, run) in short.iter().zip(&rest) {
-            let never = NEVER.iter().any(|name| *skip == format!("--skip={name}"));
-            let expected = if never { skip.clone() } else { format!("--skip={run}") };
-            assert_eq!(*skip, expected);
+        let all = all_tests().unwrap();
+        let (short, rest) = (filters(MiriPart::Short, &all), filters(MiriPart::Rest, &all));
+        let skipped = named(NEVER, &all).len();
+        let run: Vec<_> = rest.iter().skip(1).take_while(|word| **word != "--skip").collect();
+        assert_eq!(rest.len(), 1 + run.len() + 2 * skipped);
+        assert_eq!(short.len(), 1 + 2 * run.len() + 2 * skipped);
+        for (skip, run) in short.iter().skip(2).step_by(2).zip(&run) {
+            assert_eq!(skip, *run);
         }
     }
 
     /// A name that no test has any more would make the short part long.
     #[test]
     fn every_name_is_that_of_a_test() {
-        let files = shell::project_files(&["rs"]).unwrap();
-        let files = files.iter().filter(|file| file.starts_with("crates/arrow-device"));
-        let files: Vec<_> = files.map(|file| (file.clone(), shell::read(file).unwrap())).collect();
+        let all = all_tests().unwrap();
         for name in REST.iter().chain(NEVER) {
-            let is_there = match name.replace("::", "/").split_once("/tests") {
-                Some((module, "")) => files.iter().any(|(file, text)| {
-                    let path = file.with_extension("");
-                    path.ends_with(module) && text.contains("mod tests")
-                        || path.ends_with(format!("{module}/tests/mod"))
-                }),
-                Some((module, below)) => files.iter().any(|(file, _)| {
-                    let tests = format!("{module}/tests/{}", below.trim_start_matches('/'));
-                    file.with_extension("").ends_with(tests)
-                }),
-                None => files.iter().any(|(_, text)| {
-                    let names = text.lines().filter_map(|line| line.trim().strip_prefix("fn "));
-                    names.into_iter().any(|found| found.contains(name))
-                }),
-            };
-            assert!(is_there, "{name}");
+            assert!(!named(&[name], &all).is_empty(), "{name}");
         }
+    }
+
+    #[test]
+    fn tests_are_named_as_their_program_names_them() {
+        let source = "
+fn helper() {}
+
+#[test]
+#[should_panic]
+fn one() {
+    let closure = || {
+    };
+}
+
+pub(crate) mod tests {
+    mod inner {
+        #[test]
+        fn two() {
+            if true {
+            }
+        }
+    }
+
+    #[test]
+    fn three() {}
+}
+
+#[test]
+fn four() {}
+";
+        let path = |file: &str| modules_of(Path::new(file));
+        let found = tests_in(source, path("array/mod.rs"));
+        let expected =
+            ["array::one", "array::tests::inner::two", "array::tests::three", "array::four"];
+        assert_eq!(found, expected);
+        assert_eq!(path("lib.rs"), [""; 0]);
+        assert_eq!(path("copy/plan/walk.rs"), ["copy", "plan", "walk"]);
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn test(options: &TestOptions) -> Result<(), String> {
         setup::install(&tools_for(&tiers, options.level >= When::All || shell::in_ci()));
     }
     let first = Instant::now();
-    let run = |tier| {
+    let run = |tier: &'static Tier| {
         // Shows where the time went, also of a run that is cut off before its summary.
         let so_far = first.elapsed().as_secs();
         println!("\n== {}: {} (after {so_far} s)", tier.name, tier.purpose);
