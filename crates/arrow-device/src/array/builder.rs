@@ -28,7 +28,7 @@ use super::{Array, Window};
 use crate::device::deferred::{self, QueueUse};
 use crate::device::driver::Raw;
 use crate::pool::shared::Shared;
-use crate::schema::{Layout, Schema};
+use crate::schema::{Layout, Schema, can_be_absent};
 use crate::{
     Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, NodePath, Queue,
     Result, Step,
@@ -78,7 +78,8 @@ impl ArrayBuilder {
         self
     }
 
-    /// Sets how many elements of the buffers come before the first element of the array.
+    /// Sets how many elements of the buffers come before the first element of the array. Where the
+    /// array has no elements, and a buffer is absent that elements would need, the offset is 0.
     pub fn offset(mut self, offset: usize) -> Self {
         self.window.offset = i64::try_from(offset).unwrap_or(i64::MAX);
         self
@@ -206,8 +207,8 @@ impl ArrayBuilder {
         }
         self.check_counts(&schema)?;
         let layout = &schema.root().layout;
-        if self.window.end() == 0 && device.device_type == DeviceType::CPU {
-            self.add_one_offset(layout);
+        if self.window.length == 0 {
+            self.settle_absent_buffers(layout, device);
         }
         if layout.is_variadic() {
             self.add_variadic_sizes()?;
@@ -238,11 +239,17 @@ impl ArrayBuilder {
         check_end(schema.rule(0), self.window)
     }
 
-    /// Supplies the one offset of an array without elements, where its buffer is absent.
+    /// Settles what is absent of an array without elements: there is nothing before the elements
+    /// either, and on the host the one offset is supplied.
     #[cold]
-    fn add_one_offset(&mut self, layout: &Layout) {
+    fn settle_absent_buffers(&mut self, layout: &Layout, device: DeviceId) {
+        let is_on_host = device.device_type == DeviceType::CPU;
         for (buffer, kind) in self.parts.buffers.iter_mut().zip(layout.buffers()) {
-            if kind.has_one_more() && buffer.as_ref().is_none_or(Buffer::is_null) {
+            if can_be_absent(*kind) || buffer.as_ref().is_some_and(|buffer| !buffer.is_null()) {
+                continue;
+            }
+            self.window.offset = 0;
+            if kind.has_one_more() && is_on_host {
                 let base = Raw::from_ptr(ONE_OFFSET.as_ptr().cast_mut().cast());
                 let len = size_of_val(&ONE_OFFSET) as u64;
                 // A static needs no owner.

@@ -36,7 +36,7 @@ use crate::device::deferred::{self, QueueUse};
 use crate::device::{BytesOwner, Part};
 use crate::numbered::numbered;
 use crate::pool::shared::Shared;
-use crate::schema::{Layout, Schema};
+use crate::schema::{Layout, Schema, can_be_absent};
 use crate::{Buffer, DeviceId, Error, Event, Extent, NodePath, Result, Step};
 
 /// An array that is being put together with all that is below it, of parts of one buffer or of a
@@ -138,7 +138,8 @@ impl WithinBuilder {
     }
 
     /// Gives the next node as [`node`](Self::node) does. `offset` elements of its buffers come
-    /// before its first element. Without a null count, the count is 0 where there is no validity
+    /// before its first element, but for a node without elements whose buffers are absent: its
+    /// offset is 0. Without a null count, the count is 0 where there is no validity
     /// bitmap, and unknown where there is one. A part names its buffer: 0 is the buffer that
     /// [`builder_within`](Array::builder_within) was given, and the buffers of
     /// [`with_memory`](Self::with_memory) follow in their order.
@@ -197,7 +198,25 @@ impl WithinBuilder {
             pointers.push(BufferPointer(pointer));
             extents.push(extent);
         }
+        if window.length == 0 && window.offset > 0 {
+            return self.check_without_elements(number, first, window);
+        }
         self.check(number, first, window)
+    }
+
+    /// [`check`](Self::check) of a node without elements behind an offset. Where a buffer is absent
+    /// that elements would need, there is nothing before the elements either.
+    #[cold]
+    fn check_without_elements(&mut self, number: u32, first: usize, window: Window) -> Result<()> {
+        let kinds = self.schema.node(number).layout.buffers();
+        let given = self.pointers.get(first..).unwrap_or_default();
+        let is_absent = |pointer: *const c_void| {
+            pointer.is_null() || std::ptr::eq(pointer, ONE_OFFSET.as_ptr().cast())
+        };
+        let mut both = kinds.iter().zip(given);
+        let is_short = both.any(|(kind, given)| !can_be_absent(*kind) && is_absent(given.0));
+        let offset = if is_short { 0 } else { window.offset };
+        self.check(number, first, Window { offset, ..window })
     }
 
     /// Checks a node whose buffers were appended from `first` on, and makes room for those below.
