@@ -129,7 +129,7 @@ impl Array {
         self.tree.check_process()?;
         self.tree.open_device().ok_or_else(|| {
             let message = if Device::find(self.device()).is_some() {
-                "several runtimes were open by this id, and nothing tells which one the array is of"
+                "several runtimes were or may have been open by this id, and nothing tells which one the array is of"
             } else {
                 "this device is not open in this process; open it, or name a queue"
             };
