@@ -104,7 +104,7 @@ fn ask_empty(array: &Array) {
     array.dictionary().iter().for_each(ask_empty);
 }
 
-// Requirement: ARR-1, UNS-4
+// Requirement: ARR-17
 #[test]
 fn buffers_of_arrays_without_elements_may_have_no_bytes() {
     let stride = if cfg!(miri) { 31 } else { 1 };
