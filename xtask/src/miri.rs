@@ -95,12 +95,14 @@ const REST: &[&str] = &[
     // The library judged by the testkit, whose consumer is judged in a short time.
     "the_library_is_a_right_relay",
     "the_library_is_a_right_producer",
+    "keeps_to_the_rules",
     // Hundreds of columns and names, where others take a few.
     "names_of_any_length_and_columns_of_any_number",
     // Safe code over types.
     "the_questions_part_the_types",
     "a_type_that_c_cannot_say_is_refused",
     "a_peer_is_named_by_a_trait",
+    "every_kind_of_error_has_its_code_on_both_sides",
     // Safe code: what validation says of bytes, which runtime memory is of, a table of addresses,
     // and which parts a copy fills.
     "every_sample_is_valid_and_so_is_each_of_its_slices",
