@@ -70,8 +70,11 @@
 //!   was added. Most readers of Flight do not know deltas, so `FlightMessages` leaves them out
 //!   unless it is told.
 //! * **Large batches** are sent in parts, because receivers refuse messages above a limit: 4 MiB in
-//!   tonic and in most others. A row is not divided: a row above the limit is sent as it is, and
-//!   the receiver may refuse it.
+//!   tonic and in most others. A row is not divided, and neither are rows whose parts would have
+//!   together more than one and a half times their bytes, such as the rows of one run, which share
+//!   their data. Such rows above the limit are sent as they are, and the receiver may refuse them.
+//!   The parts of a batch have together at most twice the bytes of the batch in one message. The
+//!   body of a part is made when its message is asked for.
 //! * **Hostile peers.** Headers are verified and lengths are checked against the bytes that came,
 //!   as [`arrow_device_ipc`] does for all input.
 //! * **No thread is blocked.** Data that is not there yet is awaited.

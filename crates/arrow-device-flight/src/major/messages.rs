@@ -1,6 +1,5 @@
 //! Makes the messages of a Flight of arrays.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -17,7 +16,7 @@ use tonic::Status;
 use super::ErrorExt as _;
 use super::arrow::flight::error::FlightError;
 use super::arrow::flight::{FlightData, FlightDescriptor};
-use crate::cut::Cutter;
+use crate::cut::{Cutter, Step};
 
 /// A stream of arrays, on whatever device they lie, as a stream of `FlightData`.
 ///
@@ -31,11 +30,10 @@ pub struct FlightMessages<S> {
     opening: Option<FlightData>,
     /// `None` after the end and after an error.
     arrays: Option<MovingArrays<S>>,
+    /// Has what is left of the last array.
     cutter: Cutter,
     /// The next array, while its data is awaited.
     awaited: Option<(Array, ArrayReady)>,
-    /// Messages of the last array, whose bodies are not made yet.
-    made: VecDeque<EncodedMessage>,
 }
 
 impl<S: Stream<Item = Result<Array>> + Unpin> FlightMessages<S> {
@@ -56,13 +54,7 @@ impl<S: Stream<Item = Result<Array>> + Unpin> FlightMessages<S> {
         let cutter = Cutter::new(schema, options)?;
         let opening =
             FlightData { data_header: cutter.schema_message()?.into(), ..FlightData::default() };
-        Ok(Self {
-            opening: Some(opening),
-            arrays: Some(arrays.to_host()),
-            cutter,
-            awaited: None,
-            made: VecDeque::new(),
-        })
+        Ok(Self { opening: Some(opening), arrays: Some(arrays.to_host()), cutter, awaited: None })
     }
 
     /// Sets how many arrays are copied to the host while one is sent.
@@ -88,7 +80,13 @@ impl<S: Stream<Item = Result<Array>> + Unpin> FlightMessages<S> {
     }
 
     /// Sets how many bytes the body of a message may have, 2 MiB if this is not called. A larger
-    /// batch is sent in parts. A single row, or a dictionary, is sent whole however large it is.
+    /// batch is sent in parts.
+    ///
+    /// A single row, or a dictionary, is sent whole however large it is. Rows are also sent whole
+    /// where their parts would have together more than one and a half times their bytes: rows that
+    /// share their data, such as those of one run, and rows of so many columns that a body is
+    /// filled with padding. The parts of a batch have together at most twice the bytes of the batch
+    /// in one message.
     pub fn max_body(mut self, bytes: u64) -> Self {
         self.cutter.set_max_body(bytes);
         self
@@ -131,15 +129,22 @@ impl<S: Stream<Item = Result<Array>> + Unpin> FlightMessages<S> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<FlightData>>> {
         loop {
-            if let Some(message) = self.made.pop_front() {
-                return Poll::Ready(Some(message_of(&message)));
+            match self.cutter.step() {
+                Ok(Step::Made(message)) => return Poll::Ready(Some(message_of(&message))),
+                // Other tasks have their turns between the divisions of a large batch.
+                Ok(Step::Divided) => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Ok(Step::Done) => {}
+                Err(error) => return Poll::Ready(Some(Err(error))),
             }
             let array = match ready!(self.poll_array(arrays, context)) {
                 Some(array) => array,
                 None => return Poll::Ready(None),
             };
             let batch = array.and_then(Batch::try_from);
-            if let Err(error) = batch.and_then(|batch| self.cutter.cut(&batch, &mut self.made)) {
+            if let Err(error) = batch.and_then(|batch| self.cutter.cut(batch)) {
                 return Poll::Ready(Some(Err(error)));
             }
         }

@@ -319,3 +319,44 @@ async fn messages_of_no_use_without_end_leave_turns_to_others() {
     assert!(endless.next().now_or_never().is_none());
     assert!(endless.next().await.unwrap().is_err(), "the schema comes a second time");
 }
+
+/// One run of a million million rows, as a peer sends it in a message of two MiB.
+// Requirement: SAF-38
+#[tokio::test]
+async fn a_run_of_many_rows_is_sent_in_one_part() {
+    let rows = 1_i64 << 40;
+    let text = Array::from_texts(DataType::Utf8, ["x".repeat((2 << 20) + 100)].map(Some)).unwrap();
+    let ends = Array::from_values(DataType::Int64, [Some(rows)]).unwrap();
+    let runs = DataType::run_end_encoded(DataType::Int64, DataType::Utf8);
+    let runs = Array::builder(runs).len(rows as usize).buffers([]).children([ends, text]);
+    let batch = Batch::from_columns([("c", runs.finish_ready().unwrap())]).unwrap();
+    let arrays = stream::iter([Ok(Array::from(batch.clone()))]);
+    let mut messages = FlightMessages::new(&batch.schema().unwrap(), arrays).unwrap();
+    messages.next().await.unwrap().unwrap();
+    // One division of the batch may be tried in a poll.
+    let turns = std::iter::repeat_with(|| messages.next().now_or_never());
+    let message = turns.take(3).flatten().next().unwrap().unwrap().unwrap();
+    assert!(message.data_body.len() > 2 << 20);
+    assert!(messages.next().await.is_none());
+}
+
+/// One division after the other finds the one large row of a batch, and other tasks have their
+/// turns between the divisions. All divisions together add no more than the bytes of the batch.
+// Requirement: SAF-26
+#[tokio::test]
+async fn divisions_of_a_batch_leave_turns_to_others() {
+    let rows = 1_i64 << 40;
+    let texts = ["x".repeat((2 << 20) + 100), "y".repeat(1 << 20)];
+    let texts = Array::from_texts(DataType::Utf8, texts.map(Some)).unwrap();
+    let ends = Array::from_values(DataType::Int64, [1, rows].map(Some)).unwrap();
+    let runs = DataType::run_end_encoded(DataType::Int64, DataType::Utf8);
+    let runs = Array::builder(runs).len(rows as usize).buffers([]).children([ends, texts]);
+    let batch = Batch::from_columns([("c", runs.finish_ready().unwrap())]).unwrap();
+    let arrays = stream::iter([Ok(Array::from(batch.clone()))]);
+    let mut messages = FlightMessages::new(&batch.schema().unwrap(), arrays).unwrap();
+    messages.next().await.unwrap().unwrap();
+    assert!(messages.next().now_or_never().is_none());
+    let parts: Vec<FlightData> = messages.try_collect().await.unwrap();
+    let total: usize = parts.iter().map(|part| part.data_body.len()).sum();
+    assert!(total <= 7 << 20, "{total} bytes in {} parts", parts.len());
+}
