@@ -77,6 +77,8 @@ const REST: &[&str] = &[
     "a_read_through_many_streams_that_move_gives",
     "what_nests_too_deep_counts_as_shared",
     "that_went_out_and_in_many_times",
+    "whose_buffer_is_kept_by_another_array_many_times",
+    "a_poll_looks_at_few_of_the_arrays_on_their_way",
     "elements_come_one_array_after_the_other",
     "places_between_units_are_read_without_a_wait",
     "copies_on_many_queues_do_not_each_ask_about_all_queues",
