@@ -3,7 +3,6 @@
 //! The classes are Python's (`arrow_device/_errors.py`); here is which kind becomes which.
 
 use arrow_device::{Error, ErrorKind, Result};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -66,10 +65,10 @@ fn class(kind: ErrorKind) -> &'static str {
     }
 }
 
+/// The exception for an error, or what was raised while the exception was made: `KeyboardInterrupt`
+/// of a signal, `RecursionError` or `MemoryError`.
 fn exception(error: &Error, class: &str) -> PyErr {
-    Python::attach(|py| {
-        make(py, error, class).unwrap_or_else(|_| PyRuntimeError::new_err(error.to_string()))
-    })
+    Python::attach(|py| make(py, error, class).unwrap_or_else(|raised| raised))
 }
 
 fn make(py: Python<'_>, error: &Error, class: &str) -> PyResult<PyErr> {

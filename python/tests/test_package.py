@@ -147,6 +147,21 @@ def test_errors_are_pythons_own_too():
         assert getattr(getattr(ad, name), "__module__", "arrow_device") in ("arrow_device", "arrow_device._native", "arrow_device._devices")
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError, RecursionError])
+def test_what_is_raised_while_an_exception_is_made_comes_out(kind, monkeypatch):
+    def interrupted(message):
+        raise kind
+
+    a = ad.array([1.5, None])
+    for name, call in {"data": lambda: ad.array([300], type="int8"), "exchange": a.to_tensor}.items():
+        with monkeypatch.context() as patch:
+            patch.setitem(arrow_device._errors._CLASSES, name, interrupted)
+            with pytest.raises(kind):
+                call()
+        with pytest.raises(ad.ArrowDeviceError):
+            call()
+
+
 PROCESSES = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "processes.md")
 with open(PROCESSES) as file:
     PROGRAMS = [part.split("```")[0] for part in file.read().split("```python\n")[1:]]
