@@ -230,7 +230,8 @@ fn collect(
 ) -> Result<()> {
     let node = host.array();
     write_count(out, node.len());
-    write_count(out, node.offset());
+    // The buffers of a node without elements have no bytes, and therefore none before an offset.
+    write_count(out, if node.is_empty() { 0 } else { node.offset() });
     // The sizes of the data buffers of views are told by the buffers.
     let is_variadic = Layout::of(node.data_type()).is_variadic();
     let buffers = node.buffer_count() - usize::from(is_variadic && node.buffer_count() > 0);
@@ -456,6 +457,8 @@ impl<'a> Reader<'a> {
         if offset.checked_add(length).is_none_or(|end| isize::try_from(end).is_err()) {
             return Err(broken("has a length that is too large"));
         }
+        // An earlier version wrote the offset of a node without elements.
+        let offset = if length == 0 { 0 } else { offset };
         let mut buffers = Vec::new();
         for _ in 0..count {
             buffers.push(match self.byte()? {
@@ -463,6 +466,15 @@ impl<'a> Reader<'a> {
                 1 => Some(self.buffers.next().ok_or_else(|| broken("has too few buffers"))?),
                 _ => return Err(broken("has a buffer that is neither there nor missing")),
             });
+        }
+        if length == 0 {
+            // The format needs no offset without elements, but some other libraries do.
+            let layout = Layout::of(schema.data_type());
+            for (kind, buffer) in layout.buffers().iter().zip(&mut buffers) {
+                if kind.has_one_more() {
+                    *buffer = Some(Buffer::from(vec![0_u64]));
+                }
+            }
         }
         let mut children = Vec::new();
         for child in schema.data_type().children() {

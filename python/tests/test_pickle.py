@@ -42,6 +42,29 @@ def test_arrays_of_every_type_come_back(kind, values):
         assert back.schema == a.schema and back.to_pylist() == a.to_pylist()
 
 
+@pytest.mark.parametrize("kind, values", CASES, ids=IDS)
+def test_slices_without_elements_come_back_as_other_libraries_take_them(kind, values):
+    whole = ad.array(values, type=kind)
+    empty = whole[len(whole):]
+    outer = ad.array(pa.ListArray.from_arrays([0, 0, len(whole)], pa.array(whole)))
+    for a in (empty, whole[1:1], outer[1:1], outer[:1], ad.record_batch({"x": whole})[1:1], ad.record_batch({"x": empty})):
+        make, (header, *parts) = a.__reduce_ex__(5)
+        for back in (pickle.loads(pickle.dumps(a)), make(header, *parts)):
+            back.validate(full=True)
+            theirs = pa.record_batch(back) if isinstance(a, ad.RecordBatch) else pa.array(back)
+            theirs.validate(full=True)
+            assert back.schema == a.schema and theirs.to_pylist() == a.to_pylist()
+
+
+def test_a_slice_without_elements_that_was_pickled_with_its_offset_is_read():
+    make, (header, *parts) = ad.array(pa.array(["a"] * 30))[13:13].__reduce_ex__(5)
+    # The offset is before the number of the buffers.
+    at = header.rindex(struct.pack("<Q", 3))
+    theirs = pa.array(make(header[:at - 8] + struct.pack("<Q", 13) + header[at:], *parts))
+    theirs.validate(full=True)
+    assert theirs.offset == 0 and theirs.to_pylist() == []
+
+
 def test_schemas_and_types_come_back():
     field = pa.field("x", pa.dictionary(pa.int8(), pa.map_(pa.string(), pa.timestamp("ms", "UTC")), ordered=True),
                      nullable=False, metadata={"unit": "m"})
