@@ -2,6 +2,7 @@
 
 import array
 import asyncio
+import concurrent.futures
 import gc
 import subprocess
 import sys
@@ -299,6 +300,84 @@ def test_an_asynchronous_stream_is_closed_after_what_is_being_read():
     assert asyncio.run(read()) is None
     gc.collect()
     assert ended == [True]
+
+
+def test_an_array_is_not_lost_where_the_thread_that_reads_it_cannot_start(monkeypatch):
+    def fail(thread):
+        raise RuntimeError("can't start new thread")
+
+    async def read():
+        s = ad.stream(pa.array([number]) for number in range(3)).to_async()
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", fail)
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                await anext(s)
+        return [pa.array(chunk).to_pylist() async for chunk in s]
+
+    assert asyncio.run(asyncio.wait_for(read(), 60)) == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+def test_a_read_that_the_executor_drops_is_an_error_and_the_next_one_reads(cancels):
+    def fail():
+        raise ValueError
+
+    def busy(pool, go):
+        """Keeps the thread of a pool busy until the reads behind that are cancelled."""
+        pool.submit(go.wait)
+        threading.Timer(0.05, lambda: (pool.shutdown(wait=False, cancel_futures=True), go.set())).start()
+
+    async def dropped():
+        pool = concurrent.futures.ThreadPoolExecutor(1, initializer=None if cancels else fail)
+        asyncio.get_running_loop().set_default_executor(pool)
+        if cancels:
+            busy(pool, threading.Event())
+        await asyncio.wait_for(anext(s), 60)
+
+    async def read():
+        return [pa.array(chunk).to_pylist() async for chunk in s]
+
+    s = ad.stream(pa.array([number]) for number in range(3)).to_async()
+    with pytest.raises(RuntimeError, match="dropped the read" if cancels else "initializer"):
+        asyncio.run(dropped())
+    assert asyncio.run(asyncio.wait_for(read(), 60)) == [[0], [1], [2]]
+
+
+def test_a_source_that_raises_stop_async_iteration_does_not_end_the_loop():
+    class Chunks:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            raise StopAsyncIteration("too soon")
+
+    async def read():
+        return [chunk async for chunk in ad.stream(Chunks(), schema=pa.int64()).to_async()]
+
+    with pytest.raises(RuntimeError, match="the source of the stream raised StopAsyncIteration") as raised:
+        asyncio.run(read())
+    assert type(raised.value.__cause__) is StopAsyncIteration
+
+
+def test_an_answer_that_is_there_takes_no_turn_of_the_event_loop():
+    go = threading.Event()
+
+    def chunks():
+        go.wait()
+        yield pa.array([0])
+
+    async def read():
+        s = ad.stream(chunks(), schema=pa.int64()).to_async()
+        asking = anext(s)
+        asking.send(None)
+        asking.close()
+        go.set()
+        until(s._asked.done)
+        with pytest.raises(StopIteration) as ended:
+            anext(s).send(None)
+        return pa.array(ended.value.value).to_pylist()
+
+    assert asyncio.run(read()) == [0]
 
 
 def test_a_stream_lets_go_where_its_block_ends():

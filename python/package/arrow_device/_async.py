@@ -54,9 +54,7 @@ class AsyncStream(Generic[_Chunk]):
 
     async def __anext__(self) -> _Chunk:
         while not self._is_closed:
-            asked = self._asked
-            if asked is None:
-                asked = self._asked = self._ask()
+            asked = self._asked or self._ask()
             await _until(asked)
             if self._asked is not asked:
                 continue  # Another task has the answer.
@@ -86,22 +84,46 @@ class AsyncStream(Generic[_Chunk]):
 
     def _ask(self) -> concurrent.futures.Future[object]:
         """Asks the stream for an array, on another thread."""
+        # Kept before the executor has it: an exception of a signal may come at any time.
         asked: concurrent.futures.Future[object] = concurrent.futures.Future()
+        self._asked = asked
 
         def read() -> None:
+            if not asked.set_running_or_notify_cancel():
+                return
             try:
                 array = next(self._stream, _END)
+            except StopAsyncIteration as error:
+                # Whoever reads the stream would take this exception for the end of the stream.
+                raised = RuntimeError("the source of the stream raised StopAsyncIteration")
+                raised.__cause__ = error
+                asked.set_exception(raised)
             except BaseException as error:  # noqa: BLE001 - whoever waits gets it
                 asked.set_exception(error)
             else:
                 asked.set_result(array)
 
-        asyncio.get_running_loop().run_in_executor(None, read)
+        def on_end(ended: asyncio.Future[None]) -> None:
+            # An executor that cannot run what is in its queue drops the read.
+            error = None if ended.cancelled() else ended.exception()
+            if not asked.done():
+                asked.set_exception(error or RuntimeError("the executor of the event loop has dropped the read"))
+
+        try:
+            asyncio.get_running_loop().run_in_executor(None, read).add_done_callback(on_end)
+        except BaseException:
+            # An executor whose thread cannot start may have the read in its queue all the same, and
+            # do it later. A read that was cancelled takes no array from the stream.
+            if asked.cancel():
+                self._asked = None
+            raise
         return asked
 
 
 async def _until(asked: concurrent.futures.Future[object]) -> None:
     """Waits for an answer. A task that is cancelled during the wait leaves the answer to other tasks."""
+    if asked.done():
+        return
     loop = asyncio.get_running_loop()
     waiter = loop.create_future()
 
