@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import arrow_device as ad
-from arrow_device import share
+from arrow_device import _server, share
 from support import until, until_no_more_than
 from test_share import batch, descriptors, is_shared, nothing_shared, shared
 
@@ -106,6 +106,39 @@ def test_a_server_that_nobody_refers_to_is_closed():
     del server
     gc.collect()
     until_no_more_than(before, shared)
+
+
+def test_a_close_that_was_interrupted_is_done_by_the_next_one(tmp_path):
+    code = _server._State.close.__code__
+    lines = sorted({line for _, _, line in code.co_lines() if line and line > code.co_firstlineno})
+    interrupted, threads = 0, threading.active_count()
+    for at in lines:
+        path = str(tmp_path / "socket")
+        server = share.Server(path)
+        key = server.offer(batch())
+
+        def trace(frame, event, argument):
+            nonlocal interrupted
+            if frame.f_code is code and event == "line" and frame.f_lineno == at:
+                interrupted += 1
+                raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            server.close()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        server.close()
+        assert server._state.listening.fileno() == -1 and not os.path.exists(path) and not server._state.offers
+        with pytest.raises(ad.DataError, match="closed"):
+            server.offer(batch())
+        with pytest.raises(ad.ProducerError, match="has gone"):
+            share.fetch(path, key)
+        until(lambda: threading.active_count() <= threads)
+    assert interrupted >= 6
 
 
 def test_a_key_is_not_guessed_from_another_one():

@@ -58,7 +58,8 @@ class _State:
         self.is_closed = False
 
     def close(self) -> None:
-        if self.is_closed:
+        # The socket is closed last, so that a call that was interrupted is repeated.
+        if self.listening.fileno() < 0:
             return
         self.is_closed = True
         self.offers.clear()
