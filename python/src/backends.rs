@@ -4,7 +4,8 @@
 //! the process, with one queue for the package's own copies, so that arrays of other libraries on
 //! the same device can be waited for and copied.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
 
 use arrow_device::driver::{PerProcess, Turns};
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
@@ -158,6 +159,24 @@ static OPENED: PerProcess<Mutex<Vec<Opened>>> = PerProcess::new(Mutex::new(Vec::
 /// Python, which a thread may have that looks at the list.
 static OPENING: PerProcess<Turns<()>> = PerProcess::new(Turns::new(()));
 
+/// What the devices are called that this process has opened, and the processes that it was forked
+/// from: arrays of the parent process are named by their devices, too.
+static NAMES: Mutex<Vec<(DeviceId, DeviceId)>> = Mutex::new(Vec::new());
+/// How often the names are asked for. A thread that had their lock at a `fork` is not there in the
+/// child, where the names are not to be had then.
+const LOOKS: usize = 1000;
+
+fn names() -> Option<MutexGuard<'static, Vec<(DeviceId, DeviceId)>>> {
+    (0..LOOKS).find_map(|_| match NAMES.try_lock() {
+        Ok(names) => Some(names),
+        Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            thread::yield_now();
+            None
+        }
+    })
+}
+
 fn opened() -> MutexGuard<'static, Vec<Opened>> {
     OPENED.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -213,6 +232,10 @@ pub(crate) fn open(id: DeviceId) -> Result<Opened> {
     let advertised = device.default_queue().unwrap_or_else(|| queue.clone());
     let entry = Opened { asked: id, device, queue, advertised };
     opened().push(entry.clone());
+    let (id, name) = (entry.device.id(), called(entry.device.id()));
+    if let Some(mut names) = names() {
+        names.push((id, name));
+    }
     Ok(entry)
 }
 
@@ -229,29 +252,38 @@ pub(crate) fn open_as(device: Device) -> Result<Opened> {
 
 /// What people call a device. All numbers of the host are one device. Arrays on Vulkan and WebGPU
 /// carry a handle, and those on a software device a number of their own, whose values say nothing:
-/// such a device is called by its place in the list.
+/// such a device is called by its place in the list, also in a child of `fork`.
 pub(crate) fn called(id: DeviceId) -> DeviceId {
-    match id.device_type {
-        DeviceType::CPU => DeviceId::CPU,
+    let here = match id.device_type {
+        DeviceType::CPU => return DeviceId::CPU,
         DeviceType::EXT_DEV => software::called(id),
         DeviceType::VULKAN | DeviceType::WEBGPU | DeviceType::METAL => {
             opened().iter().find(|known| known.device.id() == id).map_or(id, |known| known.asked)
         }
-        _ => id,
+        _ => return id,
+    };
+    if here != id {
+        return here;
     }
+    let named =
+        |names: &[(DeviceId, DeviceId)]| names.iter().rev().find(|(of, _)| *of == id).copied();
+    names().and_then(|names| named(&names)).map_or(id, |(_, name)| name)
 }
 
 /// A text with devices in it, which are called in it what people call them.
 pub(crate) fn in_words(text: String) -> String {
-    let replaced = |text: String, known: &Opened| {
-        let (id, name) = (known.device.id(), called(known.device.id()));
-        if id == name || id == DeviceId::CPU {
+    let replaced = |text: String, id: &DeviceId| {
+        let name = called(*id);
+        if *id == name || *id == DeviceId::CPU {
             return text;
         }
         text.replace(&id.to_string(), &name.to_string())
     };
-    // Without the lock, which `called` takes.
-    let all = opened().clone();
+    // Without the locks, which `called` takes.
+    let mut all: Vec<DeviceId> = opened().iter().map(|known| known.device.id()).collect();
+    if let Some(names) = names() {
+        all.extend(names.iter().map(|(id, _)| *id));
+    }
     all.iter().fold(text, replaced)
 }
 
