@@ -120,7 +120,7 @@ impl<'py> Leaf<'py> {
             // Python's own types come first; numpy's float64 is a float, too.
             let of_numpy =
                 matches!(found, Self::Float(_)) && !value.is_exact_instance_of::<PyFloat>();
-            return Ok((found, if of_numpy { scalar_type(value) } else { None }));
+            return Ok((found, if of_numpy { scalar_type(value)? } else { None }));
         }
         if is_instance(value, class(py, &DATETIME, "datetime", "datetime")?)? {
             return Ok((Self::moment(value)?, None));
@@ -210,7 +210,8 @@ impl<'py> Leaf<'py> {
         Ok(match kind.as_str() {
             "b" | "i" | "u" | "f" if value.getattr("ndim")?.extract::<usize>()? == 0 => {
                 let item = value.call_method0("item")?;
-                Self::plain(&item)?.map(|leaf| (leaf, scalar_type(value)))
+                let of = scalar_type(value)?;
+                Self::plain(&item)?.map(|leaf| (leaf, of))
             }
             "M" | "m" if value.getattr("ndim")?.extract::<usize>()? == 0 => {
                 numpy_time(value, kind == "M")?.map(|leaf| (leaf, None))
@@ -244,11 +245,14 @@ fn delta(value: &Bound<'_, PyAny>) -> PyResult<i128> {
 }
 
 /// The Arrow type of a number of numpy's.
-fn scalar_type(value: &Bound<'_, PyAny>) -> Option<DataType> {
-    let dtype = value.getattr("dtype").ok()?;
-    let kind = dtype.getattr("kind").ok()?.extract::<String>().ok()?;
-    let size = dtype.getattr("itemsize").ok()?.extract::<usize>().ok()?;
-    Some(match (kind.as_str(), size) {
+fn scalar_type(value: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
+    let Some(dtype) = value.getattr_opt("dtype")? else { return Ok(None) };
+    let (kind, size) = (dtype.getattr_opt("kind")?, dtype.getattr_opt("itemsize")?);
+    let (Some(kind), Some(size)) = (kind, size) else { return Ok(None) };
+    let (Ok(kind), Ok(size)) = (kind.cast::<PyString>(), size.cast::<PyInt>()) else {
+        return Ok(None);
+    };
+    Ok(Some(match (kind.to_str()?, size.extract::<usize>()?) {
         ("i", 1) => DataType::Int8,
         ("i", 2) => DataType::Int16,
         ("i", 4) => DataType::Int32,
@@ -260,8 +264,8 @@ fn scalar_type(value: &Bound<'_, PyAny>) -> Option<DataType> {
         ("f", 2) => DataType::Float16,
         ("f", 4) => DataType::Float32,
         ("f", 8) => DataType::Float64,
-        _ => return None,
-    })
+        _ => return Ok(None),
+    }))
 }
 
 /// A `datetime64` or a `timedelta64`, of whatever unit.

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use arrow_device::driver::Turns;
 use arrow_device::{Array, Device, DeviceId, Error, ErrorKind, Result};
 use arrow_device_share as share;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -49,17 +50,25 @@ fn closed(what: &str) -> PyErr {
 
 /// A descriptor that Python passes: a number, or an object that gives its own one up.
 fn own(object: &Bound<'_, PyAny>) -> PyResult<OwnedFd> {
-    let fd: i32 = match object.extract() {
-        Ok(number) => number,
-        Err(_) if object.hasattr("detach")? => object.call_method0("detach")?.extract()?,
-        Err(_) => {
-            let message = "a socket or a descriptor is wanted, or an object that gives its descriptor up by `detach()`";
-            return Err(PyTypeError::new_err(message));
-        }
+    let py = object.py();
+    let number = object.getattr_opt(intern!(py, "__index__"))?;
+    let given = match number {
+        Some(number) => number.call0()?,
+        None => match object.getattr_opt(intern!(py, "detach"))? {
+            Some(detach) => detach.call0()?,
+            None => {
+                let message = "a socket or a descriptor is wanted, or an object that gives its descriptor up by `detach()`";
+                return Err(PyTypeError::new_err(message));
+            }
+        },
     };
-    if fd < 0 {
-        return Err(invalid(format!("{fd} is no descriptor")));
-    }
+    let fd = match given.extract::<i32>() {
+        Ok(fd) if fd >= 0 => fd,
+        Err(error) if !error.is_instance_of::<PyOverflowError>(py) => return Err(error),
+        _ => return Err(invalid(format!("{given} is no descriptor"))),
+    };
+    // The process ends where a descriptor is closed that is not open.
+    py.import(intern!(py, "os"))?.call_method1(intern!(py, "fstat"), (fd,))?;
     // SAFETY: the documentation of `OwnedFd` asks for an open descriptor that nobody else owns:
     // `detach` gives such a one up, and a program that passes a number answers for it, as it does
     // for `socket.socket(fileno=...)`.

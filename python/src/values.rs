@@ -226,7 +226,10 @@ impl<'py> Column<'_, 'py> {
     }
 
     fn does_not_fit(&self, index: usize, value: &Bound<'_, PyAny>) -> PyErr {
-        let shown = value.repr().map(|text| text.to_string()).unwrap_or_default();
+        let shown = match value.repr() {
+            Ok(text) => text.to_string(),
+            Err(raised) => return raised,
+        };
         let shown: String = shown.chars().take(80).collect();
         self.place.wrong_value(index, format!("{shown} does not fit into {}", self.of))
     }

@@ -1,5 +1,6 @@
 """Arrays of one process in another one: by multiprocessing, by tickets, by senders and receivers."""
 
+import errno
 import multiprocessing
 import os
 import pickle
@@ -221,6 +222,39 @@ def test_descriptors_are_taken_over_whatever_the_outcome():
         with pytest.raises(ValueError):
             share.Receiver(socket.socketpair()[0], ["no device"])
     until_no_more_than(before, shared)
+
+
+@pytest.mark.parametrize("use", [share.Sender, share.Receiver, share.open])
+def test_what_is_no_descriptor_is_refused(use):
+    class Raises:
+        def __index__(self):
+            raise KeyboardInterrupt
+
+        def detach(self):
+            raise AssertionError
+
+    class Detached:
+        def __init__(self, given):
+            self.given = given
+
+        def detach(self):
+            return self.given
+
+    with pytest.raises(KeyboardInterrupt):
+        use(Raises())
+    for given in (-1, 1 << 40, -(1 << 40)):
+        for wrong in (given, Detached(given)):
+            with pytest.raises(ad.DataError, match=f"{given} is no descriptor"):
+                use(wrong)
+    here, there = os.pipe()
+    os.close(here), os.close(there)
+    for wrong in (1_000_000, there, Detached(there)):
+        with pytest.raises(OSError) as raised:
+            use(wrong)
+        assert raised.value.errno == errno.EBADF
+    for wrong in (None, "a", Detached("a")):
+        with pytest.raises(TypeError):
+            use(wrong)
 
 
 # ---- senders and receivers

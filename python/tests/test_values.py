@@ -189,6 +189,32 @@ def test_values_that_do_not_fit_are_refused(values, kind, error):
         ad.array(values, type=kind)
 
 
+@pytest.mark.parametrize("name", ["dtype", "kind", "itemsize"])
+def test_what_a_number_raises_comes_out(name):
+    class Kind:
+        kind, itemsize = "f", 8
+
+    class Number(float):
+        dtype = Kind()
+
+    def fail(self):
+        raise KeyboardInterrupt
+
+    setattr(Number if name == "dtype" else Kind, name, property(fail))
+    with pytest.raises(KeyboardInterrupt):
+        ad.array([Number(1.5)])
+    assert ad.array([type("Plain", (float,), {"dtype": None})(1.5)]).to_pylist() == [1.5]
+
+
+def test_what_the_text_of_a_number_raises_comes_out():
+    class Number(int):
+        def __repr__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ad.array([Number(300)], type="int8")
+
+
 def test_a_type_can_be_that_of_an_array_and_keeps_its_metadata():
     like = ad.array(pa.array([1], pa.int16()))
     assert ad.array([5], type=like.type).type == "int16" == ad.array([5], type=like.schema).type
