@@ -9,10 +9,17 @@ use arrow_device::deferred::{self, HeldBack};
 use arrow_device::{Array, Error, ErrorKind, Result};
 use pyo3::prelude::*;
 
-use crate::error::OrRaise;
+use crate::error::{OrRaise, invalid};
 
 /// How long a signal waits until somebody looks.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// A time limit as Python has it.
+pub(crate) fn seconds(timeout: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(timeout).map_err(|_| {
+        invalid(format!("a timeout is a number of seconds from 0 to 2**64, and not {timeout:?}"))
+    })
+}
 
 /// Does something that may block on a thread of its own, and waits for it without the interpreter's
 /// lock.

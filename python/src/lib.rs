@@ -59,8 +59,6 @@ use pyo3::prelude::*;
 // What is dropped without the interpreter is given up by one thread at a time, by its lock.
 #[pymodule(gil_used = true)]
 mod _native {
-    use std::time::Duration;
-
     use pyo3::prelude::*;
     use pyo3::types::{PyDict, PyTuple};
 
@@ -301,9 +299,7 @@ mod _native {
     #[pyo3(signature = (timeout=10.0))]
     fn wait_until_released(py: Python<'_>, timeout: f64) -> PyResult<()> {
         let _end = AtEnd::of(py);
-        let timeout = Duration::try_from_secs_f64(timeout)
-            .map_err(|error| crate::error::invalid(error.to_string()))?;
-        interrupt::wait_until_released(py, timeout)
+        interrupt::wait_until_released(py, interrupt::seconds(timeout)?)
     }
 
     /// How many things are held back because a queue may still use them.
@@ -317,9 +313,7 @@ mod _native {
     /// 10, where nothing else was set.
     #[pyfunction]
     fn set_allocation_timeout(timeout: f64) -> PyResult<()> {
-        let timeout = Duration::try_from_secs_f64(timeout)
-            .map_err(|error| crate::error::invalid(error.to_string()))?;
-        arrow_device::deferred::set_allocation_timeout(timeout);
+        arrow_device::deferred::set_allocation_timeout(interrupt::seconds(timeout)?);
         Ok(())
     }
 

@@ -83,8 +83,7 @@ fn opened(py: Python<'_>, names: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Devi
 
 /// A time limit as Python has it.
 fn limit(timeout: Option<f64>) -> PyResult<Option<Duration>> {
-    let limit = timeout.map(Duration::try_from_secs_f64).transpose();
-    limit.map_err(|error| invalid(error.to_string()))
+    timeout.map(interrupt::seconds).transpose()
 }
 
 /// Waits in pieces, between which signals are looked at. `look` answers whether the wait is over.

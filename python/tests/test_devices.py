@@ -190,8 +190,9 @@ def test_what_a_queue_still_uses_is_held_back_and_told():
     ad.set_allocation_timeout(0.5)
     ad.set_allocation_timeout(10)
     for wrong in (-1, float("nan"), 1e300):
-        with pytest.raises(ValueError):
-            ad.set_allocation_timeout(wrong)
+        for use in (ad.set_allocation_timeout, ad.wait_until_released):
+            with pytest.raises(ad.DataError, match="a timeout is a number of seconds from 0 to"):
+                use(wrong)
 
 
 def test_two_devices_that_cannot_reach_each_other_exchange_by_the_host(software):

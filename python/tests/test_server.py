@@ -141,6 +141,14 @@ def test_a_close_that_was_interrupted_is_done_by_the_next_one(tmp_path):
     assert interrupted >= 6
 
 
+@pytest.mark.parametrize("timeout", [float("nan"), -1.0])
+def test_what_is_no_time_is_neither_a_patience_nor_a_limit(timeout):
+    with pytest.raises(ad.DataError, match="a timeout is a number of seconds"):
+        share.Server(patience=timeout)
+    with share.Server() as server, pytest.raises(ad.DataError, match="a timeout is a number of seconds"):
+        share.fetch(server.address, server.offer(batch()), timeout=timeout)
+
+
 def test_a_key_is_not_guessed_from_another_one():
     with share.Server() as server:
         keys = {server.offer([batch(2)]) for _ in range(100)}

@@ -351,7 +351,7 @@ def test_a_receiver_without_early_refuses_what_comes_before_its_data(software):
 def test_a_limit_for_early_arrays_is_a_number_of_seconds():
     for wrong in (-1, float("nan")):
         here, there = socket.socketpair()
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ad.DataError, match="a timeout is a number of seconds"):
             share.Receiver(there, early=wrong)
         here.close()
 

@@ -102,6 +102,7 @@ class Server:
     """
 
     def __init__(self, path: str | None = None, *, trust_receivers: bool = False, patience: float | None = 60.0) -> None:
+        require_time(patience)
         name = path if path is not None else f"@arrow-device-{secrets.token_hex(16)}"
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -193,6 +194,12 @@ def require_data(values: Iterable[object], *types: type) -> None:
                 f"an array or a record batch of arrow_device is wanted, and not {name}; make one of it first, by "
                 "arrow_device.array(x) or arrow_device.record_batch(x)"
             )
+
+
+def require_time(timeout: float | None) -> None:
+    """Raises if a time limit is no number of seconds."""
+    if timeout is not None and not timeout >= 0:
+        raise DataError(f"a timeout is a number of seconds, and not {timeout}")
 
 
 def require_shareable(array: Array, *, trust_receiver: bool) -> None:
@@ -306,6 +313,7 @@ def fetch_from(
     """Does what ``fetch`` does, and passes the socket to ``connected``: to shut the socket down ends the wait."""
     if len(key) != _KEY:
         raise DataError(f"a key has {_KEY} bytes, and not {len(key)}")
+    require_time(timeout)
     end = None if timeout is None else time.monotonic() + timeout
     try:
         connection = _connected(address, end)

@@ -39,14 +39,14 @@ from multiprocessing import AuthenticationError, reduction, resource_sharer, uti
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from arrow_device import _native
-from arrow_device._errors import DataError, DeviceError, NotSupportedError, ProducerError, TimedOutError
+from arrow_device._errors import DeviceError, NotSupportedError, ProducerError, TimedOutError
 from arrow_device._native import Array, RecordBatch, Tensor
 
 if not TYPE_CHECKING and not hasattr(_native, "Ticket"):
     raise ImportError("arrow_device.share works on Linux alone")
 
 from arrow_device._native import Receiver, Sender, Ticket
-from arrow_device._server import Server, fetch, require_data
+from arrow_device._server import Server, fetch, require_data, require_time
 
 if TYPE_CHECKING:
     from arrow_device._native import _Detachable, _Device
@@ -147,8 +147,7 @@ def wait_until_received(timeout: float | None = None) -> None:
     [1, 2]
     >>> share.wait_until_received()
     """
-    if timeout is not None and not timeout >= 0:
-        raise DataError(f"a timeout is a number of seconds, and not {timeout}")
+    require_time(timeout)
     end = None if timeout is None else time.monotonic() + timeout
     while waiting := _sent.waiting():
         if end is not None and time.monotonic() >= end:
