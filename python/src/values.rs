@@ -19,6 +19,9 @@ use crate::infer::{Place, check_depth, data_type, snapshot};
 use crate::leaf::{Leaf, nanoseconds_of};
 use crate::pylist::{fits_interval, pair_of};
 
+/// How many binary digits a `float16` has, as `f32::MANTISSA_DIGITS` says of `float32`.
+const HALF_DIGITS: u32 = 11;
+
 type Given<'py> = Vec<Bound<'py, PyAny>>;
 
 /// The array of these values.
@@ -113,15 +116,15 @@ fn leaves(
         DataType::UInt16 => column.integers::<u16>(),
         DataType::UInt32 => column.integers::<u32>(),
         DataType::UInt64 => column.integers::<u64>(),
-        DataType::Float16 => column.floats(|number| {
+        DataType::Float16 => column.floats(HALF_DIGITS, |number| {
             let bits = half(number);
             (bits & 0x7fff != 0x7c00 || number.is_infinite()).then_some(bits)
         }),
-        DataType::Float32 => column.floats(|number| {
+        DataType::Float32 => column.floats(f32::MANTISSA_DIGITS, |number| {
             let short = number as f32;
             (short.is_finite() || !number.is_finite()).then_some(short)
         }),
-        DataType::Float64 => column.floats(Some),
+        DataType::Float64 => column.floats(f64::MANTISSA_DIGITS, Some),
         DataType::Decimal32 { precision, scale } => {
             column.decimals(*precision, *scale, |number| i32::try_from(number).ok())
         }
@@ -260,13 +263,20 @@ impl<'py> Column<'_, 'py> {
         Array::from_values(self.of.clone(), numbers).or_raise()
     }
 
-    fn floats<T: arrow_device::Native>(&self, fit: impl Fn(f64) -> Option<T>) -> PyResult<Array> {
+    /// Floats that become the nearest ones of the type, and integers that have no more than so many
+    /// binary digits before their last zeros, so that none of them is rounded.
+    fn floats<T: arrow_device::Native>(
+        &self,
+        digits: u32,
+        fit: impl Fn(f64) -> Option<T>,
+    ) -> PyResult<Array> {
         let numbers = self.read(|leaf| match leaf {
             Leaf::Float(number) => Some(fit(number).into()),
             Leaf::Int(number) => {
-                let float = number as f64;
-                let is_exact = float as i128 == number;
-                Some(if is_exact { fit(float).into() } else { Fit(None) })
+                let size = number.unsigned_abs();
+                let used = 128 - size.leading_zeros();
+                let is_exact = used.saturating_sub(size.trailing_zeros()) <= digits;
+                Some(if is_exact { fit(number as f64).into() } else { Fit(None) })
             }
             _ => None,
         })?;

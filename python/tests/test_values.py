@@ -159,6 +159,12 @@ def test_mixed_types_are_refused_with_their_place(values, where):
     ([1e300], "float32", ad.DataError),
     ([65520.0], "float16", ad.DataError),
     ([(1 << 53) + 1], "float64", ad.DataError),
+    ([(1 << 127) - 1], "float64", ad.DataError),
+    ([(1 << 24) + 1], "float32", ad.DataError),
+    ([1 << 128], "float32", ad.DataError),
+    ([-2049], "float16", ad.DataError),
+    ([65519], "float16", ad.DataError),
+    ([1 << 16], "float16", ad.DataError),
     (["\ud800"], "utf8", ad.DataError),
     ([b"abc"], pa.binary(2), ad.DataError),
     ([D("1.234")], pa.decimal128(5, 2), ad.DataError),
@@ -213,6 +219,15 @@ def test_what_the_text_of_a_number_raises_comes_out():
 
     with pytest.raises(KeyboardInterrupt):
         ad.array([Number(300)], type="int8")
+
+
+@pytest.mark.parametrize("kind, values", [
+    ("float16", [0, 2048, -2050, 65504]),
+    ("float32", [0, 1 << 24, -(1 << 24) - 2, 1 << 126]),
+    ("float64", [0, 1 << 53, -(1 << 53) - 2, 1 << 126, -(1 << 127)]),
+])
+def test_integers_become_floats_where_they_are_not_rounded(kind, values):
+    assert ad.array(values, type=kind).to_pylist() == values
 
 
 def test_a_type_can_be_that_of_an_array_and_keeps_its_metadata():
