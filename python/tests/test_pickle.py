@@ -118,6 +118,13 @@ def test_a_slice_is_pickled_without_what_it_does_not_show():
     assert len(pickle.dumps(words[5000:5010])) < 1000
 
 
+@pytest.mark.parametrize("words", [["secret", "b"], ["secret", None, "b"], ["secret"] + ["b" * 10] * 1000])
+def test_a_slice_that_was_concatenated_is_pickled_without_what_it_does_not_show(words):
+    for a in (ad.array(words)[1:], ad.record_batch({"x": words})[1:], ad.array([words[:1], words[1:]])[1:]):
+        assert b"secret" in pickle.dumps(a)
+        assert b"secret" not in pickle.dumps(ad.concat([a]))
+
+
 def test_what_holds_a_pickle_is_given_back():
     before = live()
     buffers = []
