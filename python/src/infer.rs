@@ -70,10 +70,14 @@ impl Place<'_> {
 /// The values of a list, a tuple or any other iterable, as they are now.
 pub(crate) fn snapshot<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     if let Ok(tuple) = object.cast::<PyTuple>() {
-        return Ok(tuple.iter().collect());
+        let mut all = iterable::with_room(tuple.len())?;
+        all.extend(tuple.iter());
+        return Ok(all);
     }
     if let Ok(list) = object.cast::<PyList>() {
-        return Ok(list.iter().collect());
+        let mut all = iterable::with_room(list.len())?;
+        all.extend(list.iter());
+        return Ok(all);
     }
     iterable::all(object, Ok)
 }
@@ -82,7 +86,7 @@ pub(crate) fn snapshot<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'p
 pub(crate) fn check_depth(values: &[Bound<'_, PyAny>], depth: usize) -> PyResult<()> {
     for value in values {
         let inner = if let Ok(pairs) = value.cast::<PyDict>() {
-            pairs.values().iter().collect()
+            iterable::pairs(pairs)?.into_iter().map(|(_, value)| value).collect()
         } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
             snapshot(value)?
         } else {
@@ -301,8 +305,7 @@ fn structure(
     let mut known: HashMap<String, Vec<(usize, Bound<'_, PyAny>)>> = HashMap::new();
     for (index, value) in values.iter().enumerate() {
         let Ok(pairs) = value.cast::<PyDict>() else { continue };
-        for pair in pairs.items() {
-            let (key, value) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+        for (key, value) in iterable::pairs(pairs)? {
             let Ok(key) = key.cast::<PyString>() else {
                 let of = key.get_type();
                 let what = format!(

@@ -16,6 +16,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyString};
 use crate::digits::{half, unscaled, wide};
 use crate::error::{OrRaise, invalid};
 use crate::infer::{Place, check_depth, data_type, snapshot};
+use crate::iterable;
 use crate::leaf::{Leaf, nanoseconds_of};
 use crate::pylist::{fits_interval, pair_of};
 
@@ -205,7 +206,7 @@ struct Column<'a, 'py> {
 impl<'py> Column<'_, 'py> {
     /// Each value as `convert` has it, which says `None` to what is of another kind.
     fn read<T>(&self, convert: impl Fn(Leaf<'py>) -> Option<Fit<T>>) -> PyResult<Vec<Option<T>>> {
-        let mut all = Vec::with_capacity(self.values.len());
+        let mut all = iterable::with_room(self.values.len())?;
         for (index, value) in self.values.iter().enumerate() {
             if index % 4096 == 0 {
                 self.py.check_signals()?;
@@ -439,13 +440,16 @@ fn maps(
         let before = keys.len();
         let pairs = match Leaf::of(value).map_err(|error| place.locate(py, index, error))?.0 {
             Leaf::Null => None,
-            Leaf::List(list) => Some(snapshot(&list)?),
-            Leaf::Dict(pairs) => Some(pairs.items().iter().collect()),
+            Leaf::List(list) => Some(snapshot(&list)?.iter().map(pair_of).collect::<Vec<_>>()),
+            Leaf::Dict(pairs) => {
+                let pairs = iterable::pairs(&pairs)?.into_iter();
+                Some(pairs.map(|(key, value)| Some([key, value])).collect())
+            }
             other => return Err(no_container(&other, of, index, place)),
         };
         present.push(pairs.as_ref().map(Vec::len));
         for pair in pairs.into_iter().flatten() {
-            let Some([one, other]) = pair_of(&pair) else {
+            let Some([one, other]) = pair else {
                 return Err(place.wrong_type(index, "an entry of a map is a pair"));
             };
             if one.is_none() {
@@ -492,8 +496,7 @@ fn structs(
             other => return Err(no_container(&other, of, index, place)),
         };
         present.push(true);
-        for pair in pairs.items() {
-            let (key, value) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+        for (key, value) in iterable::pairs(&pairs)? {
             let text = key.cast::<PyString>().ok().and_then(|key| key.to_cow().ok());
             let slot = text
                 .and_then(|text| numbers.get(&*text))

@@ -77,3 +77,15 @@ def test_nobody_is_asked_how_long_an_iterable_is(capfd):
             assert receiver is not None
     # Nor was an exception printed and dropped.
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("values", ["list(range(1_500_000))", "tuple(range(1_500_000))", "[dict.fromkeys(range(1_000_000))]"])
+def test_a_list_for_which_there_is_no_memory_is_a_memory_error(values):
+    code = START.format(
+        f"values = {values}\n"
+        "    used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "    resource.setrlimit(resource.RLIMIT_AS, (used + 10_000_000, resource.RLIM_INFINITY))\n"
+        "    ad.array(values)"
+    )
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (outcome.returncode, outcome.stdout) == (0, "MemoryError\n"), outcome
