@@ -56,7 +56,7 @@ struct Part {
     ways: u64,
 }
 
-/// What a step did.
+/// What one call of [`Cutter::step`] did.
 pub(crate) enum Step {
     Made(EncodedMessage),
     /// A part was divided, and there is more to do.

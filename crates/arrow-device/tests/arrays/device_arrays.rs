@@ -82,7 +82,8 @@ fn inspect(plan: &Plan, on: On) -> Result<Seen> {
     Ok(seen)
 }
 
-/// The same with buffers at addresses that lead nowhere, where there are no elements.
+/// The plan of an array in which each array without elements has its buffers at addresses that
+/// lead nowhere.
 fn without_bytes(mut plan: Plan, next: &mut dyn FnMut() -> usize) -> Plan {
     if plan.length == 0 {
         let there = plan.buffers.iter_mut().filter(|buffer| !matches!(buffer, Content::Null));
