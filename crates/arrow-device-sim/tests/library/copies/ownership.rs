@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::copy::{Job, Options};
-use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Memory, Queue, Recycler};
+use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Extent, Memory, Queue, Recycler};
 use arrow_device_sim::{Kind, Sim};
+use arrow_device_testkit::consumer::{handed_on, move_out};
 use arrow_device_testkit::release_until;
 use arrow_device_testkit::trips::imported;
 
@@ -135,6 +137,14 @@ fn staging_memory_is_kept_and_used_again() {
     }
 }
 
+/// The array as a library hands it on that was given its struct.
+fn imported_of_another_library(array: &Array) -> Array {
+    let mut c_array = ArrowDeviceArray::empty();
+    array.export(&mut c_array).unwrap();
+    c_array.array = handed_on(move_out(&raw mut c_array.array));
+    unsafe { Array::import(&raw mut c_array, &array.schema().unwrap()) }.unwrap()
+}
+
 #[test]
 fn bytes_are_counted_while_they_are_held() {
     let sim = Sim::builder().build();
@@ -145,11 +155,18 @@ fn bytes_are_counted_while_they_are_held() {
     assert!(device.held().allocated > 0);
     let (imported_bytes, exported_bytes) = (device.held().imported, device.held().exported);
     assert_eq!((imported_bytes, exported_bytes), (0, 0));
+    let Extent::Exact(text) = words(100).extent(2) else { panic!("the text was built here") };
+    // An array that was exported here is known as well as before.
     let again = imported(&there);
-    // The offsets are known to an importer; how long the text is, only to the exporter.
     let held = device.held();
-    assert_eq!(held.imported, 4 * 101);
-    assert!(held.exported > held.imported, "{held:?}");
+    assert_eq!(held.imported, 4 * 101 + text);
+    assert_eq!(held.exported, held.imported);
+    // The offsets of another library's array are known to its importer, and not how long the text is.
+    let other = imported_of_another_library(&there);
+    let both = device.held();
+    assert_eq!(both.imported, held.imported + 4 * 101);
+    assert_eq!(both.exported, 2 * held.exported);
+    drop(other);
     drop(there);
     drop(again);
     queue.synchronize().unwrap();
