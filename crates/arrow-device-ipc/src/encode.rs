@@ -397,11 +397,13 @@ impl Pieces {
         let width = wide.bytes();
         let source = ends.buffer(1)?;
         let first = ends.offset();
-        let (mut skipped, mut count) = (0_usize, 0_usize);
         let runs = if len == 0 { 0 } else { ends.len() };
         let outside = || wrong(array, "the run ends");
         let walk = Elements { first: (&source, width), second: None };
-        let walked = walk.walk(first..first + runs, |elements, ends, _| {
+        let ends_before = |end: &[u8]| wide.read(end, 0).is_some_and(|end| end <= offset);
+        let start = walk.skip_sorted(first..first + runs, ends_before)?.ok_or_else(outside)?;
+        let (mut skipped, mut count) = (start - first, 0_usize);
+        let walked = walk.walk(start..first + runs, |elements, ends, _| {
             for index in 0..elements.len() {
                 let end = wide.read(ends, index).ok_or_else(outside)?;
                 let end = end.saturating_sub(offset);

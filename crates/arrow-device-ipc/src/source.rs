@@ -170,6 +170,47 @@ pub(crate) struct Elements<'a> {
 }
 
 impl Elements<'_> {
+    /// The most elements that are read at once. `None` on the host, where all lie before the
+    /// reader.
+    fn at_once(&self) -> Option<usize> {
+        let (first, width) = self.first;
+        let Place::Device { reader, .. } = first.place() else { return None };
+        let both = width + self.second.map_or(0, |(_, width)| width);
+        Some(usize::try_from(reader.window / both).unwrap_or(usize::MAX).max(1))
+    }
+
+    /// Leaves out elements at the beginning of the range that `is_before` is true of, and returns
+    /// where the rest begins. On the host all such elements are left out. On a device some may
+    /// stay, which the next window shows.
+    ///
+    /// In a sorted buffer, elements that `is_before` is true of come first. In another buffer the
+    /// result is any place of the range. `None` where a buffer is too short for the range.
+    pub(crate) fn skip_sorted(
+        &self,
+        elements: Range<usize>,
+        is_before: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<usize>> {
+        let (mut low, mut high) = (elements.start, elements.end);
+        let near = self.at_once().unwrap_or(0);
+        while high - low > near {
+            let middle = low + (high - low) / 2;
+            let mut goes_before = false;
+            let seen = self.walk(middle..middle + 1, |_, first, _| {
+                goes_before = is_before(first);
+                Ok(true)
+            })?;
+            if seen.is_none() {
+                return Ok(None);
+            }
+            if goes_before {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(Some(low))
+    }
+
     /// Calls `look` with stretches of a range of elements, in order, until it returns `false`.
     /// `None` where a buffer is too short for the range.
     pub(crate) fn walk(
@@ -191,16 +232,9 @@ impl Elements<'_> {
         if !is_there(self.first) || !self.second.is_none_or(is_there) {
             return Ok(None);
         }
-        let both = width + self.second.map_or(0, |(_, width)| width);
         let mut start = elements.start;
         while start < elements.end {
-            let left = elements.end - start;
-            let count = match first.place() {
-                Place::Host { .. } => left,
-                Place::Device { reader, .. } => {
-                    left.min(usize::try_from(reader.window / both).unwrap_or(left).max(1))
-                }
-            };
+            let count = (elements.end - start).min(self.at_once().unwrap_or(usize::MAX));
             let stretch = start..start + count;
             let range = bytes_of(width, &stretch).ok_or_else(gone)?;
             let goes_on = match (first.place(), self.second) {
