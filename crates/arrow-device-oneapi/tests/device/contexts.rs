@@ -73,7 +73,7 @@ fn two_contexts_of_one_device_are_kept_apart() {
         let there = array.copy_to(&elsewhere).unwrap();
         assert!(there.to_host().unwrap().equals(&array).unwrap());
         drop((there, elsewhere));
-        runtime.delete("Queue", raw);
+        runtime.delete_lent_queue(raw);
         runtime.delete("Device", sycl_device);
         runtime.assert_no_mistakes();
     });
@@ -95,8 +95,7 @@ fn a_device_is_opened_in_the_default_context_of_its_platform() {
         let there = numbers().copy_to(&own.open_queue().unwrap()).unwrap();
         drop(there.on(&adopted).unwrap());
         drop((adopted, there));
-        arrow_device::deferred::wait_until_released(std::time::Duration::from_secs(20)).unwrap();
-        runtime.delete("Queue", raw);
+        runtime.delete_lent_queue(raw);
         runtime.delete("Context", context);
         runtime.delete("Device", sycl_device);
         runtime.assert_no_mistakes();

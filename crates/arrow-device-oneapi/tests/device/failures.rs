@@ -68,7 +68,10 @@ fn failed_copies_are_told_along_a_chain_of_queues() {
         }
         for queue in &queues {
             assert_eq!(queue.synchronize().unwrap_err().kind(), ErrorKind::WorkFailed);
-            assert_eq!(queue.is_idle().unwrap_err().kind(), ErrorKind::WorkFailed);
+            // The runtime may need more time than the question does.
+            let is_told =
+                || queue.is_idle().is_err_and(|told| told.kind() == ErrorKind::WorkFailed);
+            assert!(release_until(is_told));
         }
         assert_eq!(bad.to_host().unwrap_err().kind(), ErrorKind::WorkFailed);
         // What came before, and queues that waited for nothing else, are as good as ever.
@@ -195,7 +198,7 @@ fn a_failed_copy_on_a_queue_out_of_order_is_told() {
             assert_eq!(array.to_host().unwrap_err().kind(), ErrorKind::WorkFailed);
         }
         drop((bad, more, good, loose));
-        runtime.delete("Queue", raw);
+        runtime.delete_lent_queue(raw);
         // Another queue of the application's, maybe at the same address, has not failed.
         for _ in 0..20 {
             let raw = runtime.new_queue(context, sycl_device, support::IN_ORDER);
@@ -203,7 +206,7 @@ fn a_failed_copy_on_a_queue_out_of_order_is_told() {
             let there = numbers().copy_to(&fresh).unwrap();
             assert!(there.to_host().unwrap().equals(&numbers()).unwrap());
             drop((there, fresh));
-            runtime.delete("Queue", raw);
+            runtime.delete_lent_queue(raw);
         }
         runtime.delete("Context", context);
         runtime.delete("Device", sycl_device);
@@ -227,7 +230,7 @@ fn nothing_is_kept_of_adopted_queues_whose_work_has_passed() {
             let there = numbers().copy_to(&queue).unwrap();
             there.wait().unwrap();
             drop((there, queue));
-            runtime.delete("Queue", raw);
+            runtime.delete_lent_queue(raw);
         }
         let left = || [1, 2].map(|what| runtime.live(what));
         assert!(release_until(|| left() == before), "{:?} of {before:?}", left());

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::path::PathBuf;
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use arrow_device::{Device, Queue};
 use arrow_device_oneapi::Kind;
@@ -102,6 +103,13 @@ impl Runtime {
     pub(crate) fn delete(&self, what: &str, object: Handle) {
         let delete: unsafe extern "C" fn(Handle) = self.function(&format!("DPCTL{what}_Delete"));
         unsafe { delete(object) };
+    }
+
+    /// Deletes an application's queue, which the library was lent. What was used on the queue is
+    /// released first, because the queue stays open until then (UNS-20).
+    pub(crate) fn delete_lent_queue(&self, queue: Handle) {
+        arrow_device::deferred::wait_until_released(Duration::from_secs(20)).unwrap();
+        self.delete("Queue", queue);
     }
 
     /// How many barriers the simulated runtime was given.
