@@ -1,8 +1,8 @@
 //! A file that is larger than the memory that its copy may use.
 //!
 //! The file says the same long text again and again, so that it is small itself, is quickly made,
-//! and becomes large only where it is decoded. `ARROW_DEVICE_LARGE=1` makes that more than 4 GB,
-//! which takes a while where nothing is optimised.
+//! and becomes large only where it is decoded. `ARROW_DEVICE_LARGE=1` makes that more than 4 GB, so
+//! that no 32 bits count its bytes, which takes a while where nothing is optimised.
 #![cfg(unix)]
 // Children are waited for by a call that says how much memory they had.
 #![allow(clippy::zombie_processes, clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
@@ -24,11 +24,20 @@ const ROWS_AT_ONCE: usize = 256;
 /// Nobody needs more than this for a copy, however large the file is.
 const MOST: u64 = 512 << 20;
 
-/// More than 4 GB, or as much as shows that all of this works.
+/// Whether the file has more than 4 GB. Otherwise it has more bytes than the copy may have.
+fn is_large() -> bool {
+    std::env::var_os("ARROW_DEVICE_LARGE").is_some()
+}
+
 fn row_count() -> usize {
-    let bytes =
-        if std::env::var_os("ARROW_DEVICE_LARGE").is_some() { 4400 << 20 } else { 24 << 20 };
-    bytes / TEXT
+    (if is_large() { 4400 << 20 } else { MOST as usize + (64 << 20) }) / TEXT
+}
+
+/// The devices that the copy goes through. An interpreter of Verilog moves the bytes of a VPI
+/// device a bit at a time, so only a large file goes there, which takes long anyway.
+fn way() -> String {
+    let is_fast = |device: &String| is_large() || !device.starts_with("vpi");
+    devices().into_iter().filter(is_fast).collect::<Vec<_>>().join(",")
 }
 
 fn write(path: &Path, rows: usize) {
@@ -65,7 +74,7 @@ fn a_copy_needs_no_more_memory_for_a_large_file() {
         (folder.path("in.parquet"), folder.path("out.parquet"), folder.path("told"));
     let rows = row_count();
     write(&input, rows);
-    let way = devices().join(",");
+    let way = way();
     let child = arrow_device()
         .args(["copy", text(&input), text(&out), "--through", &way])
         .stdout(File::create(&told).unwrap())
