@@ -8,6 +8,9 @@ use crate::{Array, Batch, DataType, Field, Result};
 /// The largest width of a cell.
 const MOST_CHARACTERS: usize = 40;
 
+/// The most values that a table shows. A few bytes can claim any number of nulls.
+const MOST_CELLS: usize = 1 << 20;
+
 /// The largest width of a line. Columns that would make it wider come below the others.
 const MOST_LINE: usize = 120;
 
@@ -15,7 +18,8 @@ impl Batch {
     /// The first rows as a table of text: names, types, values, and how many rows are left out.
     ///
     /// Each cell is one line, and ends in `…` where it would be too wide. Columns that do not fit
-    /// beside the others come below them. Waits for the data, and reads it on the host, as
+    /// beside the others come below them. A table has at most a million cells, or 1,048,576, and
+    /// leaves out the rows behind them. Waits for the data, and reads it on the host, as
     /// [`Array::host`] does.
     ///
     /// ```
@@ -38,7 +42,8 @@ impl Batch {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn to_table(&self, rows: usize) -> Result<String> {
-        let shown = self.row_count().min(rows);
+        let most = MOST_CELLS / self.column_count().max(1);
+        let shown = self.row_count().min(rows).min(most);
         let columns: Vec<Column> = self
             .fields()
             .iter()

@@ -38,7 +38,7 @@ impl HostArray {
 
     /// The beginning of an element: at least its first `parts` parts, to show the element in little
     /// room. Parts are the items of lists, the fields of structs, and the characters or bytes of
-    /// texts.
+    /// texts. A number of parts that is larger than a million, or 1,048,576, counts as that.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -47,7 +47,7 @@ impl HostArray {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn preview(&self, index: usize, parts: usize) -> Result<Value> {
-        self.value_within(index, &mut PartBudget::new(self, parts, false))
+        self.value_within(index, &mut PartBudget::new(self, parts.min(MOST_PARTS), false))
     }
 
     fn value_within(&self, index: usize, parts: &mut PartBudget<'_>) -> Result<Value> {
@@ -84,7 +84,7 @@ impl HostArray {
                 Ok(Value::List(list))
             }
             of if (of.is_text() || of.is_binary()) && !parts.is_strict => {
-                self.beginning(index, parts.most)
+                self.beginning(index, parts)
             }
             _ => {
                 let leaf = self.leaf(index)?;
@@ -115,13 +115,15 @@ impl HostArray {
         Ok(fields)
     }
 
-    /// At least the first characters of a text, or the first bytes.
-    fn beginning(&self, index: usize, most: usize) -> Result<Value> {
+    /// The beginning of a text, or of bytes: all of it, or at least as many characters, or bytes,
+    /// as there may be parts. Something is shown of each text for which there was a part.
+    fn beginning(&self, index: usize, parts: &mut PartBudget<'_>) -> Result<Value> {
         with_element(self, index, |bytes| {
             let Some(bytes) = bytes else { return Ok(Value::Null) };
             // A character takes at most four bytes.
-            let first = bytes.get(..most.saturating_mul(4)).unwrap_or(bytes);
+            let first = bytes.get(..4 * parts.left.max(1)).unwrap_or(bytes);
             if !self.data_type().is_text() {
+                parts.left = parts.left.saturating_sub(first.len());
                 return Ok(Value::Bytes(first.to_owned()));
             }
             let text = match str::from_utf8(first) {
@@ -131,7 +133,9 @@ impl HostArray {
                 }
                 _ => first,
             };
-            Ok(Value::Text(text_of(self, index, text)?.to_owned()))
+            let text = text_of(self, index, text)?;
+            parts.left = parts.left.saturating_sub(text.chars().count());
+            Ok(Value::Text(text.to_owned()))
         })
     }
 
@@ -242,7 +246,6 @@ fn pairs(
 
 /// How many more parts a value may have.
 struct PartBudget<'array> {
-    most: usize,
     left: usize,
     /// Whether a part beyond the budget is an error. Otherwise it is left out.
     is_strict: bool,
@@ -253,7 +256,7 @@ struct PartBudget<'array> {
 
 impl<'array> PartBudget<'array> {
     fn new(of: &'array HostArray, left: usize, is_strict: bool) -> Self {
-        Self { most: left, left, is_strict, bytes_left: FREE_BYTES, uncounted: Some(of) }
+        Self { left, is_strict, bytes_left: FREE_BYTES, uncounted: Some(of) }
     }
 
     fn take_bytes(&mut self, len: usize) -> Result<()> {

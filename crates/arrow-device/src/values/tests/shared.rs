@@ -381,6 +381,43 @@ fn of_a_large_text_a_table_reads_the_beginning() {
     assert!(table.contains("ééé…"), "{}", table.get(..200).unwrap_or_default());
 }
 
+// Requirement: SAF-38
+#[test]
+fn a_beginning_has_few_parts_however_many_are_asked_for_and_named() {
+    // Each text of the list is as long as the list, so that all beginnings have many characters.
+    let text = "x".repeat(2000);
+    let texts = Array::from_texts(DataType::Utf8, vec![Some(&*text); 2000]).unwrap();
+    let of = DataType::list(DataType::Utf8);
+    let list = Array::from_lists(of, [Some(texts.len())], texts).unwrap();
+    for most in [1, 2, 30, 2000] {
+        let beginning = list.host().unwrap().preview(0, most).unwrap().to_string();
+        // A character takes at most four bytes, and so many bytes are shown.
+        assert!((most..=4 * most + 20).contains(&beginning.len()), "{most}: {beginning}");
+    }
+    // What a few kilobytes name again and again, 30 levels deep.
+    let mut lists = Array::from_values(DataType::Int8, [Some(1_i8)]).unwrap();
+    for _ in 0..30 {
+        let (starts, sizes) = (vec![0_i32; 4], vec![lists.len() as i32; 4]);
+        lists = Array::builder(DataType::list_view(lists.data_type().clone()))
+            .len(4)
+            .buffers([None, Some(starts.into()), Some(sizes.into())])
+            .children([lists])
+            .finish_ready()
+            .unwrap();
+    }
+    assert!(lists.host().unwrap().preview(0, usize::MAX).is_ok());
+}
+
+// Requirement: SAF-38
+#[test]
+fn a_table_has_few_cells_however_many_rows_are_asked_for() {
+    let nulls = Array::nulls(1 << 40).unwrap();
+    let columns = (0..1024).map(|number| (number.to_string(), nulls.clone()));
+    let table = Batch::from_columns(columns).unwrap().to_table(usize::MAX).unwrap();
+    let more = format!("and {} more rows", (1_u64 << 40) - 1024);
+    assert_eq!(table.lines().last(), Some(&*more));
+}
+
 #[test]
 fn a_beginning_ends_at_a_character_and_says_what_is_wrong_with_it() {
     let bytes = |text: &[u8]| {
