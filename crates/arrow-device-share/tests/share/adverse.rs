@@ -16,6 +16,7 @@ use arrow_device::{
 use arrow_device_share::{Receiver, Sender, open, share, to_shareable};
 use arrow_device_sim::Sim;
 use arrow_device_testkit::process::{alone, forked};
+use arrow_device_testkit::release_until;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::process::{Resource, Rlimit};
 
@@ -183,6 +184,25 @@ fn a_stream_of_a_receiver_that_had_an_error_is_an_error() {
     let len = u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
     let _ = one.write_all(&bytes[..16 + len]);
     assert!(receiver.into_stream(1).is_err());
+}
+
+#[test]
+fn a_device_that_is_made_shareable_many_times_is_as_one_that_is_made_so_once() {
+    let recycler = Recycler::new(1 << 20);
+    for device in [Device::host(), Device::host().with_allocator(recycler.clone())] {
+        let mut device = device.shareable().unwrap();
+        for _ in 0..100_000 {
+            device = device.shareable().unwrap();
+        }
+        let queue = device.open_queue().unwrap();
+        let mut memory = device.allocate(4096).unwrap();
+        memory.write(&queue, &[7; 4096]).unwrap();
+        let buffers = [None, Some(memory.into_buffer())];
+        let array =
+            Array::builder(DataType::UInt8).len(4096).buffers(buffers).finish_ready().unwrap();
+        assert!(share(&array).is_ok());
+    }
+    assert!(release_until(|| recycler.kept() >= 4096));
 }
 
 // Requirement: SAF-42

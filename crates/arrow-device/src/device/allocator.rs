@@ -1,6 +1,7 @@
 //! [`Allocator`]: where the memory of a device comes from, if not straight from its driver; and
 //! [`Recycler`], an allocator that keeps freed memory for later requests.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -21,7 +22,7 @@ use crate::{Result, process};
 /// An implementation allocates from the device that it is given, or hands out memory of its own
 /// with [`Memory::adopt`]. [`Device::allocate`] of the given device asks the driver, and not this
 /// allocator again.
-pub trait Allocator: Send + Sync + 'static {
+pub trait Allocator: Any + Send + Sync {
     /// Memory of at least this many bytes on the device, which is not 0.
     ///
     /// Where a queue is named, work that was submitted to that queue may still use memory that

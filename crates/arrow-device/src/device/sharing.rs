@@ -7,6 +7,7 @@
 //! operations on memory alone. Which array lies in the memory, and when the other process has
 //! finished with it, is told by messages: see the crate `arrow-device-share`.
 
+use std::any::Any;
 #[cfg(not(any(unix, windows)))]
 use std::convert::Infallible as PlatformDescriptor;
 use std::fmt;
@@ -233,6 +234,12 @@ impl Allocator for Shareable {
     }
 }
 
+/// Whether a device with this allocator has shareable memory already.
+fn is_shareable(allocator: &dyn Allocator) -> bool {
+    let allocator: &dyn Any = allocator;
+    allocator.is::<Owner<Shareable>>()
+}
+
 /// A buffer in memory that another process exported: see [`Device::open_shared`].
 #[derive(Debug)]
 pub struct OpenedBuffer {
@@ -246,7 +253,8 @@ impl Device {
     /// A handle of this device whose memory other processes can open. The handle, the queues that
     /// it opens, and copies to these queues take their memory from the driver's
     /// [`Sharing`](super::driver::Sharing). An allocator that this device has, such as a
-    /// [`Recycler`](crate::Recycler), stays in use, and takes shareable memory.
+    /// [`Recycler`](crate::Recycler), stays in use, and takes shareable memory. A device whose memory
+    /// is shareable already is returned as it is.
     ///
     /// Without an allocator, memory can be fixed when it is shared: then nobody can write to the
     /// memory any more, and this process cannot either. Memory that an allocator gives out again is
@@ -266,9 +274,12 @@ impl Device {
     /// ```
     pub fn shareable(&self) -> Result<Self> {
         self.require_sharing()?;
-        let allocator = self.allocator().cloned();
-        let once = Shareable::FromDriver(SharedUse::Once);
-        Ok(self.with_allocator(allocator.map_or(once, Shareable::By)))
+        let shareable = match self.allocator() {
+            Some(allocator) if is_shareable(&**allocator) => return Ok(self.clone()),
+            Some(allocator) => Shareable::By(allocator.clone()),
+            None => Shareable::FromDriver(SharedUse::Once),
+        };
+        Ok(self.with_allocator(shareable))
     }
 
     /// The domain in which memory of the device can be shared with other processes. `None` where
