@@ -123,8 +123,8 @@ impl BufferReader {
     }
 
     fn len_of(&self, array: &Array, index: usize) -> Result<u64> {
-        let is_sizes =
-            array.schema_node().layout.is_variadic() && index + 1 == array.buffer_count();
+        let is_last = index.checked_add(1) == Some(array.buffer_count());
+        let is_sizes = array.schema_node().layout.is_variadic() && is_last;
         if index >= array.buffer_count() || is_sizes || array.node().buffer(index).is_null() {
             return Ok(0);
         }
@@ -310,6 +310,17 @@ impl fmt::Debug for ReadBytes {
 mod tests {
     use super::*;
     use crate::DataType;
+
+    #[test]
+    fn a_number_that_names_no_buffer_gives_an_empty_one() {
+        for data_type in [DataType::Utf8, DataType::Utf8View] {
+            let array = Array::from_texts(data_type, [Some("one")]).unwrap();
+            let reader = BufferReader::new(&array).unwrap();
+            for number in [array.buffer_count(), usize::MAX] {
+                assert!(reader.buffer(&array, number).unwrap().is_empty());
+            }
+        }
+    }
 
     #[test]
     fn bits_are_counted_the_same_through_windows_of_all_sizes() {

@@ -21,7 +21,8 @@ pub struct StagedGroup {
 ///
 /// The bytes of each region begin in the staging buffer at a multiple of `unit`. Regions that are
 /// too long are cut, at multiples of the unit. Regions without bytes are left out. `unit` is at
-/// least 1, and `limit` is a multiple of it.
+/// least 1, and `limit` is a multiple of it. A place that lies behind the last address counts from
+/// address 0, as if it had wrapped around.
 ///
 /// ```
 /// use arrow_device::driver::{Raw, Region, Spot, staged_groups};
@@ -34,7 +35,8 @@ pub struct StagedGroup {
 /// assert_eq!(groups[1].len, 16);
 /// ```
 pub fn staged_groups(regions: &[Region], limit: u64, unit: u64) -> Vec<StagedGroup> {
-    let (unit, limit) = (unit.max(1), limit.max(unit).max(1));
+    let unit = unit.max(1);
+    let limit = (limit - limit % unit).max(unit);
     let (mut groups, mut group) = (Vec::new(), StagedGroup::default());
     for region in regions {
         let mut done = 0;
@@ -43,7 +45,7 @@ pub fn staged_groups(regions: &[Region], limit: u64, unit: u64) -> Vec<StagedGro
                 groups.push(std::mem::take(&mut group));
             }
             let len = (region.len - done).min(limit - group.len);
-            let behind = |spot: Spot| Spot { offset: spot.offset + done, ..spot };
+            let behind = |spot: Spot| Spot { offset: spot.offset.wrapping_add(done), ..spot };
             let part = Region { from: behind(region.from), to: behind(region.to), len };
             group.regions.push((part, group.len));
             group.len += len.next_multiple_of(unit);
@@ -92,6 +94,22 @@ mod tests {
             let expected: Vec<_> = regions.iter().flat_map(bytes).collect();
             assert_eq!(found, expected, "{regions:?} {limit} {unit}");
         });
+    }
+
+    #[test]
+    fn numbers_at_the_ends_of_their_range_are_no_panic() {
+        let ends = [0, 1, 3, u64::MAX - 1, u64::MAX];
+        for (len, limit, unit) in [(20, 16, 4), (20, 18, 4), (20, 0, 0), (1 << 40, u64::MAX, 7)] {
+            for offset in ends {
+                let at = |bits| Spot { base: Raw::from_bits(bits), offset };
+                let region = Region { from: at(64), to: at(4096), len };
+                let groups = staged_groups(&[region], limit, unit);
+                let parts = groups.iter().flat_map(|group| &group.regions);
+                assert_eq!(parts.map(|(part, _)| part.len).sum::<u64>(), len);
+            }
+        }
+        let large = Region { len: u64::MAX, ..region(0, 0) };
+        assert_eq!(staged_groups(&[large], u64::MAX, 1).len(), 1);
     }
 
     #[test]
