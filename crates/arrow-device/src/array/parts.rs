@@ -135,7 +135,7 @@ impl ArrayParts {
             None => format!("{name} is of none that says so"),
         };
         let message = format!(
-            "an array lies in the memory of one runtime, and of several that are open by this id {} and {}; copy one part first",
+            "an array lies in the memory of one runtime; several are open by this id, and {}, while {}; copy one part first",
             told(&first),
             told(&other)
         );
