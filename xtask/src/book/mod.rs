@@ -60,7 +60,7 @@ pub(crate) fn build(extent: Extent) -> Result<(), String> {
         return Err(format!("{} is not there: {}", mdbook.name, mdbook.advice()));
     }
     if extent == Extent::All {
-        lint::documentation()?;
+        lint::documentation_of_all()?;
     }
     stage()?;
     let site = shell::root().join(SITE);

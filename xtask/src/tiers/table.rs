@@ -119,7 +119,7 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "datafusion",
         purpose: "device streams as tables and plans of the newest DataFusion",
-        // A clean build of DataFusion takes minutes. The first tier tests the streams and the copies
+        // A clean build of DataFusion takes minutes. The first tier tests the streams and copies
         // that tables and plans are made of, and the lints compile this package as well.
         when: When::Everything,
         needs: &[],
@@ -339,7 +339,7 @@ pub(crate) const TIERS: &[Tier] = &[
     },
     Tier {
         name: "book",
-        purpose: "the book is built without a warning, and loads nothing from a network",
+        purpose: "the book and the documentation of all packages are built without a warning, and load nothing from a network",
         // Its programs are tests of `unit and integration`, `datafusion` and `python`, and `cargo
         // xtask lint` checks its links. Compiling mdBook takes minutes.
         when: When::Everything,

@@ -253,8 +253,8 @@ impl Device {
     /// A handle of this device whose memory other processes can open. The handle, the queues that
     /// it opens, and copies to these queues take their memory from the driver's
     /// [`Sharing`](super::driver::Sharing). An allocator that this device has, such as a
-    /// [`Recycler`](crate::Recycler), stays in use, and takes shareable memory. A device whose memory
-    /// is shareable already is returned as it is.
+    /// [`Recycler`](crate::Recycler), stays in use, and takes shareable memory. A device whose
+    /// memory is shareable already is returned as it is.
     ///
     /// Without an allocator, memory can be fixed when it is shared: then nobody can write to the
     /// memory any more, and this process cannot either. Memory that an allocator gives out again is

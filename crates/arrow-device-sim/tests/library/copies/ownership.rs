@@ -161,7 +161,7 @@ fn bytes_are_counted_while_they_are_held() {
     let held = device.held();
     assert_eq!(held.imported, 4 * 101 + text);
     assert_eq!(held.exported, held.imported);
-    // The offsets of another library's array are known to its importer, and not how long the text is.
+    // Of another library's array the importer knows the offsets, and not how long the text is.
     let other = imported_of_another_library(&there);
     let both = device.held();
     assert_eq!(both.imported, held.imported + 4 * 101);
