@@ -34,6 +34,7 @@ const NEVER: &[&str] = &[
     "any_content_is_read_or_refused",
     "a_type_of_any_size_has_a_short_text",
     "a_missing_or_different_convention_is_found_out",
+    "device::staged::tests",
 ];
 
 /// Parts of the paths of tests that take ten seconds to minutes each, and lead to unsafe code by
@@ -87,6 +88,11 @@ const REST: &[&str] = &[
     "whose_buffer_is_kept_by_another_array_many_times",
     "a_poll_looks_at_few_of_the_arrays_on_their_way",
     "elements_come_one_array_after_the_other",
+    "the_buffers_of_a_result_have_no_more_bytes_than_were_asked_for",
+    "a_tensor_of_plain_numbers_is_the_one_that_the_plan_makes",
+    "a_column_of_a_batch_is_settled_as_it_is_alone",
+    "bits_are_counted_the_same_through_windows_of_all_sizes",
+    "a_buffer_that_many_queues_write_is_not_told_all_of_them_again",
     "data_that_passes_through_the_host_uses_the_drivers_memory",
     "a_device_that_is_lost_meanwhile_ends_the_copy",
     "offsets_of_a_column_on_the_host_are_not_trusted",
@@ -139,6 +145,8 @@ const REST: &[&str] = &[
     "each_place_is_found_again_after_the_table_grew",
     "bytes_that_change_in_many_ways",
     "recycled_memory_that_is_divided_as_before",
+    "what_is_left_is_found_where_it_stands",
+    "the_blocks_of_two_drivers_are_given_out_as_a_search",
 ];
 
 /// The test programs, in parts that take about as long as each other. Each program is in one.
