@@ -170,8 +170,8 @@ pub(crate) struct Elements<'a> {
 }
 
 impl Elements<'_> {
-    /// The most elements that are read at once. `None` on the host, where all lie before the
-    /// reader.
+    /// The most elements that one read gives: those that fit into a window of the device. `None` on
+    /// the host, where one read gives all elements of a buffer.
     fn at_once(&self) -> Option<usize> {
         let (first, width) = self.first;
         let Place::Device { reader, .. } = first.place() else { return None };
