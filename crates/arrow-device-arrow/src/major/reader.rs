@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use arrow_device::{Array, ArrayStream, Batch, DeviceType, Error, ErrorKind, Result, Schema};
+use arrow_device::{
+    Array, ArrayStream, Batch, DataType, DeviceType, Error, ErrorKind, Field, Result, Schema,
+};
 
 use super::arrow::array::{RecordBatch, RecordBatchReader};
 use super::arrow::schema::{ArrowError, SchemaRef};
@@ -56,17 +58,31 @@ impl Target {
         if self.trust == Trust::Checked {
             batch.as_array().validate().map_err(|error| error.during("to_arrow"))?;
         }
+        // arrow-rs compares types, and not names.
+        if !are_named_as(batch.as_array().data_type(), &self.ours) {
+            return Err(self.mismatch(&batch));
+        }
         // SAFETY: all of it was checked just now, or is promised by the caller.
         let converted = unsafe { record_batch(&batch, self.schema.clone(), self.trust) };
-        converted.map_err(|error| {
-            let (ours, given) = (self.ours.data_type(), batch.as_array().data_type());
-            if ours == given {
-                return error;
-            }
-            let message = format!("a batch of the stream has the type {given}, not {ours}");
-            Error::new(ErrorKind::SchemaMismatch, message).during("to_arrow")
+        converted.map_err(|error| match self.ours.data_type() == batch.as_array().data_type() {
+            true => error,
+            false => self.mismatch(&batch),
         })
     }
+
+    #[cold]
+    fn mismatch(&self, batch: &Batch) -> Error {
+        let (ours, given) = (self.ours.data_type(), batch.as_array().data_type());
+        let message = format!("a batch of the stream has the type {given}, not {ours}");
+        Error::new(ErrorKind::SchemaMismatch, message).during("to_arrow")
+    }
+}
+
+/// Whether a type has the columns of a schema, by their names and in their order.
+fn are_named_as(given: &DataType, schema: &Schema) -> bool {
+    let DataType::Struct(given) = given else { return false };
+    let names = schema.columns().iter().map(Field::name);
+    std::ptr::eq(&raw const **given, schema.columns()) || given.iter().map(Field::name).eq(names)
 }
 
 impl fmt::Debug for Target {

@@ -164,6 +164,24 @@ fn a_batch_of_another_type_ends_the_stream() {
 }
 
 #[test]
+fn columns_of_the_same_types_and_of_other_names_are_not_taken_for_those_of_the_schema() {
+    let numbers = |names: [&str; 2]| {
+        let columns = [1_i64, 2].map(|n| Array::from_values(DataType::Int64, [Some(n)]).unwrap());
+        arrow_device::Batch::from_columns(names.into_iter().zip(columns))
+    };
+    let ours = numbers(["one", "two"]).unwrap().schema().unwrap();
+    for names in [["two", "one"], ["one", "three"]] {
+        let batches = [numbers(["one", "two"]), numbers(names)];
+        let reader = AsyncReader::new(ours.clone(), Given::new(batches)).unwrap();
+        let mut reader = Blocking::new(reader);
+        assert_eq!(reader.next().unwrap().unwrap().num_rows(), 1);
+        let error = inner(reader.next().unwrap().unwrap_err());
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+        assert!(reader.next().is_none());
+    }
+}
+
+#[test]
 fn arrays_on_a_device_are_refused_where_nobody_brings_them_to_the_host() {
     // No wait is possible here, and none is needed to refuse.
     let sim = Sim::builder().backtraces(false).may_wait(false).build();
