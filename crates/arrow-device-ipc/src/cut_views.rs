@@ -40,9 +40,10 @@ pub(crate) enum CutData {
     Gathered(Vec<u8>),
 }
 
-/// What views name of one data buffer.
-#[derive(Clone, Default)]
-struct Named {
+/// A data buffer that views name, and which of its bytes they name.
+struct Named<'a> {
+    number: usize,
+    all: &'a [u8],
     /// The bytes from the first to the last one, empty where none is named.
     range: Range<usize>,
     /// How many bytes the views name, where each byte counts as often as it is named.
@@ -51,9 +52,16 @@ struct Named {
     place: usize,
 }
 
+impl<'a> Named<'a> {
+    fn new(number: usize, all: &'a [u8]) -> Self {
+        Self { number, all, range: 0..0, bytes: 0, place: 0 }
+    }
+}
+
 /// The bytes that a view names.
 struct ViewedBytes {
-    number: usize,
+    /// The place of the buffer among those that are named.
+    index: usize,
     range: Range<usize>,
 }
 
@@ -66,13 +74,35 @@ fn is_long(view: &[u8; VIEW]) -> bool {
     u32::from_ne_bytes(word(view, 0)) > INLINE
 }
 
-/// Returns where the data of a view lies, `None` where the view leads outside.
-fn place_of(view: &[u8; VIEW], lens: &[usize]) -> Option<ViewedBytes> {
+/// The number of the buffer of a view, `None` where the number is negative.
+fn number_of(view: &[u8; VIEW]) -> Option<usize> {
+    usize::try_from(i32::from_ne_bytes(word(view, 2))).ok()
+}
+
+/// Returns the data buffers below `count` that views name, in order: each part of a batch looks at
+/// the buffers of its own views, and not at all of the array.
+fn named_by(views: &[[u8; VIEW]], count: usize) -> Vec<usize> {
+    let mut numbers: Vec<usize> = Vec::new();
+    for number in views.iter().filter(|view| is_long(view)).filter_map(number_of) {
+        // Neighbours mostly share a buffer.
+        if number < count && numbers.last() != Some(&number) {
+            numbers.push(number);
+        }
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// Returns where the data of a view lies, `None` where the view leads outside. The buffers are in
+/// the order of their numbers.
+fn place_of(view: &[u8; VIEW], named: &[Named<'_>]) -> Option<ViewedBytes> {
     let size = usize::try_from(i32::from_ne_bytes(word(view, 0))).ok()?;
-    let number = usize::try_from(i32::from_ne_bytes(word(view, 2))).ok()?;
+    let number = number_of(view)?;
     let start = usize::try_from(i32::from_ne_bytes(word(view, 3))).ok()?;
     let end = start.checked_add(size)?;
-    (end <= *lens.get(number)?).then_some(ViewedBytes { number, range: start..end })
+    let index = named.binary_search_by_key(&number, |named| named.number).ok()?;
+    (end <= named.get(index)?.all.len()).then_some(ViewedBytes { index, range: start..end })
 }
 
 /// Changes the number of the buffer of a view, and where its data begins there.
@@ -106,21 +136,22 @@ impl CutViews {
         let all = all.as_chunks::<VIEW>().0;
         let end = offset.checked_add(len).ok_or_else(|| short(array))?;
         let mut views = all.get(offset..end).ok_or_else(|| short(array))?.to_vec();
-        let buffers = (0..count).map(|number| array.buffer(2 + number));
+        let numbers = named_by(&views, count);
+        let buffers = numbers.iter().map(|number| array.buffer(2 + number));
         let buffers = buffers.collect::<Result<Vec<_>>>()?;
-        let buffers: Vec<&[u8]> = buffers.iter().map(|buffer| &**buffer).collect();
-        let data = cut(&mut views, &buffers);
+        let named = numbers.into_iter().zip(&buffers);
+        let named = named.map(|(number, buffer)| Named::new(number, buffer)).collect();
+        let data = cut(&mut views, named);
         Ok(Some(Self { views: views.into_flattened(), data }))
     }
 }
 
-/// Changes views to name the data that is returned.
-fn cut(views: &mut [[u8; VIEW]], buffers: &[&[u8]]) -> Vec<(usize, CutData)> {
-    let lens: Vec<usize> = buffers.iter().map(|buffer| buffer.len()).collect();
-    let mut all = vec![Named::default(); buffers.len()];
+/// Changes views to name the data that is returned. `all` are the buffers that the views name, in
+/// the order of their numbers.
+fn cut(views: &mut [[u8; VIEW]], mut all: Vec<Named<'_>>) -> Vec<(usize, CutData)> {
     for view in views.iter().filter(|view| is_long(view)) {
-        if let Some(ViewedBytes { number, range }) = place_of(view, &lens)
-            && let Some(named) = all.get_mut(number)
+        if let Some(ViewedBytes { index, range }) = place_of(view, &all)
+            && let Some(named) = all.get_mut(index)
         {
             named.bytes = named.bytes.saturating_add(range.len());
             named.range = match named.range.is_empty() {
@@ -130,12 +161,12 @@ fn cut(views: &mut [[u8; VIEW]], buffers: &[&[u8]]) -> Vec<(usize, CutData)> {
         }
     }
     let mut data = Vec::new();
-    for (number, named) in all.iter_mut().enumerate().filter(|(_, named)| named.bytes > 0) {
+    for named in all.iter_mut().filter(|named| named.bytes > 0) {
         named.place = data.len();
         let range = &named.range;
         let is_sparse = named.bytes < range.len() / 2;
         data.push((
-            number,
+            named.number,
             match is_sparse {
                 true => CutData::Gathered(Vec::with_capacity(named.bytes)),
                 false => CutData::Range(range.start as u64..range.end as u64),
@@ -143,10 +174,10 @@ fn cut(views: &mut [[u8; VIEW]], buffers: &[&[u8]]) -> Vec<(usize, CutData)> {
         ));
     }
     for view in views.iter_mut().filter(|view| is_long(view)) {
-        let place = place_of(view, &lens);
-        let named = place.and_then(|place| Some((all.get(place.number)?, place)));
-        let found = named.and_then(|(named, ViewedBytes { number, range })| {
-            let bytes = buffers.get(number)?.get(range.clone())?;
+        let place = place_of(view, &all);
+        let named = place.and_then(|place| Some((all.get(place.index)?, place)));
+        let found = named.and_then(|(named, ViewedBytes { range, .. })| {
+            let bytes = named.all.get(range.clone())?;
             let start = match &mut data.get_mut(named.place)?.1 {
                 CutData::Range(_) => range.start - named.range.start,
                 CutData::Gathered(gathered) => {
@@ -174,6 +205,12 @@ mod tests {
         view
     }
 
+    fn cut_of(views: &mut [[u8; VIEW]], buffers: &[&[u8]]) -> Vec<(usize, CutData)> {
+        let numbers = named_by(views, buffers.len());
+        let named = numbers.into_iter().map(|number| Named::new(number, buffers[number]));
+        cut(views, named.collect())
+    }
+
     fn ranges(data: &[(usize, CutData)]) -> Vec<(usize, Option<Range<u64>>, Vec<u8>)> {
         let all = data.iter().map(|(number, data)| match data {
             CutData::Range(range) => (*number, Some(range.clone()), Vec::new()),
@@ -187,7 +224,7 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).collect();
         let buffers: [&[u8]; 3] = [&bytes, &bytes, &bytes];
         let mut views = [view(20, 2, 100), view(5, 7, 7), view(20, 2, 90), view(13, 2, 110)];
-        let data = cut(&mut views, &buffers);
+        let data = cut_of(&mut views, &buffers);
         assert_eq!(ranges(&data), [(2, Some(90..123), Vec::new())]);
         assert_eq!(views, [view(20, 0, 10), view(5, 7, 7), view(20, 0, 0), view(13, 0, 20)]);
     }
@@ -196,7 +233,7 @@ mod tests {
     fn data_that_lies_apart_is_gathered() {
         let bytes: Vec<u8> = (0..=255).collect();
         let mut views = [view(13, 0, 240), view(13, 0, 0)];
-        let data = cut(&mut views, &[&bytes]);
+        let data = cut_of(&mut views, &[&bytes]);
         let gathered = [&bytes[240..253], &bytes[..13]].concat();
         assert_eq!(ranges(&data), [(0, None, gathered)]);
         assert_eq!(views, [view(13, 0, 0), view(13, 0, 13)]);
@@ -209,7 +246,7 @@ mod tests {
             [(20, 0, 81), (20, 1, 0), (20, -1, 0), (20, 0, -1), (-1, 0, 0), (i32::MAX, 0, 1)]
         {
             let mut views = [view(20, 0, 5), view(size, number, start)];
-            let data = cut(&mut views, &[&bytes]);
+            let data = cut_of(&mut views, &[&bytes]);
             assert_eq!(ranges(&data), [(0, Some(5..25), Vec::new())]);
             assert_eq!(views, [view(20, 0, 0), view(size, NO_BUFFER, 0)]);
         }
