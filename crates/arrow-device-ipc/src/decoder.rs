@@ -10,7 +10,7 @@ use crate::decode::{Bytes, Walk};
 use crate::dictionaries::Dictionaries;
 use crate::framing::{body_len, first_missing, verified};
 use crate::options::ReadOptions;
-use crate::problem::{malformed, unsupported, within};
+use crate::problem::{in_what_came, malformed, unsupported, within};
 use crate::ranges::Body;
 use crate::schema_from;
 use crate::shape::Shape;
@@ -156,12 +156,13 @@ impl Columns {
             walk.check_buffer_count(buffers.len())?;
         }
         let whole = match (Codec::of(batch)?, body) {
-            (None, Body::Whole(body)) => self.of_one_body(&mut walk, rows, body)?,
+            (None, Body::Whole(body)) => self.of_one_body(&mut walk, rows, body),
             (codec, _) => {
                 let bytes = Bytes::new(body, codec, options.max_unpacked, &self.dictionaries);
-                self.of_several(&mut walk, rows, bytes)?
+                self.of_several(&mut walk, rows, bytes)
             }
         };
+        let whole = whole.map_err(in_what_came)?;
         if options.validates {
             whole.validate()?;
         }
@@ -253,6 +254,7 @@ impl Columns {
         let named = |error: Error| {
             let is_full = error.kind() == ErrorKind::LimitExceeded && room < options.max_unpacked;
             let room = format!(", where all dictionaries may have {room} bytes more");
+            let error = in_what_came(error);
             within(error, &format!("dictionary {id}{}", if is_full { &*room } else { "" }))
         };
         let array = walk.array(values, &mut bytes).map_err(named)?;
@@ -301,7 +303,7 @@ impl Decoder {
     /// * [`LimitExceeded`](arrow_device::ErrorKind::LimitExceeded): the message is larger than the
     ///   options allow.
     /// * [`Unsupported`](arrow_device::ErrorKind::Unsupported): another version of the format, the
-    ///   other byte order, an unknown compression, a tensor.
+    ///   other byte order, an unknown compression, a tensor, a name with a NUL byte.
     ///
     /// A refused batch does not affect the batches that follow. Where the refused message may have
     /// had values of a dictionary, every later call is an error of the kind `Malformed`.

@@ -44,6 +44,16 @@ pub(crate) fn within(error: Error, place: &str) -> Error {
     Error::new(error.kind(), message).during("read IPC")
 }
 
+/// An error of making an array of what a message says: where the builder names an argument, the
+/// message is what is wrong.
+#[cold]
+pub(crate) fn in_what_came(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::InvalidArgument => malformed(error.message()),
+        _ => error,
+    }
+}
+
 /// The host has no room for `len` bytes.
 #[cold]
 pub(crate) fn no_memory(len: u64) -> Error {

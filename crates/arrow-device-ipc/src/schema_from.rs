@@ -7,7 +7,7 @@ use arrow_device::{
 };
 use arrow_ipc as fb;
 
-use crate::problem::{limited, malformed, unsupported};
+use crate::problem::{in_what_came, limited, malformed, unsupported};
 use crate::shape::{MOST_FIELDS, Shape};
 
 type KnownPairs<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<fb::KeyValue<'a>>>;
@@ -70,7 +70,7 @@ pub(crate) fn batch_schema<'a>(
     metadata: Metadata,
 ) -> Result<Schema> {
     let fields = DataType::struct_(columns.into_iter().map(|column| column.field().clone()));
-    Schema::new(Field::new("", fields, false).with_metadata(metadata))
+    Schema::new(Field::new("", fields, false).with_metadata(metadata)).map_err(in_what_came)
 }
 
 pub(crate) fn metadata(pairs: Option<KnownPairs<'_>>) -> Result<Metadata> {
@@ -83,6 +83,9 @@ pub(crate) fn metadata(pairs: Option<KnownPairs<'_>>) -> Result<Metadata> {
 
 fn shape(field: fb::Field<'_>) -> Result<Shape> {
     let name = field.name().unwrap_or_default();
+    if name.contains('\0') {
+        return Err(unsupported(format!("C cannot carry the name {name:?}, which holds a NUL byte")));
+    }
     let children = field.children().into_iter().flatten();
     let children: Vec<Shape> = children.map(shape).collect::<Result<_>>()?;
     let data_type = data_type(field, &children)?;
