@@ -26,7 +26,7 @@ use super::datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
 use super::metered::{Metered, bytes_of};
-use super::table::{DeviceArrays, DeviceTable};
+use super::table::{DeviceArrays, DeviceTable, check_columns};
 use super::{kept_schema, theirs};
 
 /// Reads a [`DeviceTable`]: opens the stream of each partition, and moves the columns that are
@@ -120,6 +120,7 @@ impl ExecutionPlan for DeviceScan {
         let picked = Picked {
             arrays: Some((self.table.open)(partition).map_err(theirs)?),
             columns: self.projection.clone(),
+            whole: self.table.ours.clone(),
             schema: self.ours.clone(),
             left: self.limit,
         };
@@ -162,6 +163,9 @@ struct Picked {
     /// `None` after the end.
     arrays: Option<DeviceArrays>,
     columns: Option<Vec<usize>>,
+    /// The schema of the table, which each array has.
+    whole: Schema,
+    /// The schema of the columns that are asked for.
     schema: Schema,
     left: Option<usize>,
 }
@@ -170,6 +174,8 @@ impl Picked {
     /// Returns the columns of an array that are asked for, and no more rows than are left.
     fn pick(&mut self, array: Array) -> arrow_device::Result<Array> {
         let mut batch = Batch::try_from(array)?;
+        // Columns are asked for by their numbers, which mean nothing in another schema.
+        check_columns(&self.whole, &batch)?;
         if let Some(left) = &mut self.left {
             let rows = batch.row_count().min(*left);
             *left -= rows;

@@ -35,6 +35,8 @@ type Open = dyn Fn(usize) -> arrow_device::Result<DeviceArrays> + Send + Sync;
 #[derive(Clone)]
 pub struct DeviceTable {
     pub(super) schema: SchemaRef,
+    /// The same schema, as each array has it.
+    pub(super) ours: Schema,
     pub(super) partitions: usize,
     pub(super) rows: Option<usize>,
     pub(super) ahead: usize,
@@ -43,7 +45,9 @@ pub struct DeviceTable {
 
 impl DeviceTable {
     /// Returns a table of `partitions` partitions. `open` opens the stream of a partition, whose
-    /// number it is given, for each scan. All arrays are of this schema, whose root is a struct.
+    /// number it is given, for each scan. All arrays are of this schema, whose root is a struct. A
+    /// query that comes to an array of other columns, or of columns in another order, fails with
+    /// [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch), whichever columns it names.
     ///
     /// The function and the streams run on threads of the executor, and may not block them.
     /// [`feed`](arrow_device::async_stream::feed) runs an iterator that blocks on a thread of its
@@ -62,8 +66,8 @@ impl DeviceTable {
         S: Stream<Item = arrow_device::Result<Array>> + Send + 'static,
     {
         let open = move |partition| open(partition).map(|arrays| Box::pin(arrays) as DeviceArrays);
-        let schema = their_schema(schema)?;
-        Ok(Self { schema, partitions, rows: None, ahead: AHEAD, open: Arc::new(open) })
+        let (ours, schema) = (schema.clone(), their_schema(schema)?);
+        Ok(Self { schema, ours, partitions, rows: None, ahead: AHEAD, open: Arc::new(open) })
     }
 
     /// A table of batches that lie on a device, in partitions. It knows how many rows it has, where
@@ -77,11 +81,7 @@ impl DeviceTable {
         partitions: Vec<Vec<Batch>>,
     ) -> arrow_device::Result<Self> {
         for batch in partitions.iter().flatten() {
-            let given = batch.schema()?;
-            if !schema.data_type().equals_ignoring_metadata(given.data_type()) {
-                let message = format!("a batch of {given} in a table of {schema}");
-                return Err(Error::new(ErrorKind::SchemaMismatch, message));
-            }
+            check_columns(schema, batch)?;
         }
         let mut batches = partitions.iter().flatten();
         // Rows without bytes may be more than can be counted.
@@ -110,6 +110,17 @@ impl DeviceTable {
         self.ahead = ahead;
         self
     }
+}
+
+/// Refuses a batch whose columns are not those of the schema of its table. Metadata makes no
+/// difference.
+pub(super) fn check_columns(schema: &Schema, batch: &Batch) -> arrow_device::Result<()> {
+    let given = batch.as_array().data_type();
+    if schema.data_type().equals_ignoring_metadata(given) {
+        return Ok(());
+    }
+    let message = format!("a batch of {given} in a table of {}", schema.data_type());
+    Err(Error::new(ErrorKind::SchemaMismatch, message))
 }
 
 #[async_trait]

@@ -285,15 +285,26 @@ async fn an_error_comes_out_behind_the_batches_before_it_also_where_the_input_wa
 
 #[tokio::test]
 async fn a_batch_of_other_types_is_refused() {
-    let other =
-        Batch::from_columns([("id", Array::from_texts(DataType::Utf8, [Some("x")]).unwrap())])
-            .unwrap();
-    let refused = DeviceTable::from_batches(&schema(), vec![vec![other.clone()]]).unwrap_err();
+    let words = || Array::from_texts(DataType::Utf8, [Some("x")]).unwrap();
+    let numbers = || Array::of::<Int64>([Some(1)]).unwrap();
+    let ids = Batch::from_columns([("id", words())]).unwrap();
+    let refused = DeviceTable::from_batches(&schema(), vec![vec![ids.clone()]]).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::SchemaMismatch);
-    let open = move |_| Ok(futures_util::stream::iter([Ok(Array::from(other.clone()))]));
-    let context = context(DeviceTable::new(&schema(), 1, open).unwrap());
-    for query in ["SELECT * FROM t", "SELECT id FROM t"] {
-        context.sql(query).await.unwrap().collect().await.unwrap_err();
+    // Columns whose types are those of the table, in another order, are other columns, too.
+    let swapped = [("value", numbers()), ("id", numbers()), ("text", words())];
+    for other in [ids, Batch::from_columns(swapped).unwrap()] {
+        let open = move |_| Ok(futures_util::stream::iter([Ok(Array::from(other.clone()))]));
+        let context = context(DeviceTable::new(&schema(), 1, open).unwrap());
+        for query in ["SELECT * FROM t", "SELECT id FROM t", "SELECT text FROM t", "SELECT 1 FROM t"]
+        {
+            let failed = context.sql(query).await.unwrap().collect().await.unwrap_err();
+            let mut cause: &dyn std::error::Error = &failed;
+            while let Some(next) = cause.source() {
+                cause = next;
+            }
+            let error = cause.downcast_ref::<Error>().unwrap();
+            assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{query}: {error}");
+        }
     }
 }
 
