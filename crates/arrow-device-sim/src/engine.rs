@@ -17,6 +17,7 @@ use crate::allocation::{Allocation, PartHandle, Placement};
 use crate::builder::{Kind, Schedule, Settings};
 use crate::clock::Clock;
 use crate::events::Events;
+use crate::expect::HostSides;
 use crate::fault::{self, Call, Effect, Faults};
 use crate::host_memory::HostBytes;
 use crate::leaks::Arrays;
@@ -75,6 +76,7 @@ pub(crate) struct EngineState {
     pub(crate) live: BTreeSet<usize>,
     /// The queues with work that has not run.
     pub(crate) busy: BTreeSet<usize>,
+    pub(crate) host_sides: HostSides,
     pub(crate) lanes: Lanes,
     pub(crate) allocations: Table<Allocation>,
     /// Allocations by their address. A freed allocation stays until its address is used again.
@@ -156,6 +158,7 @@ impl Engine {
             permanent: HashSet::new(),
             live: BTreeSet::new(),
             busy: BTreeSet::new(),
+            host_sides: HostSides::default(),
             lanes: Lanes::default(),
             allocations: Table::default(),
             by_address: BTreeMap::new(),

@@ -3,9 +3,11 @@
 //! A pending copy has noted the bytes of its host side, to see whether the host changes them. When
 //! a copy that is ordered before it runs and writes to these bytes, the notes of the pending copy
 //! are made anew. The copies behind the one that runs are found by following the waits of all
-//! queues until nothing changes.
+//! queues until nothing changes. Most copies write where no pending copy has its host side, and
+//! [`HostSides`] tells that without a look at each pending copy.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 use crate::engine::EngineState;
@@ -19,10 +21,60 @@ impl Side {
     }
 }
 
+/// Where the pending copies of all queues have their host sides.
+#[derive(Debug, Default)]
+pub(crate) struct HostSides {
+    /// How many pieces have each range, by the start and the end of the range.
+    counts: BTreeMap<(usize, usize), usize>,
+    /// No range is longer. A range that leads into others begins at most so far before them.
+    longest: usize,
+}
+
+impl HostSides {
+    /// Notes the pieces of a copy that is pending from now on.
+    pub(crate) fn add(&mut self, work: &Work) {
+        for host in host_sides(work) {
+            self.longest = self.longest.max(host.len());
+            *self.counts.entry((host.start, host.end)).or_default() += 1;
+        }
+    }
+
+    /// Forgets the pieces of a copy that is not pending any more.
+    pub(crate) fn remove(&mut self, work: &Work) {
+        for host in host_sides(work) {
+            if let Entry::Occupied(mut count) = self.counts.entry((host.start, host.end)) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
+        if self.counts.is_empty() {
+            self.longest = 0;
+        }
+    }
+
+    /// Whether any piece has some of these bytes.
+    fn touch(&self, bytes: &Range<usize>) -> bool {
+        let first = bytes.start.saturating_sub(self.longest);
+        let mut nearby = self.counts.range((first, 0)..(bytes.end.max(first), 0));
+        nearby.any(|((_, end), _)| *end > bytes.start)
+    }
+}
+
+/// Returns the host's sides of the pieces of a copy whose contents were noted.
+fn host_sides(work: &Work) -> impl Iterator<Item = Range<usize>> {
+    let pieces = match work {
+        Work::Copy { pieces, .. } => pieces.as_slice(),
+        _ => &[],
+    };
+    pieces.iter().filter_map(host_side).filter(|host| !host.is_empty())
+}
+
 impl EngineState {
     /// Notes that the work of this queue that runs now has written to host memory.
     pub(crate) fn expect_written(&mut self, queue: usize, mut written: Vec<Range<usize>>) {
-        if written.is_empty() || !self.is_expected(&written) {
+        if !written.iter().any(|written| self.host_sides.touch(written)) {
             return;
         }
         written.sort_unstable_by_key(|range| range.start);
@@ -35,19 +87,6 @@ impl EngineState {
                 pieces.iter_mut().for_each(|piece| expect(piece, &written));
             }
         }
-    }
-
-    /// Whether any pending copy has its host side in one of these ranges.
-    fn is_expected(&self, written: &[Range<usize>]) -> bool {
-        let pending = self.busy.iter().flat_map(|queue| &self.queues[*queue].pending);
-        let mut pieces = pending.flat_map(|work| match work {
-            Work::Copy { pieces, .. } => pieces.as_slice(),
-            _ => &[],
-        });
-        let start = written.iter().map(|range| range.start).min().unwrap_or_default();
-        let end = written.iter().map(|range| range.end).max().unwrap_or_default();
-        pieces
-            .any(|piece| host_side(piece).is_some_and(|host| host.start < end && start < host.end))
     }
 
     /// Returns for each queue the first work that is ordered by waits behind the work that this
@@ -111,5 +150,33 @@ fn expect(piece: &mut Piece, written: &[Range<usize>]) {
                 );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_device::Array;
+    use arrow_device::types::Int64;
+
+    use crate::Sim;
+
+    #[test]
+    fn host_sides_are_noted_until_their_copies_have_run_or_never_will() {
+        let sim = Sim::builder().backtraces(false).build();
+        let queue = sim.device().open_queue().unwrap();
+        let noted = || sim.engine().lock().host_sides.counts.len();
+        let numbers = Array::of::<Int64>((0..100).map(Some)).unwrap();
+        let copies = |count: usize| -> Vec<Array> {
+            (0..count).map(|_| numbers.copy_to(&queue).unwrap()).collect()
+        };
+        let first = copies(10);
+        assert!(noted() > 0);
+        sim.run_until_idle();
+        assert_eq!(noted(), 0);
+        let second = copies(10);
+        assert!(noted() > 0);
+        sim.lose_device();
+        assert_eq!((noted(), sim.engine().lock().host_sides.longest), (0, 0));
+        drop((first, second));
     }
 }

@@ -138,6 +138,7 @@ impl EngineState {
 
     /// Adds numbered work to a queue.
     pub(crate) fn submit(&mut self, queue: usize, work: Work) {
+        self.host_sides.add(&work);
         let state = &mut self.queues[queue];
         if std::mem::take(&mut self.next_fails) {
             state.failed_from.get_or_insert(state.submitted);
@@ -206,6 +207,7 @@ impl EngineState {
         for number in self.live.iter().copied() {
             let queue = &mut self.queues[number];
             if self.devices[queue.device].lost {
+                queue.pending.iter().for_each(|work| self.host_sides.remove(work));
                 self.discarded.extend(queue.pending.drain(..));
                 queue.done = queue.submitted;
                 self.busy.remove(&number);

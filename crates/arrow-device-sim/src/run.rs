@@ -92,6 +92,7 @@ impl Engine {
         let state_of = &mut state.queues[queue];
         let fails = state_of.fails_by(state_of.done + 1);
         let mut work = state_of.pending.pop_front();
+        work.iter().for_each(|work| state.host_sides.remove(work));
         if fails {
             state.discarded.extend(work.take());
         }

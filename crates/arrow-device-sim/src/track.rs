@@ -229,9 +229,9 @@ impl History {
         bytes: &Range<u64>,
         is_like: impl Fn(&Access) -> bool,
     ) -> Vec<Range<u64>> {
-        let of_bytes = self.touched(bytes).filter(|(_, stretch)| {
-            stretch.write.iter().chain(&stretch.reads).any(&is_like)
-        });
+        let of_bytes = self
+            .touched(bytes)
+            .filter(|(_, stretch)| stretch.write.iter().chain(&stretch.reads).any(&is_like));
         let cut = |(start, stretch): (&u64, &HistoryStretch)| {
             bytes.start.max(*start)..bytes.end.min(stretch.end)
         };
