@@ -84,7 +84,7 @@ pub(crate) fn metadata(pairs: Option<KnownPairs<'_>>) -> Result<Metadata> {
 fn shape(field: fb::Field<'_>) -> Result<Shape> {
     let name = field.name().unwrap_or_default();
     if name.contains('\0') {
-        return Err(unsupported(format!("C cannot carry the name {name:?}, which holds a NUL byte")));
+        return Err(unsupported(format!("C cannot carry the NUL byte of the name {name:?}")));
     }
     let children = field.children().into_iter().flatten();
     let children: Vec<Shape> = children.map(shape).collect::<Result<_>>()?;

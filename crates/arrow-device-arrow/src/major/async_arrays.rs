@@ -26,7 +26,7 @@ use crate::asked::Asked;
 ///
 /// The record batches are not asked for before this stream is polled. All batches are converted by
 /// the one schema, which was converted once: a batch of other types is an error of kind
-/// [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch), and the names of the columns and the
+/// [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch), and the names of columns and the
 /// metadata of batches are ignored. After the first error, and after a panic of the stream, nothing
 /// more comes. After an error the stream is dropped. An `ArrowError` becomes an error of this
 /// library by [`from_arrow_error`](super::ErrorExt::from_arrow_error), any other error by

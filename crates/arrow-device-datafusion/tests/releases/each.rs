@@ -295,7 +295,8 @@ async fn a_batch_of_other_types_is_refused() {
     for other in [ids, Batch::from_columns(swapped).unwrap()] {
         let open = move |_| Ok(futures_util::stream::iter([Ok(Array::from(other.clone()))]));
         let context = context(DeviceTable::new(&schema(), 1, open).unwrap());
-        for query in ["SELECT * FROM t", "SELECT id FROM t", "SELECT text FROM t", "SELECT 1 FROM t"]
+        for query in
+            ["SELECT * FROM t", "SELECT id FROM t", "SELECT text FROM t", "SELECT 1 FROM t"]
         {
             let failed = context.sql(query).await.unwrap().collect().await.unwrap_err();
             let mut cause: &dyn std::error::Error = &failed;
