@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::show::OneLine;
+use super::value::Value;
 use crate::{Array, Batch, DataType, Field, Result};
 
 /// The largest width of a cell.
@@ -118,7 +119,8 @@ impl Column {
         let host = array.host()?;
         for index in 0..rows {
             // Each part takes at least a character, so further parts would not be seen.
-            cells.push(cut(&host.preview(index, MOST_CHARACTERS + 1)?.to_string()));
+            let value = host.preview(index, MOST_CHARACTERS + 1)?;
+            cells.push(cut(&beginning_of(&value)));
         }
         let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
         let data_type = field.data_type();
@@ -137,6 +139,30 @@ impl Column {
         } else {
             format!("{cell:<width$}")
         }
+    }
+}
+
+/// The first characters of what is printed of a value, one more than fits into a cell: names of
+/// fields and of time zones may be long, and each row repeats them.
+fn beginning_of(value: &Value) -> String {
+    let mut beginning = Beginning { text: String::new(), left: MOST_CHARACTERS + 1 };
+    // The error says that there is room for no more.
+    let _ = write!(beginning, "{value}");
+    beginning.text
+}
+
+struct Beginning {
+    text: String,
+    left: usize,
+}
+
+impl Write for Beginning {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for character in text.chars() {
+            self.left = self.left.checked_sub(1).ok_or(std::fmt::Error)?;
+            self.text.push(character);
+        }
+        Ok(())
     }
 }
 

@@ -83,7 +83,7 @@ impl HostArray {
                 }
                 Ok(Value::List(list))
             }
-            of if (of.is_text() || of.is_binary()) && !parts.is_strict => {
+            of if (of.is_text() || has_bytes(of)) && !parts.is_strict => {
                 self.beginning(index, parts)
             }
             _ => {
@@ -216,6 +216,11 @@ impl HostArray {
     fn number<T: Native>(&self, index: usize, value: impl FnOnce(T) -> Value) -> Result<Value> {
         Ok(or_null(self.values::<T>()?.get(index), value))
     }
+}
+
+/// Whether the elements are bytes, of one length or of any.
+fn has_bytes(of: &DataType) -> bool {
+    of.is_binary() || matches!(of, DataType::FixedSizeBinary(_))
 }
 
 fn or_null<T>(element: Option<T>, value: impl FnOnce(T) -> Value) -> Value {

@@ -383,6 +383,23 @@ fn of_a_large_text_a_table_reads_the_beginning() {
 
 // Requirement: SAF-38
 #[test]
+fn of_large_bytes_and_of_long_names_a_table_reads_the_beginning() {
+    let table = soon("table", || {
+        let bytes = Array::from_bytes(DataType::FixedSizeBinary(8 << 20), [Some(vec![7; 8 << 20])]);
+        let name = "n".repeat(8 << 20);
+        let none = Array::nulls(1).unwrap();
+        let of = DataType::struct_([Field::new(name, DataType::Null, true)]);
+        let named = Array::from_fields(of, [true], [none]).unwrap();
+        let columns = [bytes.unwrap(), named].map(|values| keys_of_the_first(5_000, values));
+        let columns = ["bytes", "named"].into_iter().zip(columns);
+        Batch::from_columns(columns).unwrap().to_table(5_000).unwrap()
+    });
+    let row = table.lines().nth(3).unwrap();
+    assert!(row.contains("0x0707") && row.contains("{nnnn"), "{row}");
+}
+
+// Requirement: SAF-38
+#[test]
 fn a_beginning_has_few_parts_however_many_are_asked_for_and_named() {
     // Each text of the list is as long as the list, so that all beginnings have many characters.
     let text = "x".repeat(2000);
