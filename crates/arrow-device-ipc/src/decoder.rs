@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use arrow_device::{Array, Batch, Buffer, DeviceId, Error, ErrorKind, Metadata, Result, Schema};
+use arrow_device::{
+    Array, Batch, Buffer, DeviceId, DeviceType, Error, ErrorKind, Metadata, Result, Schema,
+};
 use arrow_ipc as fb;
 
 use crate::compression::Codec;
@@ -78,6 +80,12 @@ pub(crate) struct Columns {
     dictionaries: Dictionaries,
     /// How many nodes the header of a batch has.
     node_count: usize,
+}
+
+/// Whether two ids name one device. All ids of host memory do.
+fn is_same_device(one: DeviceId, other: DeviceId) -> bool {
+    let is_host = |id: DeviceId| id.device_type == DeviceType::CPU;
+    one == other || (is_host(one) && is_host(other))
 }
 
 impl Columns {
@@ -322,13 +330,22 @@ impl Decoder {
     /// to be in host memory.
     ///
     /// # Errors
-    /// Those of [`decode`](Self::decode).
+    /// Those of [`decode`](Self::decode). Before those,
+    /// [`InvalidArgument`](arrow_device::ErrorKind::InvalidArgument) where a buffer lies on another
+    /// device: the message was not looked at then, and may be decoded again.
     pub fn decode_apart(
         &mut self,
         header: &[u8],
         buffers: Vec<Option<Buffer>>,
         device: DeviceId,
     ) -> Result<Decoded> {
+        let lies_elsewhere = |buffer: &Option<Buffer>| {
+            buffer.as_ref().is_some_and(|buffer| !is_same_device(buffer.device(), device))
+        };
+        if let Some(number) = buffers.iter().position(lies_elsewhere) {
+            let message = format!("buffer {number} does not lie on {device}");
+            return Err(Error::new(ErrorKind::InvalidArgument, message).during("read IPC"));
+        }
         let decoded = self.decode_next(header, &Body::Apart { buffers, device });
         let decoded = decoded.map_err(|error| self.in_message(error));
         self.count_message();

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use arrow_device::driver::MemoryHandle;
-use arrow_device::{Array, Batch, Buffer, DataType, Device, DeviceId, ErrorKind};
+use arrow_device::{Array, Batch, Buffer, DataType, Device, DeviceId, DeviceType, ErrorKind};
 use arrow_device_dissociated::{
     BodyKind, BodyTag, Client, LocalTransport, Location, Message, Received, Region, Server,
     ServerOptions, Transport, UnixTransport,
@@ -174,12 +174,13 @@ fn buffers_that_came_apart_have_to_be_those_of_their_header() {
     let mut encoder = Encoder::new(&batch.schema().unwrap(), WriteOptions::new()).unwrap();
     let schema = encoder.schema_message().unwrap();
     let message = encoder.encode_apart(&batch).unwrap().pop().unwrap();
-    let decoded = |buffers: Vec<Option<Vec<u8>>>| {
+    let decoded_on = |buffers: Vec<Option<Vec<u8>>>, device| {
         let mut decoder = Decoder::new(ReadOptions::new());
         decoder.decode(&schema, Buffer::from(Vec::<u8>::new())).unwrap();
         let buffers = buffers.into_iter().map(|bytes| bytes.map(Buffer::from)).collect();
-        decoder.decode_apart(message.header(), buffers, DeviceId::CPU)
+        decoder.decode_apart(message.header(), buffers, device)
     };
+    let decoded = |buffers| decoded_on(buffers, DeviceId::CPU);
     let values = [1_i64, 2].map(i64::to_ne_bytes).concat();
     let Decoded::Batch { batch: again, .. } = decoded(vec![None, Some(values.clone())]).unwrap()
     else {
@@ -191,6 +192,11 @@ fn buffers_that_came_apart_have_to_be_those_of_their_header() {
     assert_eq!(kind(vec![Some(values.clone())]), ErrorKind::Malformed);
     assert_eq!(kind(vec![None, Some(values[..15].to_vec())]), ErrorKind::Malformed);
     assert_eq!(kind(vec![None, None]), ErrorKind::Malformed);
+    // Nothing is wrong with the message here.
+    let elsewhere = decoded_on(vec![None, Some(values)], DeviceId::new(DeviceType::CUDA, 0));
+    let error = elsewhere.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(error.message(), "buffer 1 does not lie on cuda:0");
 }
 
 #[test]
