@@ -64,10 +64,24 @@ impl Target {
         }
         // SAFETY: all of it was checked just now, or is promised by the caller.
         let converted = unsafe { record_batch(&batch, self.schema.clone(), self.trust) };
-        converted.map_err(|error| match self.ours.data_type() == batch.as_array().data_type() {
-            true => error,
-            false => self.mismatch(&batch),
-        })
+        converted.or_else(|error| self.of_other_type(&batch, error))
+    }
+
+    /// Makes a record batch where the first attempt failed. The reason is mostly that the type of
+    /// the array is not that of the schema. Metadata of inner fields, which arrow-rs compares, is
+    /// taken from the schema.
+    #[cold]
+    fn of_other_type(&self, batch: &Batch, error: Error) -> Result<RecordBatch> {
+        let (ours, given) = (self.ours.data_type(), batch.as_array().data_type());
+        if ours == given {
+            return Err(error);
+        }
+        if !ours.equals_ignoring_metadata(given) {
+            return Err(self.mismatch(batch));
+        }
+        let batch = Batch::new(self.ours.clone(), batch.columns()?)?;
+        // SAFETY: the same data, which was checked, or is promised to be valid.
+        unsafe { record_batch(&batch, self.schema.clone(), self.trust) }
     }
 
     #[cold]

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use arrow_device::async_stream::{ArraysExt, Blocking};
-use arrow_device::{Array, ArrayStream, DataType, Error, ErrorKind, Field, NodePath, Schema};
+use arrow_device::{
+    Array, ArrayStream, DataType, Error, ErrorKind, Field, Metadata, NodePath, Schema,
+};
 use arrow_device_sim::Sim;
 use futures_core::Stream as _;
 use futures_core::stream::FusedStream as _;
@@ -179,6 +181,27 @@ fn columns_of_the_same_types_and_of_other_names_are_not_taken_for_those_of_the_s
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
         assert!(reader.next().is_none());
     }
+}
+
+#[test]
+fn metadata_of_inner_fields_is_that_of_the_schema() {
+    let batch = |metadata: &[(&str, &str)]| {
+        let metadata = Metadata::from_pairs(metadata.iter().copied()).unwrap();
+        let inner = Field::new("inner", DataType::Int64, true).with_metadata(metadata);
+        let numbers = Array::from_values(DataType::Int64, [Some(7_i64)]).unwrap();
+        let outer = Array::from_fields(DataType::struct_([inner]), [true], [numbers]).unwrap();
+        arrow_device::Batch::from_columns([("outer", outer)])
+    };
+    let schema = batch(&[("of", "the schema")]).unwrap().schema().unwrap();
+    let batches = [batch(&[("of", "the schema")]), batch(&[("of", "the batch")]), batch(&[])];
+    let reader = AsyncReader::new(schema.clone(), Given::new(batches)).unwrap();
+    let (expected, mut reader) = (reader.schema(), Blocking::new(reader));
+    for _ in 0..3 {
+        let batch = reader.next().unwrap().unwrap();
+        assert_eq!((batch.schema(), batch.num_rows()), (expected.clone(), 1));
+        assert_eq!(batch.column(0).data_type(), expected.field(0).data_type());
+    }
+    assert!(reader.next().is_none());
 }
 
 #[test]
