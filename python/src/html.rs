@@ -106,7 +106,8 @@ fn table_of_values(array: &Array, batch: Option<&Batch>) -> Option<String> {
     for row in 0..shown {
         let _ = write!(html, "<tr><th {RIGHT}>{row}</th>");
         for ((_, column), host) in columns.iter().zip(&hosts) {
-            let text = host.preview(row, CHARACTERS).ok()?.to_string();
+            // One character more than fits shows that the text does not fit.
+            let text = host.preview(row, CHARACTERS + 1).ok()?.to_string();
             let side = side(column.data_type());
             let _ = write!(html, "<td {side}>{}</td>", escaped(&cut(&text)));
         }

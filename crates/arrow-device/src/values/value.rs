@@ -6,7 +6,8 @@ use crate::{Text, TimeUnit};
 /// One element of an array of any type, as a value of its own.
 ///
 /// For dictionary-encoded and run-end encoded arrays this is the value itself, and not its key or
-/// run. A value is printed for people: `2024-02-29`, `12.50`, `[1, null]`, `{x: 1}`.
+/// run. A value is printed for people: `2024-02-29`, `12.50`, `[1, null]`, `{x: 1}`. The names of
+/// fields are printed for each struct, however long they are.
 ///
 /// Two floats are equal if their bits are, so a value always equals a copy of itself.
 ///

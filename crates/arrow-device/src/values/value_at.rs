@@ -37,8 +37,9 @@ impl HostArray {
     }
 
     /// The beginning of an element: at least its first `parts` parts, to show the element in little
-    /// room. Parts are the items of lists, the fields of structs, and the characters or bytes of
-    /// texts. A number of parts that is larger than a million, or 1,048,576, counts as that.
+    /// room. Parts are the items of lists, the entries of maps, the fields of structs, and the
+    /// characters or bytes of texts. A number of parts that is larger than a million, or 1,048,576,
+    /// counts as that.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -115,17 +116,19 @@ impl HostArray {
         Ok(fields)
     }
 
-    /// The beginning of a text, or of bytes: all of it, or at least as many characters, or bytes,
-    /// as there may be parts. Something is shown of each text for which there was a part.
+    /// The beginning of a text, or of bytes: as many characters, or bytes, as there may be parts.
+    /// Something is shown of each text for which there was a part.
     fn beginning(&self, index: usize, parts: &mut PartBudget<'_>) -> Result<Value> {
         with_element(self, index, |bytes| {
             let Some(bytes) = bytes else { return Ok(Value::Null) };
-            // A character takes at most four bytes.
-            let first = bytes.get(..4 * parts.left.max(1)).unwrap_or(bytes);
+            let most = parts.left.max(1);
             if !self.data_type().is_text() {
+                let first = bytes.get(..most).unwrap_or(bytes);
                 parts.left = parts.left.saturating_sub(first.len());
                 return Ok(Value::Bytes(first.to_owned()));
             }
+            // A character takes at most four bytes.
+            let first = bytes.get(..4 * most).unwrap_or(bytes);
             let text = match str::from_utf8(first) {
                 // The last character continues behind the bytes that are read.
                 Err(error) if error.error_len().is_none() && first.len() < bytes.len() => {
@@ -134,6 +137,8 @@ impl HostArray {
                 _ => first,
             };
             let text = text_of(self, index, text)?;
+            let end = text.char_indices().nth(most).map_or(text.len(), |(end, _)| end);
+            let text = text.get(..end).unwrap_or(text);
             parts.left = parts.left.saturating_sub(text.chars().count());
             Ok(Value::Text(text.to_owned()))
         })
