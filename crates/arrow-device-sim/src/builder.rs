@@ -189,7 +189,7 @@ impl Builder {
     /// Sets whether every buffer of an array needs an allocation of its own although there are
     /// addresses, as on Hexagon, whose memory travels by file descriptors. Work that names a place
     /// by an address inside an allocation is then a mistake, and so is an array that shows such an
-    /// address to others.
+    /// address to others. This has an effect only on kinds with addresses.
     pub fn separate(mut self, separate: bool) -> Self {
         self.settings.separate = separate;
         self
@@ -287,7 +287,9 @@ impl Builder {
     }
 
     /// Makes the simulator.
-    pub fn build(self) -> Sim {
+    pub fn build(mut self) -> Sim {
+        // Handles say by themselves what they name.
+        self.settings.separate &= !self.settings.kind.has_handles();
         Sim::new(&self.settings)
     }
 

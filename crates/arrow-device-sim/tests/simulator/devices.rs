@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_device::driver::{Raw, Route, SyncEvent, Waiting};
-use arrow_device::{DeviceType, ErrorKind};
+use arrow_device::driver::{Addressing, Raw, Route, SyncEvent, Waiting};
+use arrow_device::{Array, DataType, DeviceType, ErrorKind};
 use arrow_device_sim::{Call, EventTable, Kind, Mistake, Sim, for_each_fault};
 use arrow_device_testkit::process::alone;
 
@@ -81,6 +81,23 @@ fn two_simulators_that_are_open_by_one_id_have_memory_of_their_own() {
             }
         }
     });
+}
+
+// ---- settings
+
+#[test]
+fn handles_of_parts_lie_together_where_addresses_would_be_separate() {
+    for kind in Kind::ALL {
+        let sim = Sim::builder().kind(kind).parts(true).separate(true).build();
+        let device = sim.device();
+        let has_addresses = device.properties().addressing == Addressing::Address;
+        assert_eq!(device.properties().separate, has_addresses, "{kind:?}");
+        let queue = device.open_queue().unwrap();
+        let texts = Array::from_texts(DataType::Utf8, [Some("one"), None, Some("three")]).unwrap();
+        let there = texts.copy_to(&queue).unwrap();
+        there.validate_layout().unwrap();
+        assert_eq!(sim.take_reports().len(), 0, "{kind:?}");
+    }
 }
 
 // ---- faults
