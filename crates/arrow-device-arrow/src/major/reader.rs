@@ -64,14 +64,20 @@ impl Target {
         }
         // SAFETY: all of it was checked just now, or is promised by the caller.
         let converted = unsafe { record_batch(&batch, self.schema.clone(), self.trust) };
-        converted.or_else(|error| self.of_other_type(&batch, error))
+        converted.or_else(|error| {
+            // SAFETY: all of it was checked above, or is promised by the caller.
+            unsafe { self.of_other_type(&batch, error) }
+        })
     }
 
     /// Makes a record batch where the first attempt failed. The reason is mostly that the type of
     /// the array is not that of the schema. Metadata of inner fields, which arrow-rs compares, is
     /// taken from the schema.
+    ///
+    /// # Safety
+    /// Each column is valid, as [`Trust`] says (UNS-28).
     #[cold]
-    fn of_other_type(&self, batch: &Batch, error: Error) -> Result<RecordBatch> {
+    unsafe fn of_other_type(&self, batch: &Batch, error: Error) -> Result<RecordBatch> {
         let (ours, given) = (self.ours.data_type(), batch.as_array().data_type());
         if ours == given {
             return Err(error);
@@ -80,7 +86,7 @@ impl Target {
             return Err(self.mismatch(batch));
         }
         let batch = Batch::new(self.ours.clone(), batch.columns()?)?;
-        // SAFETY: the same data, which was checked, or is promised to be valid.
+        // SAFETY: UNS-28, which the caller promises of these columns.
         unsafe { record_batch(&batch, self.schema.clone(), self.trust) }
     }
 
