@@ -82,12 +82,6 @@ pub(crate) struct Columns {
     node_count: usize,
 }
 
-/// Whether two ids name one device. All ids of host memory do.
-fn is_same_device(one: DeviceId, other: DeviceId) -> bool {
-    let is_host = |id: DeviceId| id.device_type == DeviceType::CPU;
-    one == other || (is_host(one) && is_host(other))
-}
-
 impl Columns {
     pub(crate) fn of(schema: fb::Schema<'_>, options: &ReadOptions) -> Result<Self> {
         let (all, metadata) = schema_from::columns(schema)?;
@@ -340,7 +334,8 @@ impl Decoder {
         device: DeviceId,
     ) -> Result<Decoded> {
         let lies_elsewhere = |buffer: &Option<Buffer>| {
-            buffer.as_ref().is_some_and(|buffer| !is_same_device(buffer.device(), device))
+            let buffer = buffer.as_ref().filter(|buffer| !buffer.is_null());
+            buffer.is_some_and(|buffer| !is_same_device(buffer.device(), device))
         };
         if let Some(number) = buffers.iter().position(lies_elsewhere) {
             let message = format!("buffer {number} does not lie on {device}");
@@ -448,4 +443,10 @@ impl Decoder {
             (other, _) => Err(malformed(format!("a message of the unknown kind {}", other.0))),
         }
     }
+}
+
+/// Whether two ids name one device. All ids of host memory do.
+fn is_same_device(one: DeviceId, other: DeviceId) -> bool {
+    let is_host = |id: DeviceId| id.device_type == DeviceType::CPU;
+    one == other || (is_host(one) && is_host(other))
 }
