@@ -1,9 +1,8 @@
 //! A record batch as a table of text.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use super::show::OneLine;
-use super::value::Value;
 use crate::{Array, Batch, DataType, Field, Result};
 
 /// The largest width of a cell.
@@ -115,12 +114,11 @@ struct Column {
 
 impl Column {
     fn new(field: &Field, array: &Array, rows: usize) -> Result<Self> {
-        let mut cells = vec![cut(field.name()), cut(&field.data_type().to_string())];
+        let mut cells = vec![cut(field.name()), cut(field.data_type())];
         let host = array.host()?;
         for index in 0..rows {
             // Each part takes at least a character, so further parts would not be seen.
-            let value = host.preview(index, MOST_CHARACTERS + 1)?;
-            cells.push(cut(&beginning_of(&value)));
+            cells.push(cut(host.preview(index, MOST_CHARACTERS + 1)?));
         }
         let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
         let data_type = field.data_type();
@@ -142,15 +140,8 @@ impl Column {
     }
 }
 
-/// The first characters of what is printed of a value, one more than fits into a cell: names of
-/// fields and of time zones may be long, and each row repeats them.
-fn beginning_of(value: &Value) -> String {
-    let mut beginning = Beginning { text: String::new(), left: MOST_CHARACTERS + 1 };
-    // The error says that there is room for no more.
-    let _ = write!(beginning, "{value}");
-    beginning.text
-}
-
+/// The first characters of what is printed. The rest is not made: names of fields and of time zones
+/// may be long, and each row repeats them.
 struct Beginning {
     text: String,
     left: usize,
@@ -166,13 +157,13 @@ impl Write for Beginning {
     }
 }
 
-/// A text on one line, cut where it is too wide.
-pub(super) fn cut(text: &str) -> String {
-    let mut line = String::new();
+/// What is printed, on one line, cut where it is too wide.
+pub(super) fn cut(printed: impl Display) -> String {
     // One character more than fits shows that the text does not fit.
-    let beginning: String = text.chars().take(MOST_CHARACTERS + 1).collect();
-    // Writing into a `String` does not fail.
-    let _ = write!(line, "{}", OneLine(&beginning));
+    let mut beginning = Beginning { text: String::new(), left: MOST_CHARACTERS + 1 };
+    // The error says that there is room for no more.
+    let _ = write!(beginning, "{printed}");
+    let line = OneLine(&beginning.text).to_string();
     match line.char_indices().nth(MOST_CHARACTERS) {
         None => line,
         Some(_) => line.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect(),

@@ -18,8 +18,7 @@ fn every_type_can_be_described_and_shown() {
         let batch = Batch::from_columns([("column", example.array.clone())]).unwrap();
         let table = batch.to_table(100).unwrap();
         let cells: Vec<&str> = table.lines().skip(3).map(str::trim).collect();
-        let short: Vec<String> =
-            example.texts.iter().map(|text| super::super::table::cut(text)).collect();
+        let short: Vec<String> = example.texts.iter().map(super::super::table::cut).collect();
         assert_eq!(cells, short, "{data_type}");
     }
 }
