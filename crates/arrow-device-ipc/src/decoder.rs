@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use arrow_device::{
-    Array, Batch, Buffer, DeviceId, DeviceType, Error, ErrorKind, Metadata, Result, Schema,
-};
+use arrow_device::{Array, Batch, Buffer, DeviceId, Error, ErrorKind, Metadata, Result, Schema};
 use arrow_ipc as fb;
 
 use crate::compression::Codec;
@@ -324,9 +322,9 @@ impl Decoder {
     /// to be in host memory.
     ///
     /// # Errors
-    /// Those of [`decode`](Self::decode). Before those,
+    /// The errors of [`decode`](Self::decode), and
     /// [`InvalidArgument`](arrow_device::ErrorKind::InvalidArgument) where a buffer lies on another
-    /// device: the message was not looked at then, and may be decoded again.
+    /// device. The message was not looked at then, and may be decoded again.
     pub fn decode_apart(
         &mut self,
         header: &[u8],
@@ -335,7 +333,7 @@ impl Decoder {
     ) -> Result<Decoded> {
         let lies_elsewhere = |buffer: &Option<Buffer>| {
             let buffer = buffer.as_ref().filter(|buffer| !buffer.is_null());
-            buffer.is_some_and(|buffer| !is_same_device(buffer.device(), device))
+            buffer.is_some_and(|buffer| !buffer.device().is_same_device(device))
         };
         if let Some(number) = buffers.iter().position(lies_elsewhere) {
             let message = format!("buffer {number} does not lie on {device}");
@@ -443,10 +441,4 @@ impl Decoder {
             (other, _) => Err(malformed(format!("a message of the unknown kind {}", other.0))),
         }
     }
-}
-
-/// Whether two ids name one device. All ids of host memory do.
-fn is_same_device(one: DeviceId, other: DeviceId) -> bool {
-    let is_host = |id: DeviceId| id.device_type == DeviceType::CPU;
-    one == other || (is_host(one) && is_host(other))
 }

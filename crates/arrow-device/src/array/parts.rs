@@ -70,7 +70,7 @@ impl ArrayParts {
         let mut found = self.device;
         for device in buffers.chain(arrays) {
             match found {
-                Some(first) if !is_same_device(first, device) => {
+                Some(first) if !first.is_same_device(device) => {
                     let message = format!(
                         "an array lies on one device, and this has parts on {first} and on {device}"
                     );
@@ -301,9 +301,4 @@ impl PartEvents<'_> {
             && of.driver().reaches(self.device).is_ok()
             && self.is_of(of)
     }
-}
-
-/// Whether two ids name one device. All ids of host memory do.
-fn is_same_device(one: DeviceId, other: DeviceId) -> bool {
-    one == other || (one.device_type == DeviceType::CPU && other.device_type == DeviceType::CPU)
 }

@@ -140,6 +140,20 @@ impl DeviceId {
     pub const fn new(device_type: DeviceType, id: i64) -> Self {
         Self { device_type, id }
     }
+
+    /// Whether both ids name one device. All ids of plain host memory do, whatever their numbers.
+    ///
+    /// ```
+    /// use arrow_device::{DeviceId, DeviceType};
+    ///
+    /// assert!(DeviceId::CPU.is_same_device(DeviceId::new(DeviceType::CPU, 0)));
+    /// let second = DeviceId::new(DeviceType::CUDA, 1);
+    /// assert!(!second.is_same_device(DeviceId::new(DeviceType::CUDA, 0)));
+    /// ```
+    pub fn is_same_device(self, other: Self) -> bool {
+        self == other
+            || (self.device_type == DeviceType::CPU && other.device_type == DeviceType::CPU)
+    }
 }
 
 impl fmt::Display for DeviceId {
