@@ -142,6 +142,20 @@ fn an_engine_has_its_own_errors_in_both_directions() {
     assert!(reader.next().is_none());
 }
 
+/// Reads a first batch of so many rows, and returns the kind of the error that the second one is.
+/// Then the stream is over.
+fn refusal_of_the_second<const N: usize>(
+    schema: Schema,
+    batches: [arrow_device::Result<arrow_device::Batch>; N],
+    rows: usize,
+) -> ErrorKind {
+    let mut reader = Blocking::new(AsyncReader::new(schema, Given::new(batches)).unwrap());
+    assert_eq!(reader.next().unwrap().unwrap().num_rows(), rows);
+    let error = inner(reader.next().unwrap().unwrap_err());
+    assert!(reader.next().is_none());
+    error.kind()
+}
+
 #[test]
 fn a_batch_of_another_type_ends_the_stream() {
     let sent = || vec![Ok::<_, ArrowError>(batch(2)), Ok(no_columns(2)), Ok(batch(2))];
@@ -158,11 +172,7 @@ fn a_batch_of_another_type_ends_the_stream() {
     let batches =
         [numbers, texts].map(|column| arrow_device::Batch::from_columns([("x", column.unwrap())]));
     let ours = Schema::batch([Field::new("x", DataType::Int64, true)]).unwrap();
-    let mut reader = Blocking::new(AsyncReader::new(ours, Given::new(batches)).unwrap());
-    assert_eq!(reader.next().unwrap().unwrap().num_rows(), 1);
-    let error = inner(reader.next().unwrap().unwrap_err());
-    assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
-    assert!(reader.next().is_none());
+    assert_eq!(refusal_of_the_second(ours, batches, 1), ErrorKind::SchemaMismatch);
 }
 
 #[test]
@@ -174,12 +184,8 @@ fn columns_of_the_same_types_and_of_other_names_are_not_taken_for_those_of_the_s
     let ours = numbers(["one", "two"]).unwrap().schema().unwrap();
     for names in [["two", "one"], ["one", "three"]] {
         let batches = [numbers(["one", "two"]), numbers(names)];
-        let reader = AsyncReader::new(ours.clone(), Given::new(batches)).unwrap();
-        let mut reader = Blocking::new(reader);
-        assert_eq!(reader.next().unwrap().unwrap().num_rows(), 1);
-        let error = inner(reader.next().unwrap().unwrap_err());
-        assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
-        assert!(reader.next().is_none());
+        let kind = refusal_of_the_second(ours.clone(), batches, 1);
+        assert_eq!(kind, ErrorKind::SchemaMismatch, "{names:?}");
     }
 }
 
@@ -236,11 +242,7 @@ fn wrong_data_ends_the_reader() {
         let words = Array::builder(DataType::Utf8).len(2).buffers(buffers).finish_ready()?;
         arrow_device::Batch::new(of_batches.clone(), [words])
     });
-    let mut reader = Blocking::new(AsyncReader::new(ours, Given::new(batches)).unwrap());
-    assert_eq!(reader.next().unwrap().unwrap().num_rows(), 2);
-    let error = inner(reader.next().unwrap().unwrap_err());
-    assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
-    assert!(reader.next().is_none());
+    assert_eq!(refusal_of_the_second(ours, batches, 2), ErrorKind::InvalidData);
 }
 
 #[test]
