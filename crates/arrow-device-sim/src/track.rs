@@ -171,8 +171,8 @@ impl History {
         })
     }
 
-    /// Returns the stretches that have some of these bytes, in order. Those before are not looked
-    /// at.
+    /// Returns the stretches that have some of these bytes, in order, without a look at the
+    /// stretches before them.
     fn touched(&self, bytes: &Range<u64>) -> impl Iterator<Item = (&u64, &HistoryStretch)> {
         let first = self.0.range(..=bytes.start).next_back().map_or(bytes.start, |it| *it.0);
         // Bytes that end before they begin have no stretch, and make no range.

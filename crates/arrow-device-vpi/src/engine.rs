@@ -116,9 +116,10 @@ impl Engine {
         self.check(&self.lock())
     }
 
-    /// Whether this is the process that has opened the simulator, and goes on. Operations of the
-    /// driver are asked for nowhere else, but a [`Simulator`](crate::Simulator) may be. In a child
-    /// of `fork` a lock that the thread held is never given back.
+    /// Whether this is the process that has opened the simulator, and goes on. The library calls
+    /// the driver in that process only, and an application may use a
+    /// [`Simulator`](crate::Simulator) in a child of `fork`, too. There, a lock that another thread
+    /// of the parent held is never given back.
     fn is_of_this_process(&self) -> bool {
         self.used.enter().is_ok()
     }

@@ -71,8 +71,8 @@ impl Target {
     }
 
     /// Makes a record batch where the first attempt failed. The reason is mostly that the type of
-    /// the array is not that of the schema. Metadata of inner fields, which arrow-rs compares, is
-    /// taken from the schema.
+    /// the array is not that of the schema. Where only the metadata of inner fields differs, which
+    /// arrow-rs compares, the record batch gets the metadata of the schema.
     ///
     /// # Safety
     /// Each column is valid, as [`Trust`] says (UNS-28).

@@ -35,7 +35,7 @@ type Open = dyn Fn(usize) -> arrow_device::Result<DeviceArrays> + Send + Sync;
 #[derive(Clone)]
 pub struct DeviceTable {
     pub(super) schema: SchemaRef,
-    /// The same schema, as each array has it.
+    /// The schema of the arrays: `schema` as this library has it.
     pub(super) ours: Schema,
     pub(super) partitions: usize,
     pub(super) rows: Option<usize>,
@@ -112,8 +112,7 @@ impl DeviceTable {
     }
 }
 
-/// Refuses a batch whose columns are not those of the schema of its table. Metadata makes no
-/// difference.
+/// Refuses a batch whose columns are not those of the schema of its table. Metadata may differ.
 pub(super) fn check_columns(schema: &Schema, batch: &Batch) -> arrow_device::Result<()> {
     let given = batch.as_array().data_type();
     if schema.data_type().equals_ignoring_metadata(given) {

@@ -38,8 +38,8 @@ impl HostArray {
 
     /// The beginning of an element: at least its first `parts` parts, to show the element in little
     /// room. Parts are the items of lists, the entries of maps, the fields of structs, and the
-    /// characters or bytes of texts. A number of parts that is larger than a million, or 1,048,576,
-    /// counts as that.
+    /// characters or bytes of texts. At most a million parts are read, or 1,048,576, however many
+    /// are asked for.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
