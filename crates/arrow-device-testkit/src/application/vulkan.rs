@@ -1,11 +1,12 @@
 //! The calls of Vulkan that an application makes itself: an instance, a device, a queue, a compute
 //! shader, a gate.
 //!
-//! With validation, the Khronos layer is switched on, and every message of it is kept.
+//! With validation, the Khronos layer is switched on, and every message of it is kept. One thread
+//! at a time uses the layer.
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ash::vk;
 
@@ -37,8 +38,12 @@ pub struct Vulkan {
 }
 
 impl Vulkan {
-    /// Opens the first device of the system.
+    /// Opens the first device of the system. A validated device is opened once no other thread is
+    /// left that has opened one: a thread uses the layer alone until the thread ends.
     pub fn new(validated: bool) -> Attempt<Arc<Self>> {
+        if validated {
+            use_layer_alone();
+        }
         // SAFETY: the Vulkan loader.
         let entry = unsafe { ash::Entry::load() }?;
         let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_2);
@@ -176,6 +181,21 @@ impl Drop for Vulkan {
         // SAFETY: all that was made of it is destroyed.
         unsafe { self.instance.destroy_instance(None) };
     }
+}
+
+/// Waits until no other thread uses the validation layer. From then on this thread uses the layer,
+/// until the thread ends.
+///
+/// The layer finds the state of a device in a map that it does not lock. A call for one device
+/// while another device is made or destroyed can end the process
+/// (KhronosGroup/Vulkan-ValidationLayers, issue 4391).
+fn use_layer_alone() {
+    static LAYER_USE: Mutex<()> = Mutex::new(());
+    thread_local! {
+        static TURN: MutexGuard<'static, ()> =
+            LAYER_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    }
+    TURN.with(|_| ());
 }
 
 /// Keeps every message of the validation layer.
