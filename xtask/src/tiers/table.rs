@@ -119,9 +119,8 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "datafusion",
         purpose: "device streams as tables and plans of the newest DataFusion",
-        // A clean build of DataFusion takes minutes. The first tier tests the streams and copies
-        // that tables and plans are made of, and the lints compile this package as well.
-        when: When::Everything,
+        // A clean build of DataFusion takes minutes.
+        when: When::All,
         needs: &[],
         gains_from: &[setup::OPENCL],
         variables: &[],
