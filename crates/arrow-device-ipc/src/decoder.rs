@@ -162,11 +162,26 @@ impl Columns {
                 self.of_several(&mut walk, rows, bytes)
             }
         };
-        let whole = whole.map_err(in_what_came)?;
+        let whole = whole.map_err(|error| self.in_what_came(error, body, None))?;
         if options.validates {
             whole.validate()?;
         }
         Batch::try_from(whole)
+    }
+
+    /// An error of making an array of a message, a batch or dictionary `outer`: the message is
+    /// wrong, or its caller mixes devices.
+    #[cold]
+    fn in_what_came(&self, error: Error, body: &Body, outer: Option<i64>) -> Error {
+        let device = body.device().unwrap_or(DeviceId::CPU);
+        match self.dictionaries.elsewhere(device, outer) {
+            Some((id, other)) if error.kind() == ErrorKind::InvalidArgument => {
+                let message =
+                    format!("dictionary {id} lies on {other}, and what points into it on {device}");
+                Error::new(ErrorKind::InvalidArgument, message).during("read IPC")
+            }
+            _ => in_what_came(error),
+        }
     }
 
     /// Makes a batch whose buffers are parts of one body.
@@ -254,7 +269,7 @@ impl Columns {
         let named = |error: Error| {
             let is_full = error.kind() == ErrorKind::LimitExceeded && room < options.max_unpacked;
             let room = format!(", where all dictionaries may have {room} bytes more");
-            let error = in_what_came(error);
+            let error = self.in_what_came(error, body, Some(id));
             within(error, &format!("dictionary {id}{}", if is_full { &*room } else { "" }))
         };
         let array = walk.array(values, &mut bytes).map_err(named)?;
@@ -323,8 +338,9 @@ impl Decoder {
     ///
     /// # Errors
     /// The errors of [`decode`](Self::decode), and
-    /// [`InvalidArgument`](arrow_device::ErrorKind::InvalidArgument) where a buffer lies on another
-    /// device. The message was not looked at then, and may be decoded again.
+    /// [`InvalidArgument`](arrow_device::ErrorKind::InvalidArgument) in two cases. Where a buffer
+    /// lies on another device, the message was not looked at, and may be decoded again. Where a
+    /// dictionary lies on another device than what points into it, the message is refused.
     pub fn decode_apart(
         &mut self,
         header: &[u8],
@@ -335,7 +351,8 @@ impl Decoder {
             let buffer = buffer.as_ref().filter(|buffer| !buffer.is_null());
             buffer.is_some_and(|buffer| !buffer.device().is_same_device(device))
         };
-        if let Some(number) = buffers.iter().position(lies_elsewhere) {
+        let elsewhere = buffers.iter().position(lies_elsewhere);
+        if let Some(number) = elsewhere.filter(|_| !self.is_broken) {
             let message = format!("buffer {number} does not lie on {device}");
             return Err(Error::new(ErrorKind::InvalidArgument, message).during("read IPC"));
         }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_device::{Array, Error, Result};
+use arrow_device::{Array, DeviceId, Error, Result};
 
 use crate::problem::{limited, malformed, within};
 use crate::shape::Shape;
@@ -136,6 +136,23 @@ impl Dictionaries {
     /// Returns the values of a dictionary, if they came and were put together.
     pub(crate) fn get(&self, id: i64) -> Option<&Array> {
         self.known.get(&id)?.whole.as_ref().map(|whole| &whole.values)
+    }
+
+    /// Returns a dictionary that does not lie on this device, and where it lies: one that the
+    /// values of dictionary `outer` point into, or, without `outer`, any.
+    pub(crate) fn elsewhere(
+        &self,
+        device: DeviceId,
+        outer: Option<i64>,
+    ) -> Option<(i64, DeviceId)> {
+        let outer = outer.map(|id| self.known.get(&id).map_or(&[][..], |outer| &outer.below));
+        let is_meant = |id: &i64| outer.is_none_or(|below| below.contains(id));
+        let mut places =
+            self.known.iter().filter(|(id, _)| is_meant(id)).filter_map(|(id, known)| {
+                let place = known.whole.as_ref()?.values.device();
+                Some((*id, place))
+            });
+        places.find(|(_, place)| !place.is_same_device(device))
     }
 
     /// Puts together the parts of each dictionary. Has to run before a batch is read.

@@ -5,9 +5,10 @@ use std::io::Cursor;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_device::copy::Options;
-use arrow_device::{Array, Batch, Buffer, DataType};
+use arrow_device::{Array, Batch, Buffer, DataType, DeviceId, ErrorKind, IndexType};
 use arrow_device_ipc::{
-    Compression, FileReader, FileWriter, ReadOptions, StreamReader, WriteOptions,
+    Compression, Decoded, Decoder, Encoder, FileReader, FileWriter, MessageApart, ReadOptions,
+    StreamReader, WriteOptions,
 };
 use arrow_device_sim::{Call, Kind, Sim};
 use arrow_device_testkit::allocations::peak;
@@ -167,4 +168,48 @@ fn reading_onto_a_device_is_one_copy_of_each_byte_and_takes_no_host_memory() {
         let body = stream.len() / 3;
         assert!(read.unwrap().is_ok() && heap < body + body / 8, "{heap} bytes for {body}");
     }
+}
+
+#[test]
+fn a_dictionary_on_another_device_than_its_batch_is_a_fault_of_the_caller() {
+    let values = Array::from_texts(DataType::Utf8, [Some("a")]).unwrap();
+    let data_type = DataType::dictionary(IndexType::Int8, DataType::Utf8);
+    let keys = Array::from_keys(data_type, [Some(0), None], values).unwrap();
+    let batch = Batch::from_columns([("d", keys)]).unwrap();
+    let mut encoder = Encoder::new(&batch.schema().unwrap(), WriteOptions::new()).unwrap();
+    let schema = encoder.schema_message().unwrap();
+    let messages = encoder.encode_apart(&batch).unwrap();
+    let sim = Sim::builder().backtraces(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let decoded = |decoder: &mut Decoder, message: &MessageApart, device: DeviceId| {
+        let buffers = message.buffers().iter().map(|buffer| {
+            let buffer = buffer.as_ref()?;
+            let host = buffer.array().host().unwrap();
+            let bytes = host.buffer(buffer.index()).unwrap()[..buffer.len() as usize].to_vec();
+            if device == DeviceId::CPU {
+                return Some(Buffer::from(bytes));
+            }
+            let mut memory = queue.allocate(bytes.len() as u64).unwrap();
+            memory.write(&queue, &bytes).unwrap();
+            Some(memory.into_buffer())
+        });
+        decoder.decode_apart(message.header(), buffers.collect(), device)
+    };
+    let [dictionary, whole] = &messages[..] else { panic!("{} messages", messages.len()) };
+    for (one, other) in [(sim.device().id(), DeviceId::CPU), (DeviceId::CPU, sim.device().id())] {
+        let mut decoder = Decoder::new(ReadOptions::new());
+        decoder.decode(&schema, Buffer::from(Vec::<u8>::new())).unwrap();
+        decoded(&mut decoder, dictionary, one).unwrap();
+        let error = decoded(&mut decoder, whole, other).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("dictionary 0 lies on"), "{error}");
+        // The refused batch affects nothing.
+        let Decoded::Batch { batch: again, .. } = decoded(&mut decoder, whole, one).unwrap() else {
+            panic!("no batch")
+        };
+        let again = again.to_host().unwrap();
+        assert!(again.as_array().equals(batch.as_array()).unwrap());
+    }
+    drop(queue);
+    sim.finish();
 }
