@@ -344,7 +344,12 @@ impl FrameReader {
             }
             match self.receive(socket) {
                 Ok(0) if self.bytes.is_empty() => return Ok(Came::End),
-                Ok(0) => return Err(of_peer("the connection ended in the middle of a message")),
+                Ok(0) => {
+                    return Err(of_peer(
+                        "receive",
+                        "the connection ended in the middle of a message",
+                    ));
+                }
                 Ok(_) => {}
                 Err(Received::Failed(Errno::INTR)) => {}
                 Err(Received::Failed(Errno::AGAIN)) => {

@@ -1,6 +1,6 @@
 //! The errors of sharing.
 
-use arrow_device::{Error, ErrorKind};
+use arrow_device::{Error, ErrorKind, Result, deferred};
 
 /// How many characters of a text that somebody else chose are a part of an error.
 pub(crate) const MAX_TEXT: usize = 2000;
@@ -24,8 +24,8 @@ pub(crate) fn limited(message: impl Into<String>) -> Error {
 
 /// The other side has ended, or said that something went wrong.
 #[cold]
-pub(crate) fn of_peer(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Peer, message.into())
+pub(crate) fn of_peer(operation: &'static str, message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Peer, message.into()).during(operation)
 }
 
 /// A call of the system failed.
@@ -48,4 +48,14 @@ pub(crate) fn failed(operation: &'static str, error: rustix::io::Errno) -> Error
 #[cold]
 pub(crate) fn of_parent() -> Error {
     Error::new(ErrorKind::Unsupported, "the connection is one of the parent process")
+}
+
+/// Refuses a wait for what a receiver releases in a destructor that the library runs: the receiver
+/// may be in this process, and its array may be what this thread would release next.
+pub(crate) fn require_no_release(operation: &'static str) -> Result<()> {
+    if deferred::is_in_release() {
+        let message = "a destructor that is run by this library would wait for itself";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).during(operation));
+    }
+    Ok(())
 }

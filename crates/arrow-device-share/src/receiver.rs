@@ -223,7 +223,7 @@ impl Receiver {
             }
             FrameKind::Failed => {
                 let text = String::from_utf8_lossy(&frame.body);
-                Err(of_peer(format!("the sender says: {}", shortened(&text))))
+                Err(of_peer("receive", format!("the sender says: {}", shortened(&text))))
             }
             kind => Err(malformed(format!("a sender sends no message of the kind {kind:?}"))),
         }
@@ -298,7 +298,7 @@ impl Receiver {
 
     fn wait_for_schema(&mut self) -> Result<Schema> {
         if self.is_closed {
-            return Err(of_peer("the connection was at its end before the stream"));
+            return Err(of_peer("receive", "the connection was at its end before the stream"));
         }
         // A stream begins with its schema, also where arrays of that schema came before.
         self.shape = None;
@@ -313,7 +313,9 @@ impl Receiver {
                     self.take_in(frame)?;
                 }
                 Some(_) => return Err(malformed("an array comes before its schema")),
-                None => return Err(of_peer("the sender has gone without telling a schema")),
+                None => {
+                    return Err(of_peer("receive", "the sender has gone without telling a schema"));
+                }
             }
         }
     }
@@ -385,7 +387,9 @@ impl Receiver {
         while !self.is_over {
             let taken = match self.come(Patience::Forever) {
                 Ok(Some(frame)) => self.take_in(frame),
-                Ok(None) => Err(of_peer("the sender has gone before the end of its stream")),
+                Ok(None) => {
+                    Err(of_peer("receive", "the sender has gone before the end of its stream"))
+                }
                 Err(error) => Err(error),
             };
             match taken {

@@ -37,7 +37,7 @@ use rustix::event::EventfdFlags;
 use crate::described::Described;
 use crate::frames::{self, Came, Frame, FrameKind, FrameReader, Limits, Patience};
 use crate::keeper::{self, Kept};
-use crate::problem::{malformed, of_parent, of_peer, shortened};
+use crate::problem::{malformed, of_parent, of_peer, require_no_release, shortened};
 use crate::process::Process;
 use crate::schemas::{self, MemoryDomain};
 use crate::teller::Teller;
@@ -223,7 +223,7 @@ impl Sender {
     }
 
     fn outgoing(&self) -> Result<&Outgoing> {
-        self.outgoing.as_deref().ok_or_else(|| of_peer("the sender is gone"))
+        self.outgoing.as_deref().ok_or_else(|| of_peer("send", "the sender is gone"))
     }
 
     /// Sends an array, whose memory the receiver can then use. Waits until the array is ready, and
@@ -252,6 +252,10 @@ impl Sender {
     ///
     /// The receiver reads with [`Receiver::into_stream`](crate::Receiver::into_stream), and says
     /// how many arrays it wants ahead.
+    ///
+    /// # Errors
+    /// Those of [`send`](Self::send) and [`wait_until_released`](Self::wait_until_released), before
+    /// the first array where the thread is in a release.
     pub fn serve(&self, stream: ArrayStream) -> Result<()> {
         self.outgoing()?.serve(stream)
     }
@@ -265,10 +269,18 @@ impl Sender {
 
     /// Waits until the receiver uses no array any more. Returns `false` where the time is over
     /// before that.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument): there is something to wait for, and this
+    /// thread is [in a release](arrow_device::deferred::is_in_release). The wait could wait for
+    /// itself: a receiver in this process may have an array that this thread would release next.
+    /// [`Malformed`](ErrorKind::Malformed): the receiver broke the protocol.
     pub fn wait_until_released(&self, timeout: Option<Duration>) -> Result<bool> {
         let outgoing = self.outgoing()?;
-        let patience = Patience::of(timeout);
-        outgoing.until(patience, |state| state.held.is_empty())
+        if timeout != Some(Duration::ZERO) && outgoing.held()? > 0 {
+            require_no_release("wait until released")?;
+        }
+        outgoing.until(Patience::of(timeout), |state| state.held.is_empty())
     }
 }
 
@@ -360,7 +372,7 @@ impl Outgoing {
         let mut state = self.state.lock()?;
         if state.is_over {
             // Nobody would tell the release.
-            return Err(of_peer(GONE));
+            return Err(of_peer("send", GONE));
         }
         state.held.insert(number, array.clone());
         drop(state);
@@ -405,7 +417,7 @@ impl Outgoing {
     /// Takes in what the receiver has told, and refuses to send to a receiver that tells no more.
     fn require_receiver(&self) -> Result<()> {
         match self.looked(|state| state.is_over)? {
-            (_, true) => Err(of_peer(GONE)),
+            (_, true) => Err(of_peer("send", GONE)),
             (_, false) => Ok(()),
         }
     }
@@ -419,6 +431,7 @@ impl Outgoing {
     }
 
     fn serve(&self, stream: ArrayStream) -> Result<()> {
+        require_no_release("serve")?;
         if let Err(error) = self.send_stream(stream) {
             let text = error.to_string();
             // A receiver that has gone is told nothing.
@@ -460,7 +473,7 @@ impl Outgoing {
     fn take_wanted(&self) -> Result<bool> {
         let mut state = self.state.lock()?;
         if state.is_over {
-            return Err(of_peer("the receiver has gone before the end of the stream"));
+            return Err(of_peer("serve", "the receiver has gone before the end of the stream"));
         }
         let left = state.wanted.checked_sub(1);
         state.wanted = left.unwrap_or(0);
@@ -564,7 +577,7 @@ impl Bell {
             // Another thread may have been first.
             let _ = self.0.set(made.map_err(|error| crate::problem::failed("wait", error))?);
         }
-        let bell = self.0.get().ok_or_else(|| of_peer("there is nothing to wait with"))?;
+        let bell = self.0.get().ok_or_else(|| of_peer("wait", "there is nothing to wait with"))?;
         Ok(bell.as_fd())
     }
 
@@ -672,6 +685,7 @@ fn not_shared(device: &Device) -> Error {
 }
 
 /// The array, in memory of this device that other processes can open: a copy, in one allocation.
+/// Waits where [`Array::copy_to`] waits.
 ///
 /// An application that makes arrays to be shared makes them there at once, on a device of
 /// [`Device::shareable`], and needs no copy.

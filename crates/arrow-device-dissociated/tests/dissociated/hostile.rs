@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use arrow_device::driver::MemoryHandle;
@@ -11,8 +12,10 @@ use arrow_device_dissociated::{
     ServerOptions, Transport, UnixTransport,
 };
 use arrow_device_ipc::{Decoded, Decoder, Encoder, ReadOptions, WriteOptions};
+use arrow_device_sim::Sim;
 use arrow_device_testkit::allocations::peak;
 use arrow_device_testkit::process::{alone, descriptors};
+use arrow_device_testkit::{OnDrop, release_until};
 
 use crate::support::{batch, opening, unix_pair};
 
@@ -197,6 +200,25 @@ fn buffers_that_came_apart_have_to_be_those_of_their_header() {
     let error = elsewhere.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert_eq!(error.message(), "buffer 1 does not lie on cuda:0");
+}
+
+// Requirement: SAF-24
+#[test]
+fn nobody_is_served_in_a_release() {
+    let sim = Sim::builder().backtraces(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let (tell, told) = mpsc::channel();
+    queue.keep_until_done(OnDrop(move || {
+        // The other end asks for nothing.
+        let (one, _other) = LocalTransport::pair();
+        let options = ServerOptions::new().patience(Some(Duration::from_secs(1)));
+        let server = Server::new(one, &Location::new("local:"), options).unwrap();
+        tell.send(server.serve(|_| unreachable!()).unwrap_err().kind()).unwrap();
+    }));
+    sim.run_until_idle();
+    drop(queue);
+    assert!(release_until(|| told.try_recv() == Ok(ErrorKind::InvalidArgument)));
+    sim.finish();
 }
 
 #[test]

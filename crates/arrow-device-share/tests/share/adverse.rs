@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use arrow_device::{
@@ -14,9 +14,9 @@ use arrow_device::{
     Schema,
 };
 use arrow_device_share::{Receiver, Sender, open, share, to_shareable};
-use arrow_device_sim::Sim;
+use arrow_device_sim::{Schedule, Sim};
 use arrow_device_testkit::process::{alone, forked};
-use arrow_device_testkit::release_until;
+use arrow_device_testkit::{OnDrop, release_until};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::process::{Resource, Rlimit};
 
@@ -54,6 +54,40 @@ fn nothing_is_sent_to_a_receiver_that_closed_its_way_back() {
     assert_eq!(error.kind(), ErrorKind::Peer, "{error}");
     assert_eq!(sender.held().unwrap(), 0);
     drop(other);
+}
+
+// Requirement: SAF-24
+#[test]
+fn a_sender_is_not_waited_for_in_a_release() {
+    let sim = Sim::builder().schedule(Schedule::Late).backtraces(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let (sender, mut receiver) = connected([Device::host()]);
+    let sender = Arc::new(sender);
+    sender.send(&shareable(3)).unwrap();
+    let received = receiver.receive().unwrap().unwrap();
+    let late = shareable(1).copy_to(&queue).unwrap();
+    let schema = late.schema().unwrap();
+    let (tell, told) = mpsc::channel();
+    let waiting = sender.clone();
+    queue.keep_until_done(OnDrop(move || {
+        let none = std::iter::empty::<arrow_device::Result<Array>>();
+        let errors = [
+            waiting.wait_until_released(None).map(drop),
+            waiting.wait_until_released(Some(Duration::from_secs(60))).map(drop),
+            waiting.serve(ArrayStream::new(schema.clone(), DeviceType::CPU, none)),
+        ];
+        let errors = errors.map(|result| result.unwrap_err().kind());
+        tell.send((errors, waiting.wait_until_released(Some(Duration::ZERO)).unwrap())).unwrap();
+    }));
+    // What the destructor waits for is released behind it.
+    queue.keep_until_done(received);
+    sim.run_until_idle();
+    drop((late, queue));
+    assert!(release_until(|| sender.held().unwrap() == 0));
+    assert_eq!(told.recv().unwrap(), ([ErrorKind::InvalidArgument; 3], false));
+    // Outside of a release there is nothing left to wait for.
+    assert!(sender.wait_until_released(None).unwrap());
+    sim.finish();
 }
 
 #[test]

@@ -195,9 +195,17 @@ fn abandon<T>(what: T) {
     count_abandoned();
 }
 
-/// Whether this thread is in a destructor that counts as being released. A wait for releases there
-/// would wait for itself.
-fn is_in_release() -> bool {
+/// Whether this thread is in a destructor that this module runs, or in one that was put off because
+/// drops nest too deep.
+///
+/// A wait for releases there may wait for itself: what it waits for may be what this thread would
+/// release next. [`wait_until_released`] is an error there. A library asks this before a wait of
+/// its own for something that a release brings about, such as a peer that gives memory back.
+///
+/// ```
+/// assert!(!arrow_device::deferred::is_in_release());
+/// ```
+pub fn is_in_release() -> bool {
     release::is_releasing() || nesting::is_dropping_list()
 }
 
