@@ -65,7 +65,7 @@ impl<W: Write> FileWriter<W> {
         self.metadata = metadata;
     }
 
-    /// Writes a batch, on whatever device it lies.
+    /// Writes a batch, on whatever device it lies. Waits for the bytes that come from a device.
     ///
     /// # Errors
     /// Those of [`StreamWriter::write`](crate::StreamWriter::write), and

@@ -123,7 +123,8 @@ impl Encoder {
     /// device: this call reads the few numbers that a header needs, and the bytes are read when a
     /// body is written, through no more host memory than `staging` allows. Two things are always in
     /// host memory as a whole: dictionaries, which are compared with those of later batches, and
-    /// compressed buffers, because a header contains their length.
+    /// compressed buffers, because a header contains their length. Waits for what is read from a
+    /// device.
     ///
     /// # Errors
     /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch): the batch is of another type.
@@ -478,7 +479,7 @@ impl<W: Write> StreamWriter<W> {
         Ok(Self { output, encoder })
     }
 
-    /// Writes a batch, on whatever device it lies.
+    /// Writes a batch, on whatever device it lies. Waits for the bytes that come from a device.
     ///
     /// # Errors
     /// Those of [`Encoder::encode`], after which nothing of the batch was written. An error of the

@@ -212,10 +212,10 @@ impl BufferReader {
 
     /// Counts the set bits in a range of the bits of a buffer. The bytes pass through host memory,
     /// `window` bytes at a time: the bits of one window are counted while the device fills the next
-    /// one.
+    /// one. Waits for each window.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read).
+    /// Those of [`read`](Self::read) and [`Reading::wait`].
     pub fn count_ones(
         &self,
         buffer: &ReadableBuffer,

@@ -34,6 +34,9 @@ impl Array {
     /// Nulls are looked for in every nested array, and become what the [`Conversion`] says. A
     /// bitmap is read only where the number of nulls is not known.
     ///
+    /// Waits for the array's device where the number of nulls is not known or not 0, and where bits
+    /// become bytes.
+    ///
     /// ```
     /// use arrow_device::dlpack::{Conversion, Dtype};
     /// use arrow_device::{Array, DataType};
@@ -52,6 +55,8 @@ impl Array {
     ///   needed and not allowed.
     /// * [`InvalidData`](ErrorKind::InvalidData): there are nulls, and the conversion says no value
     ///   for them.
+    /// * [`NotReady`](ErrorKind::NotReady): something has to be waited for, and a driver [may not
+    ///   wait](crate::driver#drivers-that-may-not-wait) on this thread.
     pub fn to_tensor(&self, conversion: &Conversion) -> Result<Tensor> {
         if let Some(tensor) = self.plain(conversion) {
             return Ok(tensor);
@@ -64,7 +69,12 @@ impl Array {
     /// null. The second one is `None` if no element is null. In the first one, null elements have
     /// any value.
     ///
-    /// The first tensor needs no copy. The second is a copy, because bits become bytes.
+    /// The first tensor needs no copy. The second is a copy, because bits become bytes, and the
+    /// copy is waited for. Where the number of nulls is not known, the bitmap is read and waited
+    /// for.
+    ///
+    /// # Errors
+    /// Those of [`to_tensor`](Self::to_tensor).
     pub fn to_tensor_and_validity(
         &self,
         conversion: &Conversion,

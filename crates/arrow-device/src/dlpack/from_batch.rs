@@ -17,7 +17,8 @@ impl Batch {
     ///
     /// All columns need to have the same type; nothing is converted. Columns that lie in one
     /// allocation at equal distances are not copied. A batch that was imported is taken to be one
-    /// allocation. Other columns are gathered, each as one piece.
+    /// allocation. Other columns are gathered, each as one piece. Waits for the device where the
+    /// number of nulls of a column is not known or not 0.
     ///
     /// ```
     /// use arrow_device::dlpack::Conversion;

@@ -26,7 +26,7 @@ impl Tensor {
     /// A single number becomes an array of one element. A tensor with one dimension becomes an
     /// array of numbers. A tensor with several dimensions becomes an `arrow.fixed_shape_tensor`
     /// whose length is the first dimension, or nested [lists](Conversion::as_lists). `bool` becomes
-    /// `arrow.bool8`, or [bits](Conversion::pack_bools), which is a copy.
+    /// `arrow.bool8`, or [bits](Conversion::pack_bools), by a copy that is waited for.
     ///
     /// A copy is needed in three cases: the first dimension is not the one with the largest stride;
     /// elements do not lie together, or not at a multiple of their size; or the producer may still
