@@ -13,6 +13,7 @@
 //! | be sure that nothing is held back, before a device is closed or a library is unloaded | [`wait_until_released`] |
 //! | see how much is held back | [`held_back`] |
 //! | release without calling this crate | [`ReleaseThread`] |
+//! | learn whether a wait for releases may wait for itself | [`is_in_release`] |
 //! | say how long an allocation waits for memory that is held back | [`set_allocation_timeout`] |
 //!
 //! A destructor that is run here is foreign code: it runs without a lock of this crate, on any
