@@ -409,7 +409,8 @@ impl PyArray {
     ///
     /// ``nulls`` says what stands for a null: without it they are an error, ``"nan"`` is that, and
     /// a number is that number. ``as_integers`` gives times, dates, small decimals and dictionary
-    /// keys as the integers that they are in memory.
+    /// keys as the integers that they are in memory. Waits for the device where there may be nulls,
+    /// and where bits become bytes.
     #[pyo3(signature = (*, copy=None, nulls=None, as_integers=false))]
     fn to_tensor(
         &self,

@@ -59,7 +59,8 @@ _Data = TypeVar("_Data", Array, RecordBatch, Tensor)
 def to_shareable(data: _Data, device: _Device | None = None) -> _Data:
     """A copy of an array, a record batch or a tensor in memory that other processes can open.
 
-    The copy lies in memory of ``device``, or, if no device is named, of the device that the data is on.
+    The copy lies in memory of ``device``, or, if no device is named, of the device that the data is on. Waits where
+    ``Array.to`` waits.
 
     >>> import arrow_device as ad
     >>> from arrow_device import share
