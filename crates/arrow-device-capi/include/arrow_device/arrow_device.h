@@ -651,7 +651,8 @@ struct ardev_conversion {
 };
 
 // An array of numbers, or a record batch of such columns, as a tensor; and a tensor as an array.
-// Without `conversion` the result shares the memory, or the call is an error.
+// Without `conversion` the result shares the memory, or the call is an error. Waits where nulls may
+// have to be replaced, and where bits become bytes or bytes become bits.
 ARDEV_CHECK int ardev_tensor_from_array(const struct ardev_array* array,
                                         const struct ardev_conversion* ARDEV_NULLABLE conversion,
                                         struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);

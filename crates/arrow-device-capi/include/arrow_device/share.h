@@ -32,7 +32,7 @@ ARDEV_CHECK int ardev_device_shareable(const struct ardev_device* device, struct
                                        struct ardev_error* ARDEV_NULLABLE error);
 
 // Copies an array to such memory of the device, into one allocation. An array that was made in such
-// memory needs no copy.
+// memory needs no copy. Waits where ardev_array_copy waits, and for a copy to the host.
 ARDEV_CHECK int ardev_array_to_shareable(const struct ardev_array* array, const struct ardev_device* device,
                                          struct ardev_array** out, struct ardev_error* ARDEV_NULLABLE error);
 
