@@ -52,14 +52,15 @@ pub(crate) fn told(code: c_int, text: impl FnOnce() -> String) -> Result<()> {
     if code == 0 {
         return Ok(());
     }
-    Err(Error::other(Told { text: text(), code: std::io::Error::from_raw_os_error(code) }))
+    let meaning = std::io::Error::from_raw_os_error(code).to_string();
+    Err(Error::other(Told { text: text(), code: Error::from_peer(code, Some(meaning)) }))
 }
 
 /// An error of the caller's, which keeps its errno value.
 #[derive(Debug)]
 struct Told {
     text: String,
-    code: std::io::Error,
+    code: Error,
 }
 
 impl fmt::Display for Told {

@@ -236,13 +236,21 @@ impl Error {
     /// first error, among it and its causes, whose kind is known: errors of this crate and of the
     /// operating system. If there is none, the kind is [`ErrorKind::Peer`].
     ///
+    /// The kinds of a [`std::io::Error`] that are known are
+    /// [`OutOfMemory`](std::io::ErrorKind::OutOfMemory),
+    /// [`TimedOut`](std::io::ErrorKind::TimedOut),
+    /// [`Unsupported`](std::io::ErrorKind::Unsupported) and
+    /// [`WouldBlock`](std::io::ErrorKind::WouldBlock), which is [`ErrorKind::NotReady`]. Any other
+    /// error number of the operating system is [`ErrorKind::Peer`]: to the operating system, most
+    /// values of [`ErrorKind::errno`] mean something else.
+    ///
     /// ```
     /// use arrow_device::{Error, ErrorKind};
     ///
-    /// assert_eq!(
-    ///     Error::other(std::io::Error::from_raw_os_error(12)).kind(),
-    ///     ErrorKind::OutOfMemory
-    /// );
+    /// let no_memory = std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+    /// assert_eq!(Error::other(no_memory).kind(), ErrorKind::OutOfMemory);
+    /// let no_file = std::io::Error::from(std::io::ErrorKind::NotFound);
+    /// assert_eq!(Error::other(no_file).kind(), ErrorKind::Peer);
     /// assert_eq!(
     ///     Error::other("the printer is on fire").to_string(),
     ///     "peer error: the printer is on fire"
@@ -265,9 +273,17 @@ impl Error {
         error
     }
 
-    /// An error that another party reported with an `errno` value and, if it had one, a text.
+    /// An error that another party reported with an `errno` value of the C interfaces, which is
+    /// read by the table of [`ErrorKind::from_errno`], and, if the party had one, with a text.
+    ///
+    /// ```
+    /// use arrow_device::{Error, ErrorKind};
+    ///
+    /// let error = Error::from_peer(6, Some("the cable was pulled".into()));
+    /// assert_eq!((error.kind(), error.errno()), (ErrorKind::DeviceLost, 6));
+    /// ```
     #[cold]
-    pub(crate) fn from_peer(errno: i32, text: Option<String>) -> Self {
+    pub fn from_peer(errno: i32, text: Option<String>) -> Self {
         let kind = ErrorKind::from_errno(errno);
         let message = text.unwrap_or_else(|| format!("the producer returned {errno} and no text"));
         let mut error = Self::new(kind, message);
@@ -410,11 +426,30 @@ fn known(error: &(dyn std::error::Error + 'static)) -> Option<(ErrorKind, Option
     if let Some(ours) = error.downcast_ref::<Error>() {
         return Some((ours.kind(), ours.0.errno));
     }
+    error.downcast_ref().and_then(known_of_system)
+}
+
+/// The kind of an error of the operating system, and its `errno` value where the table of
+/// [`ErrorKind::errno`] gives the value that kind, too. Most values of the table have another
+/// meaning to the operating system: a file that is not there is no driver that is missing.
+fn known_of_system(error: &std::io::Error) -> Option<(ErrorKind, Option<i32>)> {
+    use std::io::ErrorKind::{OutOfMemory, TimedOut, Unsupported, WouldBlock};
+    // The causes of a `std::io::Error` begin behind the error inside. That error may be one of this
+    // crate.
+    if let Some(ours) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+        return Some((ours.kind(), ours.0.errno));
+    }
+    let kind = match error.kind() {
+        OutOfMemory => ErrorKind::OutOfMemory,
+        TimedOut => ErrorKind::TimedOut,
+        Unsupported => ErrorKind::Unsupported,
+        WouldBlock => ErrorKind::NotReady,
+        _ if error.raw_os_error().is_some() => ErrorKind::Peer,
+        _ => return None,
+    };
     // On other targets these are not `errno` values.
-    let system =
-        error.downcast_ref::<std::io::Error>().filter(|_| cfg!(any(unix, target_os = "wasi")));
-    let errno = system.and_then(std::io::Error::raw_os_error)?;
-    Some((ErrorKind::from_errno(errno), Some(errno)))
+    let errno = error.raw_os_error().filter(|_| cfg!(any(unix, target_os = "wasi")));
+    Some((kind, errno.filter(|errno| ErrorKind::from_errno(*errno) == kind)))
 }
 
 /// For conversions that cannot fail, where similar ones can.
@@ -477,6 +512,63 @@ mod tests {
         assert_eq!((error.kind(), error.errno()), (ErrorKind::Peer, errno));
         let ours = Error::other(Error::new(ErrorKind::TimedOut, "late").during("wait"));
         assert_eq!(ours.to_string(), "wait: timed out: late");
+    }
+
+    /// To the operating system, `ENOENT` is a file that is not there, and not a driver.
+    #[test]
+    #[cfg(unix)]
+    fn an_error_of_the_system_is_not_read_by_the_table_of_peers() {
+        let of_system = |errno| Error::other(std::io::Error::from_raw_os_error(errno));
+        let of_the_table = [
+            libc::ENOENT,
+            libc::EIO,
+            libc::ENXIO,
+            libc::E2BIG,
+            libc::EFAULT,
+            libc::ENODEV,
+            libc::EXDEV,
+            libc::EINVAL,
+            libc::ENOTCONN,
+            libc::ECANCELED,
+            errno::NO_DATA,
+        ];
+        for errno in of_the_table {
+            let error = of_system(errno);
+            assert_eq!((error.kind(), error.errno()), (ErrorKind::Peer, libc::EPROTO), "{error}");
+            let said = std::io::Error::from_raw_os_error(errno).to_string();
+            assert_eq!(error.message(), said);
+        }
+        let with_a_meaning = [
+            (libc::ENOMEM, ErrorKind::OutOfMemory),
+            (libc::ETIMEDOUT, ErrorKind::TimedOut),
+            (libc::EAGAIN, ErrorKind::NotReady),
+            (libc::ENOSYS, ErrorKind::Unsupported),
+            (libc::EACCES, ErrorKind::Peer),
+            (libc::EMFILE, ErrorKind::Peer),
+            (libc::EPROTO, ErrorKind::Peer),
+        ];
+        for (errno, kind) in with_a_meaning {
+            let error = of_system(errno);
+            assert_eq!((error.kind(), error.errno()), (kind, errno));
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_system_without_a_number_has_the_kind_of_the_system() {
+        use std::io::ErrorKind as Io;
+        for (of_system, kind) in [
+            (Io::OutOfMemory, ErrorKind::OutOfMemory),
+            (Io::TimedOut, ErrorKind::TimedOut),
+            (Io::WouldBlock, ErrorKind::NotReady),
+            (Io::Unsupported, ErrorKind::Unsupported),
+            (Io::NotFound, ErrorKind::Peer),
+            (Io::UnexpectedEof, ErrorKind::Peer),
+        ] {
+            assert_eq!(Error::other(std::io::Error::from(of_system)).kind(), kind);
+        }
+        let ours = || Error::new(ErrorKind::DeviceLost, "pulled out");
+        let outer = std::io::Error::new(Io::NotFound, ours());
+        assert_eq!(Error::other(outer).kind(), ErrorKind::DeviceLost);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::io::{self, Read, Write};
 
 use arrow_device::{Array, Batch, DataType, ErrorKind};
-use arrow_device_ipc::{FileWriter, ReadOptions, StreamReader, StreamWriter, WriteOptions};
+use arrow_device_ipc::{
+    FileReader, FileWriter, ReadOptions, StreamReader, StreamWriter, WriteOptions,
+};
 
 use crate::support::written;
 
@@ -62,6 +64,55 @@ fn nothing_is_written_behind_half_a_message() {
         }
     }
     assert!(broken > 10, "{broken} writers failed in the middle");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_no_driver_that_is_missing() {
+    let path = std::env::temp_dir().join("no directory of this name/file.arrow");
+    let said = std::fs::File::open(&path).unwrap_err().to_string();
+    let error = FileReader::open(&path, ReadOptions::new()).unwrap_err();
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Peer, &*said));
+}
+
+/// An input and output that fails with an error number of the operating system.
+#[cfg(unix)]
+#[derive(Debug)]
+struct Fails(i32);
+
+#[cfg(unix)]
+impl Read for Fails {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::from_raw_os_error(self.0))
+    }
+}
+
+#[cfg(unix)]
+impl Write for Fails {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::Error::from_raw_os_error(self.0))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn what_the_system_says_is_not_taken_for_what_a_driver_says() {
+    let schema = batch().schema().unwrap();
+    // `EIO`, `ENXIO` and `EFAULT`. In the C interfaces they are a driver's error, a lost device and
+    // a panic.
+    for errno in [5, 6, 14] {
+        let said = io::Error::from_raw_os_error(errno).to_string();
+        for error in [
+            StreamReader::new(Fails(errno), ReadOptions::new()).unwrap_err(),
+            StreamWriter::new(Fails(errno), &schema, WriteOptions::new()).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Peer, "{error}");
+            assert!(error.message().ends_with(&said), "{error}");
+        }
+    }
 }
 
 /// An input that panics once, after so many reads.
