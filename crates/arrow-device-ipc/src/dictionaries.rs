@@ -122,11 +122,9 @@ impl Dictionaries {
             let new = || Dictionary::new(values.clone(), is_needed);
             let first = known.entry(id).or_insert_with(new);
             if first.values.data_type() != values.data_type() {
-                let message = format!(
-                    "dictionary {id} is of {} in one column and of {} in another",
-                    first.values.data_type(),
-                    values.data_type()
-                );
+                let [one, other] = first.values.data_type().told_apart(values.data_type());
+                let message =
+                    format!("dictionary {id} is of {one} in one column and of {other} in another");
                 return Err(malformed(message));
             }
         }

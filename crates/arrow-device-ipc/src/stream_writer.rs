@@ -188,6 +188,7 @@ impl Encoder {
     fn begin(&mut self, batch: &Batch, apart: bool) -> Result<()> {
         let (expected, given) = (self.schema.data_type(), batch.as_array().data_type());
         if !expected.equals_ignoring_metadata(given) {
+            let [given, expected] = given.told_apart(expected);
             let message = format!("a batch of {given}, and the schema is {expected}");
             return Err(refused(ErrorKind::SchemaMismatch, message));
         }

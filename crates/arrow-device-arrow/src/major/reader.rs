@@ -92,7 +92,7 @@ impl Target {
 
     #[cold]
     fn mismatch(&self, batch: &Batch) -> Error {
-        let (ours, given) = (self.ours.data_type(), batch.as_array().data_type());
+        let [given, ours] = batch.as_array().data_type().told_apart(self.ours.data_type());
         let message = format!("a batch of the stream has the type {given}, not {ours}");
         Error::new(ErrorKind::SchemaMismatch, message).during("to_arrow")
     }

@@ -118,7 +118,8 @@ pub(super) fn check_columns(schema: &Schema, batch: &Batch) -> arrow_device::Res
     if schema.data_type().equals_ignoring_metadata(given) {
         return Ok(());
     }
-    let message = format!("a batch of {given} in a table of {}", schema.data_type());
+    let [given, expected] = given.told_apart(schema.data_type());
+    let message = format!("a batch of {given} in a table of {expected}");
     Err(Error::new(ErrorKind::SchemaMismatch, message))
 }
 

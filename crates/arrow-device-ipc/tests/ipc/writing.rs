@@ -1,11 +1,14 @@
 //! Writing what lies on a device, through a bounded part of host memory.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use arrow_device::abi::ArrowDeviceArray;
-use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind, Queue, Result, UnionMode};
+use arrow_device::{
+    Array, Batch, Buffer, DataType, ErrorKind, Field, Queue, Result, Schema, UnionMode,
+};
 use arrow_device_ipc::{Compression, Encoder, FileWriter, StreamWriter, WriteOptions};
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::allocations::peak;
@@ -20,6 +23,23 @@ const STAGING: u64 = 4096;
 fn options() -> [WriteOptions; 2] {
     let options = WriteOptions::new().staging(STAGING);
     [options, options.alignment(8).compression(Some(Compression::Lz4))]
+}
+
+#[test]
+fn a_refused_batch_tells_types_apart_that_print_alike() {
+    let runs = |values: &str| {
+        let run_ends = Field::new("run_ends", DataType::Int32, false);
+        let values = Field::new(values, DataType::Int64, true);
+        let runs =
+            DataType::RunEndEncoded { run_ends: Arc::new(run_ends), values: Arc::new(values) };
+        Schema::batch([Field::new("r", runs, true)]).unwrap()
+    };
+    let given = Batch::try_from(Array::empty(runs("items")).unwrap()).unwrap();
+    let mut writer = StreamWriter::new(Vec::new(), &runs("values"), WriteOptions::new()).unwrap();
+    let error = writer.write(&given).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
+    let message = error.message();
+    assert!(message.contains("values: int64") && message.contains("items: int64"), "{message}");
 }
 
 /// Arrays of all types that are large enough to stay on a device when they are written, in their

@@ -295,8 +295,8 @@ impl ArrayBuilder {
             let place = NodePath::new([Step::Child(index)]);
             let expected = schema.node(number).field.data_type();
             if !expected.equals_ignoring_metadata(child.data_type()) {
-                return Err(mismatch(format!("the type is {}, not {expected}", child.data_type()))
-                    .at(place));
+                let [given, expected] = child.data_type().told_apart(expected);
+                return Err(mismatch(format!("the type is {given}, not {expected}")).at(place));
             }
             check_child_length(schema.rule(0), self.window, child.window())
                 .map_err(|error| error.at(place))?;
@@ -311,8 +311,9 @@ impl ArrayBuilder {
         if let (Some(number), Some(dictionary)) = (schema.dictionary(0), &self.parts.dictionary) {
             let expected = schema.node(number).field.data_type();
             if !expected.equals_ignoring_metadata(dictionary.data_type()) {
-                let message = format!("the type is {}, not {expected}", dictionary.data_type());
-                return Err(mismatch(message).at(NodePath::new([Step::Dictionary])));
+                let [given, expected] = dictionary.data_type().told_apart(expected);
+                return Err(mismatch(format!("the type is {given}, not {expected}"))
+                    .at(NodePath::new([Step::Dictionary])));
             }
         }
         Ok(())

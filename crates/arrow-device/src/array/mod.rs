@@ -42,7 +42,7 @@ pub(crate) use host::{check_last_offset, read_i32, read_i64};
 pub use view::{BufferPlace, NodeView, View};
 
 use crate::pool::shared::Shared;
-use crate::schema::Schema;
+use crate::schema::{Schema, told_apart};
 use crate::{
     BufferKind, DataType, Device, DeviceId, Error, ErrorKind, Extent, Field, Queue, Result, Step,
 };
@@ -220,6 +220,18 @@ impl Array {
         (self.is_whole() && self.tree.schema.is_same(schema))
             || (schema.data_type().equals_ignoring_metadata(self.data_type())
                 && have_same_extensions(self.field(), schema.field()))
+    }
+
+    /// The texts of the array's type and of that of a schema that the array does not
+    /// [fit](Self::fits). Where only the extension types of the roots differ, the texts have the
+    /// metadata of the roots.
+    #[cold]
+    pub(crate) fn told_apart_from(&self, schema: &Schema) -> [String; 2] {
+        let [given, expected] = self.data_type().told_apart(schema.data_type());
+        if given == expected {
+            return told_apart(self.field(), schema.field());
+        }
+        [given, expected]
     }
 
     pub(crate) fn schema_node(&self) -> &crate::schema::SchemaNode {

@@ -272,8 +272,9 @@ impl WithinBuilder {
         }
         let expected = self.schema.node(number).field.data_type();
         if !expected.equals_ignoring_metadata(values.data_type()) {
-            let message = format!("the type is {}, not {expected}", values.data_type());
-            return Err(mismatch(message).at(NodePath::new([Step::Dictionary])));
+            let [given, expected] = values.data_type().told_apart(expected);
+            return Err(mismatch(format!("the type is {given}, not {expected}"))
+                .at(NodePath::new([Step::Dictionary])));
         }
         self.dictionaries.push(values);
         self.numbers.push(number);

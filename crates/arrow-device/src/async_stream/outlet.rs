@@ -35,10 +35,9 @@ impl StreamPromise {
             return Err(Error::new(ErrorKind::SchemaMismatch, message).on_device(array.device()));
         }
         if !array.fits(&self.schema) {
+            let [given, expected] = array.told_apart_from(&self.schema);
             let message = format!(
-                "the stream has arrays of type {}, and this one is of type {}",
-                self.schema.data_type(),
-                array.data_type()
+                "the stream has arrays of type {expected}, and this one is of type {given}"
             );
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }

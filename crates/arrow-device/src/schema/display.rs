@@ -168,7 +168,49 @@ impl fmt::Debug for DataType {
     }
 }
 
+/// The texts of two values that are not equal, for a message that names both: those of `Display`,
+/// and where these are the same, those of `Debug`.
+#[cold]
+pub(crate) fn told_apart<T: fmt::Display + fmt::Debug>(one: &T, other: &T) -> [String; 2] {
+    let [text, other_text] = [one, other].map(T::to_string);
+    if text == other_text {
+        return [one, other].map(|value| format!("{value:?}"));
+    }
+    [text, other_text]
+}
+
 impl DataType {
+    /// The texts of this type and of another one, for a message about two types that are not equal.
+    ///
+    /// The texts are those of [`Display`](fmt::Display). Where these are the same, because the
+    /// types differ in something that `Display` leaves out, the texts are those of
+    /// [`Debug`](fmt::Debug).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use arrow_device::{DataType, Field, IndexType};
+    ///
+    /// let keys_of = |values, is_nullable| DataType::Dictionary {
+    ///     index: IndexType::Int8,
+    ///     values: Arc::new(Field::new("values", values, is_nullable)),
+    ///     ordered: false,
+    /// };
+    /// let texts = keys_of(DataType::Utf8, true);
+    /// assert_eq!(
+    ///     texts.told_apart(&keys_of(DataType::Int8, true)),
+    ///     ["dictionary<int8, utf8>", "dictionary<int8, int8>"]
+    /// );
+    /// assert_eq!(
+    ///     texts.told_apart(&keys_of(DataType::Utf8, false)),
+    ///     ["dictionary<int8, values: utf8>", "dictionary<int8, values: utf8 not null>"]
+    /// );
+    /// ```
+    #[cold]
+    pub fn told_apart(&self, other: &Self) -> [String; 2] {
+        told_apart(self, other)
+    }
+
     /// The name of the type without its parameters.
     fn plain_name(&self) -> &'static str {
         match self {

@@ -230,10 +230,9 @@ impl ArrayStream {
             return Err(Error::new(ErrorKind::Malformed, message).during("stream"));
         }
         if !array.fits(&self.schema) {
+            let [given, expected] = array.told_apart_from(&self.schema);
             let message = format!(
-                "an array of the stream has the type {}, and the schema says {}, or their extension types differ",
-                array.data_type(),
-                self.schema.data_type()
+                "an array of the stream has the type {given}, and the schema says {expected}"
             );
             return Err(Error::new(ErrorKind::SchemaMismatch, message).during("stream"));
         }

@@ -71,7 +71,7 @@ impl Array {
             .enumerate()
             .find(|(_, other)| !other.data_type().equals_ignoring_metadata(of))
         {
-            let other = other.data_type();
+            let [other, of] = other.data_type().told_apart(of);
             return Err(refused(format!("array {index} is of {other}, and the first one of {of}")));
         }
         let parts = arrays.iter().map(Self::host).collect::<Result<Vec<_>>>()?;

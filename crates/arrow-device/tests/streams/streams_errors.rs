@@ -241,6 +241,44 @@ fn an_array_that_is_not_of_the_schema_is_refused() {
     );
 }
 
+/// Maps with entries of this name. `Display` prints all of these types alike.
+fn map(entries: &str) -> DataType {
+    let key_and_value =
+        [Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Int64, true)];
+    let entries = Field::new(entries, DataType::struct_(key_and_value), false);
+    DataType::Map { entries: Arc::new(entries), keys_sorted: false }
+}
+
+// Requirement: STR-2
+#[test]
+fn a_refusal_tells_types_apart_that_print_alike() {
+    let (expected, given) = (map("entries"), map("key_value"));
+    assert_eq!(expected.to_string(), given.to_string());
+    let empty = |data_type: &DataType| Array::empty(data_type.clone()).unwrap();
+    let of_stream = |schema, array| {
+        ArrayStream::new(schema, DeviceType::CPU, [Ok(array)]).next().unwrap().unwrap_err()
+    };
+    let batches = Schema::batch([Field::new("m", expected.clone(), true)]).unwrap();
+    let refusals = [
+        of_stream(expected.clone().try_into().unwrap(), empty(&given)),
+        Batch::new(batches, [empty(&given)]).unwrap_err(),
+        Array::concat(&[empty(&expected), empty(&given)]).unwrap_err(),
+    ];
+    for refusal in refusals {
+        let message = refusal.message();
+        assert!(message.contains("map<entries: struct<"), "{message}");
+        assert!(message.contains("map<key_value: struct<"), "{message}");
+    }
+
+    let named = |extension| {
+        let metadata = Metadata::from_pairs([("ARROW:extension:name", extension)]).unwrap();
+        Schema::new(Field::new("", DataType::Int32, true).with_metadata(metadata)).unwrap()
+    };
+    let refusal = of_stream(named("metres"), Array::empty(named("feet")).unwrap());
+    let message = refusal.message();
+    assert!(message.contains("metres") && message.contains("feet"), "{message}");
+}
+
 /// Names and nullability of columns are a part of a type; the root's own are not, and metadata is
 /// not.
 #[test]

@@ -190,6 +190,23 @@ fn columns_of_the_same_types_and_of_other_names_are_not_taken_for_those_of_the_s
 }
 
 #[test]
+fn a_refused_batch_tells_types_apart_that_print_alike() {
+    let batches = |has_nulls| {
+        let key = Field::new("key", DataType::Utf8, false);
+        let entries = DataType::struct_([key, Field::new("value", DataType::Int64, has_nulls)]);
+        let entries = Arc::new(Field::new("entries", entries, false));
+        let maps = DataType::Map { entries, keys_sorted: false };
+        Schema::batch([Field::new("m", maps, true)]).unwrap()
+    };
+    let given = Array::empty(batches(true)).unwrap();
+    let reader = AsyncReader::new(batches(false), Given::new([Ok(given)])).unwrap();
+    let error = inner(Blocking::new(reader).next().unwrap().unwrap_err());
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
+    let message = error.message();
+    assert!(message.contains("value: int64>") && message.contains("value: int64 not null>"));
+}
+
+#[test]
 fn metadata_of_inner_fields_is_that_of_the_schema() {
     let batch = |metadata: &[(&str, &str)]| {
         let metadata = Metadata::from_pairs(metadata.iter().copied()).unwrap();
