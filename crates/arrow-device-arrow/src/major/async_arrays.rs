@@ -25,12 +25,12 @@ use crate::asked::Asked;
 /// stream that is not `Unpin` is boxed first: `Box::pin(stream)`.
 ///
 /// The record batches are not asked for before this stream is polled. All batches are converted by
-/// the one schema, which was converted once: a batch of other types is an error of kind
-/// [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch), and the names of columns and the
-/// metadata of batches are ignored. After the first error, and after a panic of the stream, nothing
-/// more comes. After an error the stream is dropped. An `ArrowError` becomes an error of this
-/// library by [`from_arrow_error`](super::ErrorExt::from_arrow_error), any other error by
-/// [`Error::other`](arrow_device::Error::other).
+/// the one schema, which was converted once, as by `Batch::from_arrow` with a schema: a batch of
+/// other types, or whose columns or fields of structs have other names, is an error of the kind
+/// [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch). After the first error, and after a
+/// panic of the stream, nothing more comes. After an error the stream is dropped. An `ArrowError`
+/// becomes an error of this library by [`from_arrow_error`](super::ErrorExt::from_arrow_error), any
+/// other error by [`Error::other`](arrow_device::Error::other).
 pub struct AsyncArrays<S> {
     schema: Schema,
     batches: Asked<S>,

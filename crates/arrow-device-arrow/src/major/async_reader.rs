@@ -27,8 +27,10 @@ use crate::asked::Asked;
 /// [`prefetch`](arrow_device::async_stream::ArraysExt::prefetch) if the next arrays should be on
 /// their way meanwhile. Data that is not there yet is awaited, and no thread is blocked. Each batch
 /// is then converted as by [`to_arrow`](super::ToArrow::to_arrow), on the thread that polls, so all
-/// of its data is checked. A batch of other types, or whose columns have other names, is an error
-/// of the kind [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch).
+/// of its data is checked. A batch of other types, or whose columns or fields of structs have other
+/// names, is an error of the kind [`SchemaMismatch`](arrow_device::ErrorKind::SchemaMismatch). The
+/// fields inside of lists, maps and runs, whose names libraries choose, get the names of the
+/// schema, and all fields get its metadata.
 ///
 /// An error is an `ArrowError::ExternalError` that contains the [`Error`](arrow_device::Error) of
 /// this library. With [`with_errors`](Self::with_errors) it is the error that another library makes

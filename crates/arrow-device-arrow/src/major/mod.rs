@@ -47,7 +47,13 @@ pub use reader::Reader;
 /// [`InvalidArgument`](ErrorKind::InvalidArgument): C cannot carry the type (a name with a NUL
 /// byte, an empty time zone). [`LimitExceeded`](ErrorKind::LimitExceeded): the type is nested too
 /// deep. [`SchemaMismatch`](ErrorKind::SchemaMismatch): an array is of another type than its field
-/// or schema.
+/// or schema, or a name differs.
+///
+/// Where an array or a batch comes with a field or a schema, the names of columns, of fields of
+/// structs and of members of unions have to be those of the field or schema, in the same order. The
+/// error of another name says which column has the name. The fields inside of lists, maps and runs,
+/// whose names libraries choose, get the names of the field or schema, and all fields get its
+/// metadata.
 pub trait FromArrow<T>: Sized {
     /// Makes the value of `arrow-device`.
     fn from_arrow(value: T) -> Result<Self>;
@@ -112,6 +118,9 @@ impl FromArrow<ArrayRef> for Array {
 impl FromArrow<(&rs::Field, ArrayRef)> for Array {
     fn from_arrow((field, array): (&rs::Field, ArrayRef)) -> Result<Self> {
         let schema = Schema::new(types::field_from(field)?)?;
+        if let Some(other) = types::other_name(schema.data_type(), array.data_type()) {
+            return Err(other.refusal_from_arrow());
+        }
         take(&schema, array)
     }
 }

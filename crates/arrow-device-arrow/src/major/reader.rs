@@ -2,17 +2,22 @@
 
 use std::fmt;
 
+use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{
-    Array, ArrayStream, Batch, DataType, DeviceType, Error, ErrorKind, Field, Result, Schema,
+    Array, ArrayStream, Batch, DataType, DeviceType, Error, ErrorKind, Result, Schema,
 };
 
 use super::arrow::array::{RecordBatch, RecordBatchReader};
-use super::arrow::schema::{ArrowError, SchemaRef};
+use super::arrow::schema::{self as rs, ArrowError, SchemaRef};
 use super::data::Trust;
+use super::types::OtherName;
 use super::{ErrorExt as _, FromArrow, ToArrow, record_batch, types};
 
-/// No batch is read before the first array is asked for. An error of the reader becomes one of this
-/// library by [`ErrorExt::from_arrow_error`](super::ErrorExt::from_arrow_error).
+/// No batch is read before the first array is asked for. Each batch is converted by the one schema,
+/// as by `Batch::from_arrow` with a schema: a batch of other types, or whose columns or fields of
+/// structs have other names, is an error of the kind [`SchemaMismatch`](ErrorKind::SchemaMismatch).
+/// An error of the reader becomes one of this library by
+/// [`ErrorExt::from_arrow_error`](super::ErrorExt::from_arrow_error).
 impl<R: RecordBatchReader + Send + 'static> FromArrow<R> for ArrayStream {
     fn from_arrow(reader: R) -> Result<Self> {
         let schema = types::schema_from(&reader.schema())?;
@@ -29,7 +34,9 @@ impl<R: RecordBatchReader + Send + 'static> FromArrow<R> for ArrayStream {
 /// Each batch is converted as by [`to_arrow`](ToArrow::to_arrow), so all of its data is checked. An
 /// error is an `ArrowError::ExternalError` that contains the [`Error`] of this library. After the
 /// first error nothing more comes. A stream of arrays on a device is read with
-/// `Reader::new(stream.to_host())`.
+/// `Reader::new(stream.to_host())`. The [`ArrayStream`] itself compares types and the names of all
+/// fields with its schema: any other type or name is an error of the kind
+/// [`SchemaMismatch`](ErrorKind::SchemaMismatch).
 pub struct Reader {
     target: Target,
     /// `None` after the end.
@@ -58,9 +65,9 @@ impl Target {
         if self.trust == Trust::Checked {
             batch.as_array().validate().map_err(|error| error.during("to_arrow"))?;
         }
-        // arrow-rs compares types, and not names.
-        if !are_named_as(batch.as_array().data_type(), &self.ours) {
-            return Err(self.mismatch(&batch));
+        // arrow-rs compares the types of columns, and not their names.
+        if let Some(other) = self.other_name(batch.as_array().data_type()) {
+            return Err(other.refusal_to_arrow());
         }
         // SAFETY: all of it was checked just now, or is promised by the caller.
         let converted = unsafe { record_batch(&batch, self.schema.clone(), self.trust) };
@@ -71,8 +78,9 @@ impl Target {
     }
 
     /// Makes a record batch where the first attempt failed. The reason is mostly that the type of
-    /// the array is not that of the schema. Where only the metadata of inner fields differs, which
-    /// arrow-rs compares, the record batch gets the metadata of the schema.
+    /// the array is not that of the schema. Where only metadata of inner fields differs, or a name
+    /// inside of a list, a map or runs, which arrow-rs compares, the record batch gets the metadata
+    /// and the names of the schema.
     ///
     /// # Safety
     /// Each column is valid, as [`Trust`] says (UNS-28).
@@ -82,11 +90,17 @@ impl Target {
         if ours == given {
             return Err(error);
         }
-        if !ours.equals_ignoring_metadata(given) {
+        let expected = rs::DataType::Struct(self.schema.fields().clone());
+        if !types::is_laid_out_as(given, &expected) || !types::have_same_flags(given, ours) {
             return Err(self.mismatch(batch));
         }
-        let batch = Batch::new(self.ours.clone(), batch.columns()?)?;
-        // SAFETY: UNS-28, which the caller promises of these columns.
+        let mut c_array = ArrowDeviceArray::empty();
+        batch.export(&mut c_array)?;
+        // SAFETY: UNS-1 and UNS-3 to UNS-6: the library wrote the struct just now, of a batch whose
+        // type is laid out as the schema says and has the same flags.
+        let batch = unsafe { Batch::import(&raw mut c_array, &self.ours) }?;
+        // SAFETY: UNS-28, which the caller promises of these columns. The columns have other names
+        // and metadata now, and what is valid depends on neither.
         unsafe { record_batch(&batch, self.schema.clone(), self.trust) }
     }
 
@@ -96,13 +110,15 @@ impl Target {
         let message = format!("a batch of the stream has the type {given}, not {ours}");
         Error::new(ErrorKind::SchemaMismatch, message).during("to_arrow")
     }
-}
 
-/// Whether a type has the columns of a schema, by their names and in their order.
-fn are_named_as(given: &DataType, schema: &Schema) -> bool {
-    let DataType::Struct(given) = given else { return false };
-    let names = schema.columns().iter().map(Field::name);
-    std::ptr::eq(&raw const **given, schema.columns()) || given.iter().map(Field::name).eq(names)
+    /// Finds the first name of a batch that is not that of the schema.
+    fn other_name<'t>(&'t self, given: &'t DataType) -> Option<OtherName<'t>> {
+        let DataType::Struct(given) = given else { return None };
+        if std::ptr::eq(&raw const **given, self.ours.columns()) {
+            return None;
+        }
+        types::other_column(given, self.schema.fields())
+    }
 }
 
 impl fmt::Debug for Target {

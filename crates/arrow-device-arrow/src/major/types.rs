@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow_device::{
-    DataType, Error, ErrorKind, Field, IndexType, IntervalUnit, Metadata, Result, Schema, TimeUnit,
-    UnionMode,
+    DataType, Error, ErrorKind, Field, IndexType, IntervalUnit, Metadata, NodePath, Result, Schema,
+    Step, TimeUnit, UnionMode,
 };
 
 use super::arrow::schema as rs;
@@ -249,6 +249,125 @@ pub(super) fn is_laid_out_as(ours: &DataType, theirs: &rs::DataType) -> bool {
         // A nested type that none of the arms above accepts is of another kind.
         _ => !theirs.is_nested() && data_type_from(theirs).is_ok_and(|theirs| theirs == *ours),
     }
+}
+
+/// A name of ours that is not that of arrow-rs.
+pub(super) struct OtherName<'t> {
+    ours: &'t str,
+    theirs: &'t str,
+    /// The steps to the field, of which the last one comes first.
+    steps: Vec<Step>,
+}
+
+impl OtherName<'_> {
+    /// Makes the error for an array of arrow-rs that is to have our name.
+    #[cold]
+    pub(super) fn refusal_from_arrow(&self) -> Error {
+        self.refused(self.theirs, self.ours).during("from_arrow")
+    }
+
+    /// Makes the error for an array of ours that is to have the name of arrow-rs.
+    #[cold]
+    pub(super) fn refusal_to_arrow(&self) -> Error {
+        self.refused(self.ours, self.theirs).during("to_arrow")
+    }
+
+    fn refused(&self, given: &str, expected: &str) -> Error {
+        let [given, expected] = [given, expected].map(beginning);
+        let message = format!("the column is named {given:?}, not {expected:?}");
+        let place = NodePath::new(self.steps.iter().rev().copied());
+        Error::new(ErrorKind::SchemaMismatch, message).at(place)
+    }
+}
+
+/// Returns as much of a name as an error tells.
+fn beginning(name: &str) -> &str {
+    const MOST_TOLD: usize = 200;
+    name.char_indices().nth(MOST_TOLD).map_or(name, |(end, _)| name.get(..end).unwrap_or(name))
+}
+
+/// Finds the first of these columns that has another name, or that has one in its type: see
+/// [`other_name`].
+pub(super) fn other_column<'t>(ours: &'t [Field], theirs: &'t rs::Fields) -> Option<OtherName<'t>> {
+    other_field(ours, theirs.iter().map(|field| &**field))
+}
+
+fn other_field<'t>(
+    ours: &'t [Field],
+    theirs: impl Iterator<Item = &'t rs::Field>,
+) -> Option<OtherName<'t>> {
+    ours.iter().zip(theirs).enumerate().find_map(|(index, (field, other))| {
+        if field.name() != other.name() {
+            let (ours, theirs) = (field.name(), other.name().as_str());
+            return Some(OtherName { ours, theirs, steps: vec![Step::Child(index)] });
+        }
+        under(Step::Child(index), field.data_type(), other.data_type())
+    })
+}
+
+/// Finds the first name in which two types differ that are laid out alike. The names that count are
+/// those of the fields of structs and of the members of unions, also inside of other types. The
+/// fields of lists, maps and runs have names that libraries choose, and these do not count.
+pub(super) fn other_name<'t>(
+    ours: &'t DataType,
+    theirs: &'t rs::DataType,
+) -> Option<OtherName<'t>> {
+    let child = |index, field: &'t Field, other: &'t rs::Field| {
+        under(Step::Child(index), field.data_type(), other.data_type())
+    };
+    match (ours, theirs) {
+        (DataType::List(field), rs::DataType::List(other))
+        | (DataType::LargeList(field), rs::DataType::LargeList(other))
+        | (DataType::ListView(field), rs::DataType::ListView(other))
+        | (DataType::LargeListView(field), rs::DataType::LargeListView(other))
+        | (DataType::FixedSizeList(field, _), rs::DataType::FixedSizeList(other, _)) => {
+            child(0, field, other)
+        }
+        (DataType::Map { entries, .. }, rs::DataType::Map(others, _)) => {
+            let rs::DataType::Struct(others) = others.data_type() else { return None };
+            let pairs = entries.data_type().children().zip(others).enumerate();
+            let mut found =
+                { pairs }.find_map(|(index, (field, other))| child(index, field, other))?;
+            found.steps.push(Step::Child(0));
+            Some(found)
+        }
+        (DataType::Struct(fields), rs::DataType::Struct(others)) => other_column(fields, others),
+        (DataType::Union { fields, .. }, rs::DataType::Union(others, _)) => {
+            other_field(fields, others.iter().map(|(_, other)| &**other))
+        }
+        (DataType::Dictionary { values, .. }, rs::DataType::Dictionary(_, others)) => {
+            under(Step::Dictionary, values.data_type(), others)
+        }
+        (DataType::RunEndEncoded { values, .. }, rs::DataType::RunEndEncoded(_, others)) => {
+            child(1, values, others)
+        }
+        _ => None,
+    }
+}
+
+/// Whether the nullability of all fields, the order of dictionaries and that of the keys of maps
+/// are equal in two types that are laid out alike.
+pub(super) fn have_same_flags(one: &DataType, other: &DataType) -> bool {
+    let is_ordered = |data_type: &DataType| match data_type {
+        DataType::Map { keys_sorted: ordered, .. } | DataType::Dictionary { ordered, .. } => {
+            *ordered
+        }
+        _ => false,
+    };
+    let fields = one.children().chain(one.dictionary_values());
+    let others = other.children().chain(other.dictionary_values());
+    is_ordered(one) == is_ordered(other)
+        && fields.zip(others).all(|(field, other)| {
+            field.is_nullable() == other.is_nullable()
+                && have_same_flags(field.data_type(), other.data_type())
+        })
+}
+
+/// Finds the first name in which the types one step below differ.
+fn under<'t>(step: Step, ours: &'t DataType, theirs: &'t rs::DataType) -> Option<OtherName<'t>> {
+    let mut found = other_name(ours, theirs)?;
+    found.steps.push(step);
+    Some(found)
 }
 
 // ------------------------------------------------------------------------------------------------

@@ -143,8 +143,18 @@ impl PartialEq for Text {
 impl Eq for Text {}
 
 impl PartialEq<str> for Text {
+    #[inline]
     fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
+        // Bytes are compared, because to cut a string out of the blob takes longer.
+        let with_nul = match &self.0 {
+            TextStorage::Static(with_nul) => with_nul.as_bytes(),
+            TextStorage::Shared { blob, len: TO_THE_END, .. } => blob.as_bytes(),
+            TextStorage::Shared { blob, start, len } => {
+                let start = *start as usize;
+                numbered(blob.as_bytes().get(start..start + *len as usize + 1))
+            }
+        };
+        with_nul.split_last().is_some_and(|(_nul, text)| text == other.as_bytes())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Errors of streams, both ways.
 
+use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
@@ -8,14 +9,14 @@ use std::task::{Context, Poll, Waker};
 
 use arrow_device::async_stream::{ArraysExt, Blocking};
 use arrow_device::{
-    Array, ArrayStream, DataType, Error, ErrorKind, Field, Metadata, NodePath, Schema,
+    Array, ArrayStream, DataType, Error, ErrorKind, Field, Metadata, NodePath, Schema, Step,
 };
 use arrow_device_sim::Sim;
 use futures_core::Stream as _;
 use futures_core::stream::FusedStream as _;
 
-use super::arrow::array::RecordBatchIterator;
-use super::arrow::schema::ArrowError;
+use super::arrow::array::{RecordBatch, RecordBatchIterator, new_null_array};
+use super::arrow::schema::{self as rs, ArrowError};
 use super::batches::{Given, batch, no_columns, schema};
 use super::ours::{AsyncArrays, AsyncReader, ErrorExt, FromArrow as _, Reader};
 
@@ -186,6 +187,149 @@ fn columns_of_the_same_types_and_of_other_names_are_not_taken_for_those_of_the_s
         let batches = [numbers(["one", "two"]), numbers(names)];
         let kind = refusal_of_the_second(ours.clone(), batches, 1);
         assert_eq!(kind, ErrorKind::SchemaMismatch, "{names:?}");
+    }
+}
+
+/// A record batch of arrow-rs with a column of each of these types, two rows long.
+fn of_nulls<const N: usize>(columns: [(&str, rs::DataType); N]) -> RecordBatch {
+    let nulls = columns.each_ref().map(|(_, data_type)| new_null_array(data_type, 2));
+    let fields = columns.map(|(name, data_type)| rs::Field::new(name, data_type, true));
+    RecordBatch::try_new(Arc::new(rs::Schema::new(fields.to_vec())), nulls.to_vec()).unwrap()
+}
+
+/// What becomes of a record batch where another schema is expected, in each conversion that is
+/// given a schema.
+fn under(schema: &rs::SchemaRef, batch: &RecordBatch) -> [arrow_device::Result<Array>; 3] {
+    let ours = Schema::from_arrow(&**schema).unwrap();
+    let sent = || vec![Ok::<_, ArrowError>(batch.clone())];
+    let reader = RecordBatchIterator::new(sent(), schema.clone());
+    let mut stream = ArrayStream::from_arrow(reader).unwrap();
+    let arrays = AsyncArrays::from_arrow((schema.clone(), Given::new(sent()))).unwrap();
+    let mut arrays = Blocking::new(arrays);
+    let all = [
+        stream.next().unwrap(),
+        arrays.next().unwrap(),
+        arrow_device::Batch::from_arrow((&ours, batch.clone())).map(Array::from),
+    ];
+    assert!(stream.next().is_none() && arrays.next().is_none());
+    all
+}
+
+fn item(name: &str, data_type: rs::DataType) -> Arc<rs::Field> {
+    Arc::new(rs::Field::new(name, data_type, true))
+}
+
+fn structs(names: [&str; 2]) -> rs::DataType {
+    rs::DataType::Struct(names.map(|name| item(name, rs::DataType::Int64)).to_vec().into())
+}
+
+fn maps(names: [&str; 3], values: rs::DataType) -> rs::DataType {
+    let [entries, key, value] = names;
+    let key = Arc::new(rs::Field::new(key, rs::DataType::Utf8, false));
+    let fields = rs::DataType::Struct(vec![key, item(value, values)].into());
+    rs::DataType::Map(Arc::new(rs::Field::new(entries, fields, false)), false)
+}
+
+fn runs(names: [&str; 2], values: rs::DataType) -> rs::DataType {
+    let [ends, of_values] = names;
+    let ends = Arc::new(rs::Field::new(ends, rs::DataType::Int32, false));
+    rs::DataType::RunEndEncoded(ends, item(of_values, values))
+}
+
+#[test]
+fn record_batches_are_not_read_under_the_names_of_other_columns() {
+    let two = |names: [&'static str; 2]| of_nulls(names.map(|name| (name, rs::DataType::Int64)));
+    let expected = two(["one", "two"]).schema();
+    for names in [["two", "one"], ["three", "two"], ["one", "three"]] {
+        let index = usize::from(names[0] == "one");
+        for refused in under(&expected, &two(names)) {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+            let ours = ["one", "two"][index];
+            let said = format!("the column is named {:?}, not {ours:?}", names[index]);
+            assert_eq!((error.message(), error.operation()), (&*said, Some("from_arrow")));
+            assert_eq!(error.place(), Some(&NodePath::new([Step::Child(index)])));
+        }
+    }
+
+    let (ab, ba) = (structs(["a", "b"]), structs(["b", "a"]));
+    let of = |members: [(i8, &str); 2]| {
+        let members = members.map(|(id, name)| (id, item(name, rs::DataType::Int64)));
+        rs::DataType::Union(members.into_iter().collect(), rs::UnionMode::Dense)
+    };
+    let list = |inner: &rs::DataType| rs::DataType::List(item("item", inner.clone()));
+    let map = |inner: &rs::DataType| maps(["entries", "key", "value"], inner.clone());
+    let run = |inner: &rs::DataType| runs(["run_ends", "values"], inner.clone());
+    let keys = |inner: &rs::DataType| {
+        rs::DataType::Dictionary(Box::new(rs::DataType::Int8), Box::new(inner.clone()))
+    };
+    let child = Step::Child;
+    for (expected, given, place) in [
+        (ab.clone(), ba.clone(), vec![child(0)]),
+        (list(&ab), list(&ba), vec![child(0), child(0)]),
+        (list(&list(&ab)), list(&list(&ba)), vec![child(0); 3]),
+        (map(&ab), map(&ba), vec![child(0), child(1), child(0)]),
+        (run(&ab), run(&ba), vec![child(1), child(0)]),
+        (keys(&ab), keys(&ba), vec![Step::Dictionary, child(0)]),
+        (of([(3, "a"), (5, "b")]), of([(3, "b"), (5, "a")]), vec![child(0)]),
+    ] {
+        let batch = of_nulls([("x", given.clone())]);
+        let place = NodePath::new([child(0)].into_iter().chain(place));
+        for refused in under(&of_nulls([("x", expected.clone())]).schema(), &batch) {
+            let error = refused.unwrap_err();
+            assert_eq!((error.kind(), error.place()), (ErrorKind::SchemaMismatch, Some(&place)));
+            assert_eq!(error.message(), "the column is named \"b\", not \"a\"");
+        }
+        let field = rs::Field::new("x", expected.clone(), true);
+        let error = Array::from_arrow((&field, batch.column(0).clone())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+
+        // In the other direction.
+        let schema = of_nulls([("x", expected)]).schema();
+        let schema = Schema::from_arrow(&*schema).unwrap();
+        let given = arrow_device::Batch::from_arrow(batch);
+        let reader = AsyncReader::new(schema, Given::new([given])).unwrap();
+        let error = inner(Blocking::new(reader).next().unwrap().unwrap_err());
+        assert_eq!((error.kind(), error.place()), (ErrorKind::SchemaMismatch, Some(&place)));
+        assert_eq!(error.message(), "the column is named \"b\", not \"a\"");
+    }
+}
+
+#[test]
+fn names_that_libraries_choose_are_those_of_the_schema() {
+    let int64 = || rs::DataType::Int64;
+    let unit = |unit: &str| {
+        let metadata = HashMap::from([("unit".to_owned(), unit.to_owned())]);
+        rs::DataType::List(Arc::new(rs::Field::new("item", int64(), true).with_metadata(metadata)))
+    };
+    for (expected, given) in [
+        (rs::DataType::List(item("item", int64())), rs::DataType::List(item("element", int64()))),
+        (
+            rs::DataType::FixedSizeList(item("item", int64()), 3),
+            rs::DataType::FixedSizeList(item("element", int64()), 3),
+        ),
+        (
+            maps(["entries", "key", "value"], int64()),
+            maps(["key_value", "keys", "values"], int64()),
+        ),
+        (runs(["run_ends", "values"], int64()), runs(["ends", "items"], int64())),
+        (unit("metres"), unit("feet")),
+    ] {
+        let schema = of_nulls([("x", expected)]).schema();
+        let ours = Schema::from_arrow(&*schema).unwrap();
+        let given = of_nulls([("x", given)]);
+        for array in under(&schema, &given) {
+            let array = array.unwrap();
+            assert_eq!((array.data_type(), array.len()), (ours.data_type(), 2));
+            array.validate().unwrap();
+        }
+
+        // In the other direction.
+        let given = arrow_device::Batch::from_arrow(given);
+        let reader = AsyncReader::new(ours, Given::new([given])).unwrap();
+        let batch = Blocking::new(reader).next().unwrap().unwrap();
+        assert_eq!((batch.schema(), batch.num_rows()), (schema.clone(), 2));
+        assert_eq!(batch.column(0).data_type(), schema.field(0).data_type());
     }
 }
 
