@@ -2,6 +2,7 @@
 //!
 //! Each wrong way is reported by the simulator, so that the right way is seen to matter.
 
+use arrow_device_testkit::trips::imported;
 use arrow_device_testkit::{consumer, process, tensors};
 
 use arrow_device::abi::ArrowDeviceArray;
@@ -367,5 +368,37 @@ fn columns_of_separate_allocations_are_no_tensor_without_a_copy() {
         let found = host.host().unwrap().to_vec::<i32>().unwrap();
         let expected: Vec<i32> = (0..100).flat_map(|row| [row, row + 500]).collect();
         assert_eq!(found, expected);
+    }
+}
+
+/// The struct of an array has an event, which lives as long as the struct. A tensor without
+/// elements, and what is made of the tensor, have no memory that would keep the struct.
+// Requirement: SAF-19
+#[test]
+fn what_has_no_elements_waits_for_no_event_of_a_struct_that_is_released() {
+    for kind in Kind::ALL {
+        let sim = Sim::builder().kind(kind).schedule(Schedule::Late).backtraces(false).build();
+        let queue = sim.device().open_queue().unwrap();
+        let array = imported(&being_written(&sim, &queue));
+        let batch = Batch::from_columns([("a", array.clone()), ("b", array.clone())]).unwrap();
+        let of_array = array.slice(3, 0).unwrap().to_tensor(&Conversion::new()).unwrap();
+        let of_batch = batch.slice(3, 0).unwrap().to_tensor(&Conversion::new()).unwrap();
+        drop((array, batch));
+        let arrays = [
+            of_array.to_array(&Conversion::new()).unwrap(),
+            of_batch.to_array(&Conversion::new()).unwrap(),
+            of_batch.to_batch(["a", "b"], &Conversion::new()).unwrap().into(),
+        ];
+        drop((of_array, of_batch));
+        // The struct is released here, and the event with it.
+        sim.run_until_idle();
+        arrow_device::deferred::release_finished();
+        for array in arrays {
+            array.on(&queue).unwrap();
+            array.wait().unwrap();
+            assert!(array.is_ready().unwrap(), "{kind:?}");
+        }
+        drop(queue);
+        sim.finish();
     }
 }

@@ -6,6 +6,7 @@ use super::copy::{allocate_near, finish};
 use super::dims::Dims;
 use super::memory::{TensorMemory, bytes_of};
 use super::tensor::Origin;
+use super::to_array::pending_of;
 use super::{Conversion, CopyPolicy, Tensor};
 use crate::array::{Built, Storage, Tree};
 use crate::device::driver::Route;
@@ -104,7 +105,7 @@ impl Batch {
                 "the batch came without an event from a device that is not open; open the device";
             return Err(Error::new(ErrorKind::DeviceMissing, message).on_device(self.device()));
         }
-        let ready = whole.tree().pending()?.into_owned();
+        let ready = pending_of(&whole, base)?;
         let owner = Tree::owner(whole.tree());
         let buffer = Buffer::from_parts(self.device(), base, 0, Extent::AtLeast(len), Some(owner))
             .that_came(whole.tree().arrival());

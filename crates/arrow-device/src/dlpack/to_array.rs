@@ -14,7 +14,7 @@ use super::fixed_shape::{self, FixedShape};
 use super::memory::ELEMENTS;
 use super::storage::schema_of;
 use super::{Conversion, CopyPolicy, Dtype, Tensor};
-use crate::array::Tree;
+use crate::array::{Pending, Tree};
 use crate::device::driver::Raw;
 use crate::{
     Array, Batch, Buffer, DataType, Error, ErrorKind, Extent, Field, Memory, Result, Schema,
@@ -215,9 +215,7 @@ impl Tensor {
         let part = part_width(self.dtype(), self.width());
         let first = start.checked_div(part).and_then(|first| usize::try_from(first).ok());
         let first = first.ok_or_else(too_large)?;
-        // The tree of the memory has the events that the data waits for. The buffer keeps that
-        // tree.
-        let ready = memory.tree().pending()?.into_owned();
+        let ready = pending_of(memory, base)?;
         if let DataType::FixedSizeList(item, 2) = schema.data_type() {
             let parts = Array::builder((**item).clone())
                 .device(memory.device())
@@ -265,7 +263,7 @@ impl Tensor {
         let place = tensor.place_of_first(1).unwrap_or((Raw::NULL, 0));
         let memory = tensor.memory().clone();
         let extent = memory.extent(ELEMENTS);
-        let ready = memory.tree().pending()?.into_owned();
+        let ready = pending_of(&memory, place.0)?;
         let device = memory.device();
         let buffer =
             Buffer::from_parts(device, place.0, 0, extent, Some(Tree::owner(memory.tree())))
@@ -276,6 +274,16 @@ impl Tensor {
             .buffers([None, (!place.0.is_null()).then_some(buffer)])
             .finish_with(ready)
     }
+}
+
+/// The events that the data at this place waits for. The tree of the memory has these events, and
+/// the buffer of the place keeps that tree. Where there is no place, there is no buffer, and
+/// nothing to wait for.
+pub(super) fn pending_of(memory: &Array, place: Raw<Memory>) -> Result<Vec<Pending>> {
+    if place.is_null() {
+        return Ok(Vec::new());
+    }
+    Ok(memory.tree().pending()?.into_owned())
 }
 
 /// How an array of elements becomes an array of lists.
