@@ -493,7 +493,7 @@ fn a_schema_without_end_is_refused_within_64_mib() {
     let lengths = [1_i32, 0, megabyte as i32].map(i32::to_ne_bytes);
     metadata[..12].copy_from_slice(lengths.as_flattened());
     let name = CString::new(vec![b'a'; megabyte]).unwrap();
-    for children in [1, 2, 7, 1000, 200_000] {
+    for children in [1, 2, 7, 10, 1000, 5000, 70_000, 200_000] {
         let cases: [(&str, &CStr, &[u8]); 4] = [
             ("nothing but fields", c"", &[0; 4]),
             ("long metadata", c"", &metadata),
@@ -503,6 +503,12 @@ fn a_schema_without_end_is_refused_within_64_mib() {
         for (what, name, metadata) in cases {
             let bytes = peak_of_endless(children, name, metadata);
             assert!(bytes <= 64 << 20, "{what}, {children} children: {} MiB", bytes >> 20);
+        }
+        // Names and fields that reach their limits at about the same time.
+        for len in [40, 80, 90, 95, 100, 127, 200, 400, 1000] {
+            let name = CString::new(vec![b'n'; len]).unwrap();
+            let bytes = peak_of_endless(children, &name, &[0; 4]);
+            assert!(bytes <= 64 << 20, "{len} bytes, {children} children: {} MiB", bytes >> 20);
         }
     }
 }

@@ -17,6 +17,7 @@ use super::kind::NamedKind;
 use super::metadata::MAX_ENCODED_BYTES;
 use super::node::SchemaNode;
 use super::rules::Rule;
+use super::table::MAX_NODES;
 use super::text::TextSpan;
 use crate::abi::ArrowSchema;
 use crate::pool::block;
@@ -254,15 +255,22 @@ impl Draft {
     #[inline(never)]
     fn grow(&mut self, more: PackedRoom) -> Result<()> {
         let Packed { checks, rules, records, kinds, metadata, text } = &self.0.packed;
-        let mut next = Self::new(PackedRoom {
+        let mut room = PackedRoom {
             checks: checks.larger(more.checks),
             rules: rules.larger(more.rules),
             records: records.larger(more.records),
             kinds: kinds.larger(more.kinds),
             metadata: metadata.larger(more.metadata),
-            // No more is needed than the longest text.
-            text: text.larger(more.text).min(LONGEST_TEXT),
-        })?;
+            text: text.larger(more.text),
+        };
+        // From half of the most nodes or of the longest text on, there is room for all of them:
+        // each further move would need two large blocks at once.
+        if room.records > MAX_NODES / 2 || room.text > LONGEST_TEXT / 2 {
+            room.checks = checks.room.max(MAX_NODES);
+            room.records = records.room.max(MAX_NODES);
+            room.text = LONGEST_TEXT;
+        }
+        let mut next = Self::new(room)?;
         let packed = &mut next.0.packed;
         let fits = packed.checks.extend(checks)
             && packed.rules.extend(rules)
