@@ -301,7 +301,9 @@ impl EngineState {
             return self.find_in_part(device, inside, spot, len, here);
         }
         let base = spot.base.bits();
-        let address = base as u64 + if self.kind.has_handles() { 0 } else { spot.offset };
+        // A place near the greatest address is reported, as any other one that is not there.
+        let moved = if self.kind.has_handles() { 0 } else { spot.offset };
+        let address = (base as u64).saturating_add(moved);
         let nearest = self.by_address.range(..=base).next_back().map(|(_, number)| *number);
         let within = |number: &usize| {
             let allocation = &self.allocations[*number];

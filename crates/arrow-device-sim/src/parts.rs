@@ -63,7 +63,7 @@ impl EngineState {
         len: u64,
         here: impl FnOnce(&Self) -> Action,
     ) -> Option<Span> {
-        let offset = part.offset + spot.offset;
+        let offset = part.offset.saturating_add(spot.offset);
         let is_reached = self.reaches(device, part.allocation);
         let mistake = match spot.offset.saturating_add(len) <= part.len {
             true if is_reached => return Some(Span { allocation: part.allocation, offset, len }),

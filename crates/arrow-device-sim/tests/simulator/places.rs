@@ -239,3 +239,21 @@ pub(crate) const TWINS: &[Twins] = &[
         },
     },
 ];
+
+#[test]
+fn a_place_near_the_greatest_address_is_out_of_bounds() {
+    for kind in Kind::ALL {
+        for has_parts in [false, true] {
+            let sim = Sim::builder().kind(kind).parts(has_parts).backtraces(false).build();
+            let queue = sim.device().open_queue().unwrap();
+            let mut memory = queue.allocate(8).unwrap();
+            let place = Spot { offset: u64::MAX - 3, ..memory.spot(&queue).unwrap() };
+            let _ = sim.kernel("beyond").reads(place, 2).launch(&queue, |_| {});
+            let reports = sim.take_reports();
+            let kinds: Vec<_> = reports.iter().map(|report| report.kind).collect();
+            assert_eq!(kinds, [Mistake::OutOfBounds], "{kind:?}");
+            drop((memory, queue));
+            sim.finish();
+        }
+    }
+}
