@@ -42,7 +42,7 @@ pub(crate) use host::{check_last_offset, read_i32, read_i64};
 pub use view::{BufferPlace, NodeView, View};
 
 use crate::pool::shared::Shared;
-use crate::schema::{Schema, told_apart};
+use crate::schema::{Extension, Schema};
 use crate::{
     BufferKind, DataType, Device, DeviceId, Error, ErrorKind, Extent, Field, Queue, Result, Step,
 };
@@ -223,13 +223,12 @@ impl Array {
     }
 
     /// The texts of the array's type and of that of a schema that the array does not
-    /// [fit](Self::fits). Where only the extension types of the roots differ, the texts have the
-    /// metadata of the roots.
+    /// [fit](Self::fits). Where only the extension types of the roots differ, the texts name these.
     #[cold]
     pub(crate) fn told_apart_from(&self, schema: &Schema) -> [String; 2] {
         let [given, expected] = self.data_type().told_apart(schema.data_type());
         if given == expected {
-            return told_apart(self.field(), schema.field());
+            return [self.field(), schema.field()].map(type_and_extension);
         }
         [given, expected]
     }
@@ -385,6 +384,18 @@ const _: () = {
     thread_safe::<crate::Event>();
     thread_safe::<Error>();
 };
+
+/// The text of a field's type and of its extension type, which are cut where they are long.
+fn type_and_extension(field: &Field) -> String {
+    let data_type = field.data_type();
+    match field.extension() {
+        None => format!("{data_type} without an extension type"),
+        Some(Extension { name, metadata }) => {
+            let metadata = String::from_utf8_lossy(metadata.get(..200).unwrap_or(metadata));
+            format!("{data_type} of the extension type {name:.200} {metadata}")
+        }
+    }
+}
 
 /// Whether two fields of one type name the same extension types. Both fields are parts of schemas.
 fn have_same_extensions(one: &Field, other: &Field) -> bool {

@@ -168,17 +168,6 @@ impl fmt::Debug for DataType {
     }
 }
 
-/// The texts of two values that are not equal, for a message that names both: those of `Display`,
-/// and where these are the same, those of `Debug`.
-#[cold]
-pub(crate) fn told_apart<T: fmt::Display + fmt::Debug>(one: &T, other: &T) -> [String; 2] {
-    let [text, other_text] = [one, other].map(T::to_string);
-    if text == other_text {
-        return [one, other].map(|value| format!("{value:?}"));
-    }
-    [text, other_text]
-}
-
 impl DataType {
     /// The texts of this type and of another one, for a message about two types that are not equal.
     ///
@@ -208,7 +197,11 @@ impl DataType {
     /// ```
     #[cold]
     pub fn told_apart(&self, other: &Self) -> [String; 2] {
-        told_apart(self, other)
+        let [text, other_text] = [self, other].map(Self::to_string);
+        if text == other_text {
+            return [self, other].map(|data_type| format!("{data_type:?}"));
+        }
+        [text, other_text]
     }
 
     /// The name of the type without its parameters.

@@ -45,7 +45,6 @@ pub use table::Schema;
 pub use text::Text;
 
 pub(crate) use check::{Check, Nullability};
-pub(crate) use display::told_apart;
 #[cfg(feature = "serde")]
 pub(crate) use metadata::{MAX_ENCODED_BYTES, MAX_PAIRS};
 pub(crate) use node::SchemaNode;
