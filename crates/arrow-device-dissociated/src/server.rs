@@ -166,15 +166,12 @@ impl Server {
     /// [`TimedOut`](ErrorKind::TimedOut): it took longer than the options say.
     /// [`Malformed`](ErrorKind::Malformed): it broke the protocol.
     /// [`InvalidArgument`](ErrorKind::InvalidArgument): this thread is [in a
-    /// release](arrow_device::deferred::is_in_release), and the server might wait for what the
-    /// thread would release next. Errors of `find` and of the stream. In each case nothing is kept
+    /// release](deferred::require_no_release), and the server might wait for what the thread would
+    /// release next. Errors of `find` and of the stream. In each case nothing is kept
     /// afterwards, and the client sees the end of the connection: the protocol has no message that
     /// tells an error.
     pub fn serve(mut self, find: impl FnOnce(&[u8]) -> Result<ArrayStream>) -> Result<Counts> {
-        if deferred::is_in_release() {
-            let message = "a destructor that is run by this library would wait for itself";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).during("serve"));
-        }
+        deferred::require_no_release("serve")?;
         let ticket = self.wait_for_request()?;
         let stream = find(&ticket)?;
         let mut encoder = Encoder::new(stream.schema(), self.options.write)?;

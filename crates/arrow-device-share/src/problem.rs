@@ -1,6 +1,6 @@
 //! The errors of sharing.
 
-use arrow_device::{Error, ErrorKind, Result, deferred};
+use arrow_device::{Error, ErrorKind};
 
 /// How many characters of a text that somebody else chose are a part of an error.
 pub(crate) const MAX_TEXT: usize = 2000;
@@ -48,14 +48,4 @@ pub(crate) fn failed(operation: &'static str, error: rustix::io::Errno) -> Error
 #[cold]
 pub(crate) fn of_parent() -> Error {
     Error::new(ErrorKind::Unsupported, "the connection is one of the parent process")
-}
-
-/// Refuses a wait for what a receiver releases in a destructor that the library runs: the receiver
-/// may be in this process, and its array may be what this thread would release next.
-pub(crate) fn require_no_release(operation: &'static str) -> Result<()> {
-    if deferred::is_in_release() {
-        let message = "a destructor that is run by this library would wait for itself";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).during(operation));
-    }
-    Ok(())
 }

@@ -29,7 +29,7 @@ use std::time::Duration;
 use arrow_device::copy::Options;
 use arrow_device::driver::ForkMutex;
 use arrow_device::{
-    Array, ArrayStream, Device, DeviceId, Error, ErrorKind, Queue, Result, Schema, View,
+    Array, ArrayStream, Device, DeviceId, Error, ErrorKind, Queue, Result, Schema, View, deferred,
 };
 
 use rustix::event::EventfdFlags;
@@ -37,7 +37,7 @@ use rustix::event::EventfdFlags;
 use crate::described::Described;
 use crate::frames::{self, Came, Frame, FrameKind, FrameReader, Limits, Patience};
 use crate::keeper::{self, Kept};
-use crate::problem::{malformed, of_parent, of_peer, require_no_release, shortened};
+use crate::problem::{malformed, of_parent, of_peer, shortened};
 use crate::process::Process;
 use crate::schemas::{self, MemoryDomain};
 use crate::teller::Teller;
@@ -254,8 +254,9 @@ impl Sender {
     /// how many arrays it wants ahead.
     ///
     /// # Errors
-    /// Those of [`send`](Self::send) and [`wait_until_released`](Self::wait_until_released), before
-    /// the first array where the thread is in a release.
+    /// The errors of [`send`](Self::send), and
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument): this thread is [in a
+    /// release](deferred::require_no_release). Nothing is sent then.
     pub fn serve(&self, stream: ArrayStream) -> Result<()> {
         self.outgoing()?.serve(stream)
     }
@@ -272,13 +273,16 @@ impl Sender {
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument): there is something to wait for, and this
-    /// thread is [in a release](arrow_device::deferred::is_in_release). The wait could wait for
-    /// itself: a receiver in this process may have an array that this thread would release next.
+    /// thread is [in a release](deferred::require_no_release). The wait could wait for itself: a
+    /// receiver in this process may have an array that this thread would release next.
     /// [`Malformed`](ErrorKind::Malformed): the receiver broke the protocol.
     pub fn wait_until_released(&self, timeout: Option<Duration>) -> Result<bool> {
         let outgoing = self.outgoing()?;
-        if timeout != Some(Duration::ZERO) && outgoing.held()? > 0 {
-            require_no_release("wait until released")?;
+        if let Err(error) = deferred::require_no_release("wait until released")
+            && timeout != Some(Duration::ZERO)
+            && outgoing.held()? > 0
+        {
+            return Err(error);
         }
         outgoing.until(Patience::of(timeout), |state| state.held.is_empty())
     }
@@ -431,7 +435,7 @@ impl Outgoing {
     }
 
     fn serve(&self, stream: ArrayStream) -> Result<()> {
-        require_no_release("serve")?;
+        deferred::require_no_release("serve")?;
         if let Err(error) = self.send_stream(stream) {
             let text = error.to_string();
             // A receiver that has gone is told nothing.

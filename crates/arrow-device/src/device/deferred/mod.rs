@@ -13,7 +13,7 @@
 //! | be sure that nothing is held back, before a device is closed or a library is unloaded | [`wait_until_released`] |
 //! | see how much is held back | [`held_back`] |
 //! | release without calling this crate | [`ReleaseThread`] |
-//! | learn whether a wait for releases may wait for itself | [`is_in_release`] |
+//! | refuse a wait of one's own that may wait for itself | [`require_no_release`] |
 //! | say how long an allocation waits for memory that is held back | [`set_allocation_timeout`] |
 //!
 //! A destructor that is run here is foreign code: it runs without a lock of this crate, on any
@@ -196,18 +196,32 @@ fn abandon<T>(what: T) {
     count_abandoned();
 }
 
-/// Whether this thread is in a destructor that this module runs, or in one that was put off because
-/// drops nest too deep.
-///
-/// A wait for releases there may wait for itself: what it waits for may be what this thread would
-/// release next. [`wait_until_released`] is an error there. A library asks this before a wait of
-/// its own for something that a release brings about, such as a peer that gives memory back.
-///
-/// ```
-/// assert!(!arrow_device::deferred::is_in_release());
-/// ```
-pub fn is_in_release() -> bool {
+/// Whether this thread is in a destructor that counts as being released. A wait for releases there
+/// would wait for itself.
+fn is_in_release() -> bool {
     release::is_releasing() || nesting::is_dropping_list()
+}
+
+/// An error in a destructor that this module runs, and in one that was put off because drops nest
+/// too deep.
+///
+/// A wait for releases in such a destructor may wait for what the same thread would release next.
+/// [`wait_until_released`] begins with this check. A library calls this function before a wait of
+/// its own for something that a release brings about, such as memory that a peer gives back.
+///
+/// # Errors
+/// [`InvalidArgument`](ErrorKind::InvalidArgument), during `operation`.
+///
+/// ```
+/// arrow_device::deferred::require_no_release("wait for a peer")?;
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+pub fn require_no_release(operation: &'static str) -> Result<()> {
+    if is_in_release() {
+        let message = "a destructor that is run by this library would wait for itself";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).during(operation));
+    }
+    Ok(())
 }
 
 /// Whether this thread has something that counts as being released.
@@ -354,10 +368,7 @@ pub fn release_finished() -> usize {
 pub fn wait_until_released(timeout: Duration) -> Result<()> {
     const OPERATION: &str = "wait until released";
     let failed = |kind, message: String| Error::new(kind, message).during(OPERATION);
-    if is_in_release() {
-        let message = "a destructor that is run by this module would wait for itself";
-        return Err(failed(ErrorKind::InvalidArgument, message.into()));
-    }
+    require_no_release(OPERATION)?;
     let holdings = HOLDINGS.get();
     // No deadline where the clock cannot represent it.
     let deadline = Instant::now().checked_add(timeout);
