@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
 use super::node_checks::{
     NOT_GIVEN, ONE_OFFSET, check_buffer_count, check_buffers, check_child_length, check_end,
-    check_run_ends, check_run_values, mismatch, refused, settled_null_count,
+    check_run_ends, check_run_values, check_type, mismatch, refused, settled_null_count,
 };
 use super::parts::{ArrayParts, PartEvents, Settled};
 use super::readiness::{Pending, ReadyWhen};
@@ -294,11 +294,8 @@ impl ArrayBuilder {
         for (index, (number, child)) in numbers.zip(&self.parts.children).enumerate() {
             let place = NodePath::new([Step::Child(index)]);
             let expected = schema.node(number).field.data_type();
-            if !expected.equals_ignoring_metadata(child.data_type()) {
-                let [given, expected] = child.data_type().told_apart(expected);
-                return Err(mismatch(format!("the type is {given}, not {expected}")).at(place));
-            }
-            check_child_length(schema.rule(0), self.window, child.window())
+            check_type(child.data_type(), expected)
+                .and_then(|()| check_child_length(schema.rule(0), self.window, child.window()))
                 .map_err(|error| error.at(place))?;
         }
         if let (DataType::RunEndEncoded { .. }, [run_ends, values]) =
@@ -310,11 +307,8 @@ impl ArrayBuilder {
         }
         if let (Some(number), Some(dictionary)) = (schema.dictionary(0), &self.parts.dictionary) {
             let expected = schema.node(number).field.data_type();
-            if !expected.equals_ignoring_metadata(dictionary.data_type()) {
-                let [given, expected] = dictionary.data_type().told_apart(expected);
-                return Err(mismatch(format!("the type is {given}, not {expected}"))
-                    .at(NodePath::new([Step::Dictionary])));
-            }
+            check_type(dictionary.data_type(), expected)
+                .map_err(|error| error.at(NodePath::new([Step::Dictionary])))?;
         }
         Ok(())
     }

@@ -152,6 +152,15 @@ pub(super) fn settled_null_count(
     Ok(Window { null_count, ..window })
 }
 
+/// Checks that a child or a dictionary has the type that the schema says. Metadata may differ.
+pub(super) fn check_type(given: &DataType, expected: &DataType) -> Result<()> {
+    if expected.equals_ignoring_metadata(given) {
+        return Ok(());
+    }
+    let [given, expected] = given.told_apart(expected);
+    Err(mismatch(format!("the type is {given}, not {expected}")))
+}
+
 pub(super) fn refused(message: String) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).during("build")
 }

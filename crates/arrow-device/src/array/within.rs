@@ -26,7 +26,7 @@ use std::sync::Arc;
 use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
 use super::node_checks::{
     NOT_GIVEN, ONE_OFFSET, check_buffer_count, check_buffers, check_child_length, check_end,
-    check_run_ends, check_run_values, mismatch, refused, settled_null_count,
+    check_run_ends, check_run_values, check_type, mismatch, refused, settled_null_count,
 };
 use super::parts::{ArrayParts, PartEvents, Settled};
 use super::readiness::ReadyWhen;
@@ -271,11 +271,8 @@ impl WithinBuilder {
             return Err(mismatch("an array is given where no dictionary is missing".into()));
         }
         let expected = self.schema.node(number).field.data_type();
-        if !expected.equals_ignoring_metadata(values.data_type()) {
-            let [given, expected] = values.data_type().told_apart(expected);
-            return Err(mismatch(format!("the type is {given}, not {expected}"))
-                .at(NodePath::new([Step::Dictionary])));
-        }
+        check_type(values.data_type(), expected)
+            .map_err(|error| error.at(NodePath::new([Step::Dictionary])))?;
         self.dictionaries.push(values);
         self.numbers.push(number);
         self.is_whole = true;
