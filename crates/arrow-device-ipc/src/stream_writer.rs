@@ -123,8 +123,8 @@ impl Encoder {
     /// device: this call reads the few numbers that a header needs, and the bytes are read when a
     /// body is written, through no more host memory than `staging` allows. Two things are always in
     /// host memory as a whole: dictionaries, which are compared with those of later batches, and
-    /// compressed buffers, because a header contains their length. Waits for what is read from a
-    /// device.
+    /// compressed buffers, because a header contains their length. This call waits for the device
+    /// that it reads from.
     ///
     /// # Errors
     /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch): the batch is of another type.

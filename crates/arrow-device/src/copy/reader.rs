@@ -215,7 +215,7 @@ impl BufferReader {
     /// one. Waits for each window.
     ///
     /// # Errors
-    /// Those of [`read`](Self::read) and [`Reading::wait`].
+    /// The errors of [`read`](Self::read) and of [`Reading::wait`].
     pub fn count_ones(
         &self,
         buffer: &ReadableBuffer,

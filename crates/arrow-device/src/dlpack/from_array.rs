@@ -69,12 +69,11 @@ impl Array {
     /// null. The second one is `None` if no element is null. In the first one, null elements have
     /// any value.
     ///
-    /// The first tensor needs no copy. The second is a copy, because bits become bytes, and the
-    /// copy is waited for. Where the number of nulls is not known, the bitmap is read and waited
-    /// for.
+    /// The first tensor needs no copy. The second is a copy, because bits become bytes. Waits for
+    /// the copy, and where the number of nulls is not known, for the bitmap.
     ///
     /// # Errors
-    /// Those of [`to_tensor`](Self::to_tensor).
+    /// The errors of [`to_tensor`](Self::to_tensor).
     pub fn to_tensor_and_validity(
         &self,
         conversion: &Conversion,
